@@ -1,0 +1,1 @@
+"""Setwise: private analytics with the tightest provable privacy-loss composition."""

@@ -1,0 +1,101 @@
+"""The whole tree of errors, and the exit status each gives the command line.
+
+    SetwiseError
+    ├── BadRequest                     exit 2: the caller can mend it
+    │   ├── InvalidParameter           a value that cannot be (negative, NaN, out of range, malformed)
+    │   ├── UnsupportedInteraction     no proven bound covers the interaction asked for
+    │   ├── Unattainable               a target no parameter in range can meet, or a width that cannot be reached
+    │   ├── InvalidFilter              a filter expression that is not plain comparisons of allowed columns
+    │   ├── UnknownColumn              a column the table does not have
+    │   ├── UnsuitableTable            a table that cannot be read as users and items
+    │   ├── UnknownAccount             no account of that name in the ledger
+    │   ├── AccountExists              an account of that name is open already
+    │   ├── KeyConflict                an idempotency key used before for a different request
+    │   ├── Forbidden                  a person without the right to do this
+    │   └── MissingExtra               an optional dependency that is not installed
+    ├── BudgetExhausted                exit 3: the account cannot pay for this
+    └── Unavailable                    exit 4: something outside the request failed
+        ├── EngineFailed               the database engine that reads the data
+        └── StoreFailed                the database that keeps the ledger
+
+Messages are one sentence that names the offending value and, where there is one, the remedy. They never
+contain anything computed from private data.
+"""
+
+from typing import ClassVar
+
+
+class SetwiseError(Exception):
+    """Anything Setwise raises on purpose."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class BadRequest(SetwiseError):
+    """The request cannot be served as it stands; the caller can mend it."""
+
+    exit_code = 2
+
+
+class InvalidParameter(BadRequest, ValueError):
+    """A value that cannot be: negative, NaN, out of range, or malformed."""
+
+
+class UnsupportedInteraction(BadRequest):
+    """No proven bound covers the interaction asked for."""
+
+
+class Unattainable(BadRequest):
+    """A target that no parameter in range can meet, or an accuracy that cannot be reached."""
+
+
+class InvalidFilter(BadRequest):
+    """A filter expression that is not plain comparisons of allowed columns."""
+
+
+class UnknownColumn(BadRequest):
+    """A column the table does not have."""
+
+
+class UnsuitableTable(BadRequest):
+    """A table that cannot be read as users and items."""
+
+
+class UnknownAccount(BadRequest):
+    """No account of that name in the ledger."""
+
+
+class AccountExists(BadRequest):
+    """An account of that name is open already."""
+
+
+class KeyConflict(BadRequest):
+    """An idempotency key used before for a different request."""
+
+
+class Forbidden(BadRequest):
+    """A person without the right to do this."""
+
+
+class MissingExtra(BadRequest):
+    """An optional dependency that is not installed."""
+
+
+class BudgetExhausted(SetwiseError):
+    """The account cannot pay for this."""
+
+    exit_code = 3
+
+
+class Unavailable(SetwiseError):
+    """Something outside the request failed."""
+
+    exit_code = 4
+
+
+class EngineFailed(Unavailable):
+    """The database engine that reads the data failed."""
+
+
+class StoreFailed(Unavailable):
+    """The database that keeps the ledger failed."""
