@@ -15,6 +15,7 @@ import heapq
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ _SMALLEST_RATIO = 1e-150
 _SETTLED = 1e-12
 """A block whose bound is within this share of the best value found needs no further splitting."""
 
-_FEW = 6
+_FEW = 24
 """Blocks with at most this many stationary points are settled by evaluating them."""
 
 
@@ -91,18 +92,35 @@ class BatchBoundedRange:
 
         evaluate(0.0)
         _climb(points, lambda t: evaluate(t).upper)
-        ceiling = self._ruled_out(x, points, evaluate, max(value.lower for value in seen.values()))
+        peak = max(seen, key=lambda t: seen[t].lower)
+        ceiling = self._ruled_out(x, points, evaluate, peak, seen[peak].lower)
         highest = max(value.upper for value in seen.values())
         return Bracket(max(value.lower for value in seen.values()), max(ceiling, highest))
 
-    def _ruled_out(self, x: float, points: Floats, evaluate: Callable[[float], Bracket], floor: float) -> float:
+    def _first_blocks(self, peak: float) -> list[tuple[float, float]]:
+        """Return [0, epsilon] cut up around the peak: a block can be ruled out when its length is about the square of
+        its distance from the peak, both as shares of epsilon, and the middle is settled point by point.
+        """
+        start = self.epsilon / math.sqrt(2.0 * self.count + 2.0)
+        edges = [0.0, self.epsilon]
+        distance = start
+        while distance < self.epsilon:
+            edges += [t for t in (peak - distance, peak + distance) if 0.0 < t < self.epsilon]
+            distance += 1.5 * distance**2 / self.epsilon
+        edges.sort()
+        return list(pairwise(edges))
+
+    def _ruled_out(
+        self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
+    ) -> float:
         """Return an upper bound over the blocks of t that were not settled by evaluation: split, best first."""
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
             heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
 
-        push(0.0, self.epsilon)
+        for a, b in self._first_blocks(peak):
+            push(a, b)
         while blocks and -blocks[0][0] > floor * (1 + _SETTLED):
             _, a, b = heapq.heappop(blocks)
             first, last = np.searchsorted(points, [a, b])

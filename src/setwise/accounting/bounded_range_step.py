@@ -51,6 +51,7 @@ class BoundedRangeStep:
         grid = multiples(step, 0, cells + 1)
         self._per_growth = 1.0 / math.expm1(step)
         self._shrink = math.exp(-epsilon)
+        self._least = math.exp(-epsilon - step)
         self._scale = -1.0 / math.expm1(-epsilon)
         self._mirror, self._decay = -np.expm1(-grid[1:]), np.exp(-grid[1:])
         # q_t on the grid, and its complement, without cancellation
@@ -58,7 +59,13 @@ class BoundedRangeStep:
         self._flip = np.expm1(grid) / math.expm1(epsilon)
         # T e^-epsilon for t in [j h, (j+1) h]: how far the far chord is continued, and the root of it
         self._short = np.maximum(-np.expm1(grid[1:] - epsilon), 0.0)
-        self._root = np.exp(0.5 * (grid[1:] - epsilon))
+        self._root_scale = math.sqrt(self._scale)
+        self._root = self._root_scale * np.exp(0.5 * (grid[1:] - epsilon))
+        # the square of values that `_compete_all` fills, row p shifted by p so that columns are values of x
+        self._table = np.full((cells + 1, 2 * cells + 1), -1.0)
+        row, column = self._table.strides
+        self._shifted = np.lib.stride_tricks.as_strided(self._table, (cells + 1, cells), (row + column, column))
+        self._columns = np.arange(2 * cells)
         self.rounding = (64.0 * (1.0 + self._scale) + 16.0 * cells) * UNIT
         """Relative error of one step, a cell passed over because its slope drowns in round-off included."""
 
@@ -101,12 +108,14 @@ class BoundedRangeStep:
         drop_a = a_near - a_far
         drop_b = b_near - self._shrink * b_far
         # Where the chords differ by round-off only, t makes no difference: any value in range will do.
-        flat = drop_a <= 256 * UNIT * a_near
-        if flat.any():
-            drop_a[flat], drop_b[flat] = 0.0, 0.0
-        root_a, root_b = np.sqrt(self._scale * drop_a), np.sqrt(np.maximum(self._scale * drop_b, 0.0))
-        if flat.any():
-            drop_a[flat], drop_b[flat] = 1.0, math.sqrt(self._shrink)
+        # That happens where f is close to 1 or to the end of the grid only.
+        start = 0 if f[0] > 1.0 - 1e-6 else max(0, count - 2 * cells)
+        flat = start + np.flatnonzero(drop_a[start:] <= 256 * UNIT * a_near[start:])
+        drop_a[flat] = drop_b[flat] = 0.0
+        np.maximum(drop_b, 0.0, out=drop_b)
+        root_a, root_b = np.sqrt(drop_a), np.sqrt(drop_b)
+        root_a *= self._root_scale
+        drop_a[flat], drop_b[flat] = 1.0, math.sqrt(self._shrink)
         drop_b /= drop_a
         omega = drop_b  # less the factor e^epsilon, which is added to its logarithm
         terms = Terms(f[cells : cells + count], b_far, root_a, root_b)
@@ -137,18 +146,16 @@ class BoundedRangeStep:
         tail are the cells that see the end of the grid.
         """
         tail = omega.size - self.cells - 1
-        block = 8 * self.cells
+        block = 12 * self.cells
         if tail < 2 * block:
             return [], np.arange(omega.size), omega.size
         blocks = tail // block
-        # one cell of overlap, so that an edge between blocks belongs to one of them
-        pairs = np.arange(0, 2 * blocks) // 2 * block
-        pairs[1::2] += block
-        pairs[2::2] -= 1
-        pairs[-1] = tail
+        pairs = _overlapping(blocks, block, tail)
         extremes = np.concatenate((np.minimum.reduceat(omega, pairs)[::2], np.maximum.reduceat(omega, pairs)[::2]))
         w = np.log(np.maximum(extremes, 1e-300)) / self.step + self.cells
-        floor = np.floor(w + _TIE * np.repeat((-1, 1), blocks)).astype(int).tolist()
+        w[:blocks] -= _TIE
+        w[blocks:] += _TIE
+        floor = np.floor(w).astype(np.int64).tolist()
         smooth: list[tuple[int, int, int]] = []
         rough = []
         index = 0
@@ -156,7 +163,7 @@ class BoundedRangeStep:
             begin, index = index, index + sum(1 for _ in group)
             first, last = begin * block, index * block if index < blocks else tail
             inside = low >= 0 and high < self.cells
-            if inside and (high <= low + 1 or (high <= low + 6 and self._gentle(omega[max(0, first - 1) : last]))):
+            if inside and (high == low or (high <= low + 6 and self._gentle(omega[max(0, first - 1) : last]))):
                 smooth += [(j, first, last) for j in range(low, min(high + 2, self.cells))]
             else:
                 rough.append(np.arange(first, last))
@@ -180,14 +187,10 @@ class BoundedRangeStep:
         Cells whose best t falls outside [0, epsilon] have no say: their chords would be continued with negative weight.
         """
         cells = self.cells
-        count = omega.size - tail
-        table = np.full((count, count + cells), -1.0)
-        shifted = np.lib.stride_tricks.as_strided(
-            table, (count, cells), (table.strides[0] + table.strides[1], table.strides[1])
-        )
+        table, shifted = self._table, self._shifted
         square = terms.root_a[tail:, None] - terms.root_b[tail:, None] * self._root
         shifted[:] = terms.far[tail:, None] + terms.slope[tail:, None] * self._short + square * square
-        outside = (omega[tail:] > 1.0) | (omega[tail:] < self._shrink)
+        outside = (omega[tail:] > 1.0) | (omega[tail:] < self._least)
         shifted[outside] = -1.0
         edges = (
             f[tail : omega.size, None] * self._keep[1:] + f[tail + cells : omega.size + cells, None] * self._flip[1:]
@@ -195,14 +198,13 @@ class BoundedRangeStep:
         # cell p at t in [j h, (j+1) h] and its left edge at t = (j+1) h serve x = x_p + (j+1) h
         np.maximum(shifted, edges, out=shifted)
         start = tail + 1 - cells
-        count = min(out.size - start, count + cells - 1)
-        columns = np.arange(count)
+        count = min(out.size - start, 2 * cells)
+        columns = self._columns[:count]
         winner = table[:, :count].argmax(axis=0)
         np.maximum(out[start : start + count], table[winner, columns], out=out[start : start + count])
-        j = columns - winner
-        ok = (j >= 0) & (j < cells)
-        choices.singles.append((j[ok], columns[ok] + start))
-        choices.singles.append((j[ok] + 1, columns[ok] + start))
+        j = np.clip(columns - winner, 0, cells - 1)
+        choices.singles.append((j, columns + start))
+        choices.singles.append((j + 1, columns + start))
 
     def _compete_singly(
         self,
@@ -254,6 +256,15 @@ class BoundedRangeStep:
         return out
 
 
+def _overlapping(blocks: int, block: int, end: int) -> Integers:
+    """Return starts and ends of blocks that share one cell with the block before, so that an edge belongs to one."""
+    pairs = np.arange(0, 2 * blocks) // 2 * block
+    pairs[1::2] += block
+    pairs[2::2] -= 1
+    pairs[-1] = end
+    return pairs
+
+
 @dataclass(frozen=True, slots=True)
 class Choices:
     """Which t = j h came near the best for which x: runs of x as (j, start, stop), and single ones as (j, x)."""
@@ -264,7 +275,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Per cell: the far value and slope, and the roots of c (a_p - a_{p+N}) and c (b_p - e^-epsilon b_{p+N})."""
+    """Per cell: the far value and slope, and the root of c (a_p - a_{p+N}), and that of b_p - e^-epsilon b_{p+N}."""
 
     far: Floats
     slope: Floats

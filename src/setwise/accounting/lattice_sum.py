@@ -17,7 +17,7 @@ from setwise.accounting.saddle import Part, Saddle
 from setwise.accounting.tail import LatticeTail, lattice_tail
 from setwise.errors import Unattainable
 
-_TOLERANCE = 2e-8
+_TOLERANCE = 4e-8
 """How much of the variance of the total loss the discretisation may add; the square of the step sets it."""
 
 _LOWER_COARSER = 2.0

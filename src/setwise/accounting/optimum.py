@@ -121,7 +121,7 @@ class Optimum:
         saddle = self._saddle()
         tilt = saddle.for_delta(delta - self.failure.upper)
         return self._refined(
-            lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).epsilon(delta), width, 0.8
+            lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).epsilon(delta), width, 0.78
         )
 
     def _refined(self, attempt: Callable[[int, float], Bracket], width: float | None, sharpness: float) -> Bracket:

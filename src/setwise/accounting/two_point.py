@@ -94,7 +94,8 @@ def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = 
     """Return the composed loss of `count` mechanisms with log likelihood ratios high > 0 > low."""
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
     step = high - low
-    top = float(Fraction(high) * count - Fraction(step) * masses.first)
+    # Exact where the two products are large and nearly cancel; plain rounding is charged where there is one of them.
+    top = float(Fraction(high) * count - Fraction(step) * masses.first) if masses.first else high * count
     tail = lattice_tail(top, step, masses.mass, masses.relative_error, masses.dropped)
     return TwoPointLoss(high, low, count, masses, tail)
 
