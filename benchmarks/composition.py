@@ -10,9 +10,8 @@ import json
 import math
 import warnings
 
-from timing import best_of, milliseconds
-
 from setwise import BoundedRange, Gaussian, PureDP, Use, compose
+from timing import best_of, milliseconds
 
 DELTA = 1e-6
 
@@ -117,7 +116,9 @@ def growth() -> list[tuple[str, int, float]]:
     rows = []
     for power in range(2, 7):
         count = 10**power
-        rows.append(("pure", count, best_of(5, lambda n=count: compose([Use(PureDP(epsilon=0.01), n)]).epsilon(DELTA))[0]))
+        rows.append(
+            ("pure", count, best_of(5, lambda n=count: compose([Use(PureDP(epsilon=0.01), n)]).epsilon(DELTA))[0])
+        )
         rows.append(
             ("gaussian", count, best_of(5, lambda n=count: compose([Use(Gaussian(sigma=200.0), n)]).epsilon(DELTA))[0])
         )

@@ -13,9 +13,8 @@ import resource
 import sys
 import warnings
 
-from timing import best_of, milliseconds
-
 from setwise import compose
+from timing import best_of, milliseconds
 
 MIX = ["laplace:10x50", "gaussian:20x50", "pure:0.05x50"]
 MIX_TRUTH = 4.0239850675
@@ -24,7 +23,8 @@ MIX_TRUTH = 4.0239850675
 
 def mix_with_dp_accounting() -> float:
     """Return their epsilon for the mix."""
-    from dp_accounting.pld import common, privacy_loss_distribution as pld
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
 
     laplace = pld.from_laplace_mechanism(10.0).self_compose(50)
     gaussian = pld.from_gaussian_mechanism(20.0).self_compose(50)
@@ -82,7 +82,7 @@ def main() -> None:
     rows = [("setwise", our_mix_time, our_mix.upper), ("dp-accounting", their_mix_time, their_mix)]
     try:
         prv_time, prv = best_of(1, mix_with_prv_accountant)
-    except Exception as error:  # noqa: BLE001 - a peer that fails is reported, not our failure
+    except Exception as error:
         prv_time, prv = math.nan, None
         print(f"prv-accountant failed: {error}", file=sys.stderr)
     if prv is not None:

@@ -98,8 +98,10 @@ class BatchBoundedRange:
         return Bracket(max(value.lower for value in seen.values()), max(ceiling, highest))
 
     def _first_blocks(self, peak: float) -> list[tuple[float, float]]:
-        """Return [0, epsilon] cut up around the peak: a block can be ruled out when its length is about the square of
-        its distance from the peak, both as shares of epsilon, and the middle is settled point by point.
+        """Return [0, epsilon] cut up around the peak.
+
+        A block can be ruled out when its length is about the square of its distance from the peak, both as shares of
+        epsilon; the middle is settled point by point.
         """
         start = self.epsilon / math.sqrt(2.0 * self.count + 2.0)
         edges = [0.0, self.epsilon]

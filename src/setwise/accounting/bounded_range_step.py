@@ -108,9 +108,7 @@ class BoundedRangeStep:
         drop_a = a_near - a_far
         drop_b = b_near - self._shrink * b_far
         # Where the chords differ by round-off only, t makes no difference: any value in range will do.
-        # That happens where f is close to 1 or to the end of the grid only.
-        start = 0 if f[0] > 1.0 - 1e-6 else max(0, count - 2 * cells)
-        flat = start + np.flatnonzero(drop_a[start:] <= 256 * UNIT * a_near[start:])
+        flat = np.flatnonzero(drop_a <= 256 * UNIT * a_near)
         drop_a[flat] = drop_b[flat] = 0.0
         np.maximum(drop_b, 0.0, out=drop_b)
         root_a, root_b = np.sqrt(drop_a), np.sqrt(drop_b)

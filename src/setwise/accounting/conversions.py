@@ -25,7 +25,6 @@ from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.rounding import ELEMENTARY, UNIT, probability, up
 from setwise.accounting.zcdp import optimised_delta
 
-
 _SUMMED_SIGMA = 1e5
 """Up to this scale sums over integer noise are taken term by term."""
 

@@ -64,7 +64,8 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     lowest = sum(part.count * part.lattice.first for part in parts)
     highest = sum(part.count * (part.lattice.first + part.lattice.mass.size - 1) for part in parts)
     first = max(lowest, math.floor(window.left / step))
-    last = min(highest, math.ceil(window.right / step))
+    first = min(first, highest)
+    last = max(first, min(highest, math.ceil(window.right / step)))
     size = _good_size(last - first + 1)
     if size > _LARGEST_TRANSFORM:
         raise Unattainable(

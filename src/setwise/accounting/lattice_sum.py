@@ -8,7 +8,7 @@ import numpy as np
 from setwise.accounting.atoms import Atoms
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.convolution import sums, window
-from setwise.accounting.dominating import Known, loss_unit, on_lattice, spread, tabulated
+from setwise.accounting.dominating import Known, largest_loss, loss_unit, on_lattice, spread, tabulated
 from setwise.accounting.grid import common_step, common_unit
 from setwise.accounting.guarantees import Gaussian
 from setwise.accounting.inverse import epsilon_at
@@ -34,6 +34,8 @@ class LatticeSum:
 
     def delta(self, epsilon: float) -> Bracket:
         """Return the optimal delta at epsilon."""
+        if epsilon >= math.fsum(count * largest_loss(known) for known, count in self.uses) * (1 + 1e-12):
+            return self.failure
         saddle = self.saddle()
         upper, lower = self.tails(saddle, saddle.for_loss(epsilon))
         return self._at(upper, lower, epsilon)

@@ -10,6 +10,9 @@ from setwise.cli.compose import compose
 from setwise.cli.demo import demo
 from setwise.errors import SetwiseError
 
+_INTERRUPTED = 130
+"""The exit status of a command stopped from the keyboard."""
+
 app = typer.Typer(
     name="setwise",
     help="Private analytics with the tightest provable privacy-loss composition.",
@@ -52,9 +55,11 @@ def main() -> None:
     except SetwiseError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
-        _fail("interrupted", 130)
+        _fail("interrupted", _INTERRUPTED)
     except usage_error as error:
         _fail(_sentence(error), 2)
+    if status == _INTERRUPTED:
+        _fail("interrupted", _INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
 
 

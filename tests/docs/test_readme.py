@@ -1,0 +1,79 @@
+"""The README cannot lie: its examples run, and its numbers are recomputed."""
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from setwise import compose
+from setwise.accounting.moments import subgaussian_sum
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_python_examples_print_what_they_say():
+    (source,) = [text for language, text in BLOCKS if language == "python"]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(source, "README.md", "exec"), {})
+    assert printed.getvalue().splitlines() == re.findall(r"print\(.*\)  # (.*)", source)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        line
+        for language, text in BLOCKS
+        if language == "sh"
+        for line in text.splitlines()
+        if line.startswith("setwise ")
+    ],
+)
+def test_commands_run(command):
+    words = shlex.split(command)
+    done = subprocess.run(
+        [sys.executable, "-m", "setwise.cli.main", *words[1:]],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "100"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "row", re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", README, re.MULTILINE)
+)
+def test_table_of_gains(row):
+    count = int(row[0])
+    half = [f"pure:0.1x{count // 2}", f"bounded-range:0.1x{count // 2}"]
+    found = [
+        subgaussian_sum(compose(half).uses).paper_epsilon(1e-6),
+        compose(half).epsilon(1e-6).upper,
+        compose(half, "batch").epsilon(1e-6).upper,
+        compose([f"pure:0.1x{count}"]).epsilon(1e-6).upper,
+    ]
+    assert [float(value) for value in row[1:]] == pytest.approx(found, abs=1.01e-3)
+
+
+def test_published_deployment():
+    answer = compose(["bounded-range:0.15x3000"]).epsilon(1e-9)
+    lower, upper = map(float, re.search(r"lies in\s+\[([\d.]+), ([\d.]+)\]", README).groups())
+    assert answer.upper <= upper + 1e-3
+    assert answer.lower <= lower + 1e-3
+    assert answer.upper <= 32.46
+
+
+def test_every_make_target_named_exists():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`?make (\w+)", README):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
