@@ -43,13 +43,12 @@ def float_bounds(
     above = (~words + 0.5) * 2.0**-64
     exponentials = np.where(near_one, -np.log(above), -np.log1p(-np.where(near_one, 0.5, below)))
     absolute = 2.0**-65 + 2.0**-52 * np.where(near_one, above, below)
+    rounding = 2.0**-49 * (2.0 + np.abs(shortfalls) + np.abs(np.log(exponentials)))
     radius = 1.25 * absolute / (above * exponentials)
-    radius += 2.0**-49 * (2.0 + np.abs(shortfalls) + np.abs(np.log(exponentials)))
-    lower = np.where(~words < _FEW, -np.inf, keys - radius)
-    upper = np.where(words < _FEW, np.inf, keys + radius)
     # Near V = 0 the middle is within ln 2 of the lower end; near V = 1 within 1 of the upper end.
-    lower = np.where(words < _FEW, keys - 1.0, lower)
-    upper = np.where(~words < _FEW, keys + 1.0, upper)
+    low, high = words < _FEW, ~words < _FEW
+    lower = keys - rounding - np.where(high, np.inf, np.where(low, 1.0, radius))
+    upper = keys + rounding + np.where(low, np.inf, np.where(high, 1.0, radius))
     return lower, upper
 
 

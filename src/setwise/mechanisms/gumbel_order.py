@@ -28,7 +28,7 @@ def gumbel_order(
     behind = scores - highest  # exact: scores lie within ±2^62
     if width != WORD:  # floats are only prepared for full words
         return _resolved(_exact(np.arange(len(scores)), behind, words, rate, width), k, randomness, width)
-    shortfalls = behind * float(rate)
+    shortfalls = behind.astype(np.float64) * float(rate)
     keys = float_keys(shortfalls, words)
     contenders = _contenders(shortfalls, words, keys, k)
     ranked = contenders[np.argsort(-keys[contenders], kind="stable")]

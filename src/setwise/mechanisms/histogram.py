@@ -2,19 +2,46 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setwise.errors import InvalidParameter
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Label: TypeAlias = str | int
 
 LARGEST_COUNT = 2**62
+
+
+class ArrowColumn(Protocol):
+    """What is read of an Arrow column."""
+
+    @property
+    def null_count(self) -> int:
+        """How many values are missing."""
+        ...
+
+    def to_pylist(self) -> list[object]:
+        """Return the values as Python objects."""
+        ...
+
+    def to_numpy(self) -> object:
+        """Return the values as a NumPy array."""
+        ...
+
+
+class ArrowTable(Protocol):
+    """What is read of an Arrow table, so that Arrow itself need not be imported."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        ...
+
+    def column(self, name: str, /) -> ArrowColumn:
+        """Return the column of that name."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +65,7 @@ class Histogram:
         return cls(distinct_labels(labels), _whole_counts(counts))
 
     @classmethod
-    def from_arrow(cls, table: "pa.Table", label: str = "label", count: str = "count") -> "Histogram":
+    def from_arrow(cls, table: ArrowTable, label: str = "label", count: str = "count") -> "Histogram":
         """Return the histogram held by two columns of an Arrow table."""
         for name in (label, count):
             if name not in table.column_names:

@@ -32,7 +32,7 @@ def interval_around(noisy: int, noise: Noise, confidence: Fraction = CONFIDENCE)
 
     >>> from setwise.mechanisms.laplace_noise import LaplaceNoise
     >>> interval_around(10, LaplaceNoise(scale=Fraction(10)))
-    Interval(lower=0, upper=39)
+    Interval(lower=0, upper=40)
     """
     radius = noise.radius(confidence)
     return Interval(lower=max(0, noisy - radius), upper=max(0, noisy + radius))

@@ -70,7 +70,7 @@ class _Lookup:
         passed[unclear] = searched
         np.add(passed, self.smallest, out=values)
         equal = (searched > 0) & (self.floors[searched - 1] == words[unclear])
-        return unclear[equal]
+        return np.asarray(unclear[equal], dtype=np.intp)
 
 
 @lru_cache(maxsize=32)

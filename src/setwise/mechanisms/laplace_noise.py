@@ -26,7 +26,7 @@ class LaplaceNoise:
     """Integer noise with P[z] proportional to exp(-|z| / scale), drawn exactly.
 
     >>> LaplaceNoise(scale=Fraction(10)).radius(Fraction(95, 100))
-    29
+    30
     """
 
     scale: Fraction

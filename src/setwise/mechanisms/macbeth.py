@@ -58,8 +58,9 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100) -> Compariso
     place = {word: index for index, word in enumerate(order)}
     answers = np.empty((2, trials, k))
     for trial in range(trials):
-        for row, mechanism in enumerate((laplace, squares)):
-            for item in mechanism.release(top, randomness).items:
+        releases = laplace.release(top, randomness), squares.release(top, randomness)
+        for row, release in enumerate(releases):
+            for item in release.items:
                 answers[row, trial, place[str(item.label)]] = item.count
     means, deviations = answers.mean(axis=1), answers.std(axis=1)
     errors = np.abs(answers - top.counts).mean(axis=1)
