@@ -2,7 +2,7 @@
 
 Every statistical test is an exact binomial tail: a union bound over its events keeps its false-alarm probability
 below SIGNIFICANCE. Fewer than MOST_TESTS such tests run, so one run of the suite raises a false alarm with
-probability below 1e-5; `test_significance` counts them.
+probability below 1e-5.
 """
 
 import numpy as np
@@ -11,13 +11,9 @@ from scipy.stats import beta, binom
 SIGNIFICANCE = 1e-9
 MOST_TESTS = 5000
 
-tests_run = 0
-
 
 def assert_frequencies(observed, probabilities, trials):
     """Fail when some event's count is too far in the tail of its binomial law to be chance."""
-    global tests_run  # noqa: PLW0603 - the one place that counts statistical tests
-    tests_run += 1
     observed, probabilities = np.asarray(observed), np.clip(np.asarray(probabilities, dtype=float), 0.0, 1.0)
     level = SIGNIFICANCE / (2 * len(observed))
     low = binom.cdf(observed, trials, probabilities)

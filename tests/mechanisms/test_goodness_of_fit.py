@@ -20,7 +20,7 @@ RANDOMNESS = SystemRandomness()
 
 
 def assert_fits(values, noise, trials):
-    """Compare counts in bins of about 1/200 of the mass, single values where they are heavier, and their running sums."""
+    """Compare counts in bins of about 1/200 of the mass, single values where they are heavier, and running sums."""
     masses = float_probabilities(noise)
     end = reach(noise, 45)
     assert np.abs(values).max() <= end

@@ -133,7 +133,7 @@ def _whole_counts(counts: object) -> NDArray[np.int64]:
     """Return counts as int64; messages never quote one, for counts are private."""
     values = np.asarray(counts)
     if values.ndim != 1:
-        raise InvalidParameter(f"counts must be a flat sequence, not one of {values.ndim} dimensions")
+        raise InvalidParameter("counts must be a flat sequence")
     if values.size == 0:
         return np.empty(0, dtype=np.int64)
     if values.dtype == object:
@@ -143,7 +143,7 @@ def _whole_counts(counts: object) -> NDArray[np.int64]:
             raise InvalidParameter("counts must lie between 0 and 2^62, but some do not")
         return values.astype(np.int64)
     if values.dtype.kind not in "iuf":
-        raise InvalidParameter(f"counts must be whole numbers, not {values.dtype}")
+        raise InvalidParameter("counts must be whole numbers, but they are of another kind")
     if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.floor(values)).all()):
         raise InvalidParameter("counts must be whole numbers, but some are fractional, infinite or NaN")
     if (values < 0).any() or (values > LARGEST_COUNT).any():
