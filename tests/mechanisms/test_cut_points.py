@@ -104,9 +104,16 @@ def test_equal_words_are_settled_by_more_bits():
     assert values == {table.smallest + 5, table.smallest + 6}
 
 
-def test_draws_do_not_depend_on_how_they_are_batched():
-    law = law_of(GaussianNoise(sigma=Fraction(3)))
-    words = [int(w) for w in np.random.default_rng(5).integers(0, 2**64, 70000, dtype=np.uint64)]
-    together = draw(law, 70000, Script(words))
-    apart = np.concatenate([draw(law, 35000, Script(words[:35000])), draw(law, 35000, Script(words[35000:]))])
-    assert (together == apart).all()
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+def test_draws_do_not_depend_on_how_they_are_batched(noise):
+    """Many draws go through the guide, few through a scan of the table; every cut point is met from both sides."""
+    law = law_of(noise)
+    floors = cut_points(law, 64).floors
+    source = np.random.default_rng(5)
+    words = [floor + step for floor in floors for step in (-1, 1) if 0 < floor + step < 2**64 - 1]
+    words = [word for word in words if word not in floors] * 3
+    words += [int(word) for word in source.integers(1, 2**64 - 1, 2**18 - len(words), dtype=np.uint64)]
+    together = draw(law, len(words), Script(words))
+    few = words[:2000]
+    apart = np.concatenate([draw(law, 100, Script(few[start : start + 100])) for start in range(0, 2000, 100)])
+    assert (together[:2000] == apart).all()

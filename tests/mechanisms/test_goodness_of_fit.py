@@ -87,3 +87,10 @@ def test_noise_is_independent_of_its_neighbours():
     ].sum()
     both = (values[:-1:2] & values[1::2]).sum()
     assert_frequencies([both], [positive**2], 5 * 10**5)
+
+
+def test_wide_noise_draws_zero_once():
+    """A sign on a size counts zero twice, unless one of the two is turned away."""
+    noise = LaplaceNoise(scale=Fraction(2049))
+    zeros = int((noise.draw(2 * 10**6, RANDOMNESS) == 0).sum())
+    assert_frequencies([zeros], [np.tanh(0.5 / 2049)], 2 * 10**6)

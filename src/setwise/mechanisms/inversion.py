@@ -13,6 +13,9 @@ from setwise.mechanisms.randomness import WORD, Randomness
 _CHUNK = 1 << 15
 """Draws handled at a time, so that words and results stay in the processor's cache."""
 
+_SCAN = 1 << 18
+"""Up to this many comparisons, every word is compared with every floor, so that no draw differs in its steps."""
+
 _FEWEST_GUIDE_BITS = 14
 _MOST_GUIDE_BITS = 18
 """Leading bits of a word that index the guide: enough that few buckets hold a floor, few enough to stay in cache."""
@@ -62,8 +65,11 @@ class _Lookup:
     def invert(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
         """Write the draws that `words` decide into `values` and return where a word equals a floor.
 
-        The same steps run whatever the words are, so that time tells nothing about the draw.
+        A few draws could be timed one by one, so their steps and the memory they touch are the same whatever the
+        words are. Among many, only sums of times show, and the guide is faster.
         """
+        if len(words) * len(self.floors) <= _SCAN:
+            return self._scan(words, values)
         passed = self.guide[(words >> self.shift).view(np.int64)]
         unclear = np.flatnonzero(passed < 0)
         searched = np.searchsorted(self.floors, words[unclear], side="right")
@@ -71,6 +77,11 @@ class _Lookup:
         np.add(passed, self.smallest, out=values)
         equal = (searched > 0) & (self.floors[searched - 1] == words[unclear])
         return np.asarray(unclear[equal], dtype=np.intp)
+
+    def _scan(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
+        column = words[:, np.newaxis]
+        np.add(np.count_nonzero(self.floors <= column, axis=1), self.smallest, out=values)
+        return np.flatnonzero(np.count_nonzero(self.floors == column, axis=1))
 
 
 @lru_cache(maxsize=32)
