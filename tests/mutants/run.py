@@ -18,7 +18,15 @@ from mechanism_mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "mechanisms"
-FASTEST_FIRST = ("recorder", "unknown_domain", "known_domain", "hot_parameters", "cut_points", "truncation_level")
+FASTEST_FIRST = (
+    "recorder",
+    "unknown_domain",
+    "known_domain",
+    "hot_parameters",
+    "cut_points",
+    "goodness_of_fit",
+    "truncation_level",
+)
 
 
 def suite() -> list[str]:
@@ -75,7 +83,7 @@ def main() -> int:
         print(f"{mutant.name:58}{test or 'SURVIVED':70}{time.perf_counter() - start:6.1f} s", flush=True)
     print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} killed")
     if arguments.write:
-        title = "# Mutants\n\nEach line breaks one mechanism on purpose (`make mutants`); the test named is the first to fail.\n\n"
+        title = "# Mutants\n\nEach breaks one mechanism on purpose; the test named is the first to fail.\n\n"
         arguments.write.write_text(title + "\n".join(lines) + "\n", encoding="utf-8")
     return 1 if survivors else 0
 

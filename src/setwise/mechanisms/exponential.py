@@ -26,7 +26,7 @@ class Exponential:
     `score_range` bounds max_i (u_i(x) - u_i(x')) - min_i (u_i(x) - u_i(x')) over neighbours x, x'. A monotone score
     that moves by at most s has range s; one that may move either way has range 2s.
 
-    Theorem: dong_durfee_rogers_2019, Lemma 2.4.
+    Theorem: DongDuRo19.
     """
 
     epsilon: Fraction

@@ -62,7 +62,7 @@ def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: in
     Accepting Y with probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)) leaves
     exp(-|Y|/t) exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)), which is exp(-Y^2 / (2 sigma^2)) times a constant.
 
-    Theorem: canonne_kamath_steinke_2020, Algorithm 3.
+    Theorem: CanonneKaSt20.
     """
     scale = math.floor(sigma) + 1
     proposal = LaplaceNoise(scale=Fraction(scale))

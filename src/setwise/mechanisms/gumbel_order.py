@@ -17,7 +17,7 @@ def gumbel_order(
     The law is exactly Plackett-Luce: each next position is drawn among those left with probability proportional
     to exp(rate * score). The noisy values themselves are never formed as numbers that could be released.
 
-    Theorem: durfee_rogers_2019, Lemma 4.2 (one-shot Gumbel noise is the peeled exponential mechanism).
+    Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.
     """
     k = min(k, len(scores))

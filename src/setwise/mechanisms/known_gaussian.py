@@ -23,7 +23,7 @@ class KnownGaussian:
     At most `contributions` counts change between neighbours, each by at most `per_item`: that many discrete Gaussian
     steps, in all contributions/(2 sigma^2)-zCDP.
 
-    Theorem: canonne_kamath_steinke_2020, Theorem 4.
+    Theorem: CanonneKaSt20.
 
     >>> KnownGaussian(domain=("a", "b"), contributions=2, sigma=Fraction(20)).guarantees()
     (Use(guarantee=DiscreteGaussian(sigma=20.0, sensitivity=1), count=2),)

@@ -25,7 +25,7 @@ class KnownGumbel:
     `per_item`, so the range of the score is per_item and each pick is epsilon-BR, however many counts a user changes.
     The noisy values are never released.
 
-    Theorem: dong_durfee_rogers_2019, Lemma 2.4; durfee_rogers_2019, Lemma 4.2.
+    Theorem: DongDuRo19; DurfeeRo19.
 
     >>> KnownGumbel(domain=("a", "b", "c"), k=2, epsilon=Fraction(1, 2)).guarantees()
     (Use(guarantee=BoundedRange(epsilon=0.5), count=2),)

@@ -22,7 +22,7 @@ class KnownLaplace:
     At most `contributions` counts change between neighbours, each by at most `per_item`, so this is that many
     Laplace steps of epsilon 1/scale each, composed optimally; in all, (contributions/scale)-DP.
 
-    Theorem: cesar_rogers_2021, Lemma 5.2 (lem:peeling_lap); ghosh_roughgarden_sundararajan_2012 for the integers.
+    Theorem: lem:peeling_lap; GhoshRoSu12 for the integers.
 
     >>> KnownLaplace(domain=("a", "b"), contributions=1, scale=Fraction(10)).guarantees()
     (Use(guarantee=DiscreteLaplace(scale=10.0, sensitivity=1), count=1),)

@@ -47,7 +47,7 @@ class Comparison:
 def compare(randomness: Randomness, k: int = 25, trials: int = 100) -> Comparison:
     """Run both mechanisms `trials` times on the k most frequent words, given in their true order.
 
-    Theorem: cesar_rogers_2021, fig:NoiseCompare.
+    Theorem: fig:NoiseCompare.
     """
     if trials < 2:
         raise InvalidParameter(f"trials must be at least 2, not {trials}")

@@ -24,7 +24,7 @@ class OrderedLeastSquares:
     `order` is public, from an earlier release. The projection is post-processing, so the cost is the Gaussian's:
     one use for each count that can differ between neighbours. Intervals come from the unprojected noise.
 
-    Theorem: cesar_rogers_2021, algo:least_squares.
+    Theorem: algo:least_squares.
     """
 
     order: tuple[Label, ...]
@@ -73,7 +73,7 @@ def non_increasing(values: Sequence[int]) -> list[float]:
     Pools adjacent values that rise into their mean, exactly, in O(k); then clips at 0. Clipping the isotonic
     solution gives the solution with the extra constraint, because both cones are closed under it.
 
-    Theorem: barlow_et_al_1972 (pool adjacent violators; bounded isotonic regression).
+    Theorem: BarlowBaBrBr72 (pool adjacent violators; bounded isotonic regression).
 
     >>> non_increasing([5, 1, 3, -2])
     [5.0, 2.0, 2.0, 0.0]

@@ -36,7 +36,7 @@ class TruncatedGaussian:
 
     Every positive count takes part, so no limit on their number is needed.
 
-    Theorem: cesar_rogers_2021, algo:truncGauss; docs/truncated-gaussian-on-the-lattice.md for the integers.
+    Theorem: algo:truncGauss; docs/truncated-gaussian-on-the-lattice.md for the integers.
     Ensures: delta-approximately contributions/(2 sigma^2)-zCDP; exactly, `contributions` truncated discrete Gaussians.
     """
 

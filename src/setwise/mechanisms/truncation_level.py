@@ -23,7 +23,7 @@ def continuous_failure(level: float, tau: float, deviation: float) -> float:
     It is (Phi(T/s) - Phi((T - tau)/s)) / (2 Phi(T/s) - 1) with s the standard deviation, written with the lower tails
     so that it keeps its relative accuracy when it is small.
 
-    Theorem: cesar_rogers_2021, eq:truncationLevel.
+    Theorem: eq:truncationLevel.
     """
     window = float(ndtr((tau - level) / deviation) - ndtr(-level / deviation))
     return window / (1.0 - 2.0 * float(ndtr(-level / deviation)))
@@ -32,7 +32,7 @@ def continuous_failure(level: float, tau: float, deviation: float) -> float:
 def continuous_truncation_level(contributions: int, tau: float, sigma: float, delta: float) -> float:
     """Return the T that solves the paper's equation: contributions * failure(T) = delta, noise deviation tau * sigma.
 
-    Theorem: cesar_rogers_2021, eq:truncationLevel.
+    Theorem: eq:truncationLevel.
 
     >>> round(continuous_truncation_level(1, 1.0, 10.0, 1e-6), 6)
     46.548649

@@ -51,7 +51,7 @@ class TwoPhaseTopK:
     The labels are fixed before the counts are drawn, so of j released counts only min(j, contributions) can differ
     between neighbours: one joint count release costs that many uses.
 
-    Theorem: cesar_rogers_2021, Section 5.2; lem:peeling_lap for the number of uses.
+    Theorem: table:tasks; lem:peeling_lap for the number of uses.
     """
 
     discovery: KnownGumbel | UnknownGumbel

@@ -29,7 +29,7 @@ class UnknownGumbel:
     The threshold stands `offset` above the count ranked limit + 1 (0 if there is none) and takes Gumbel noise like
     the counts do. `contributions` is None when a user may change any number of counts.
 
-    Theorem: durfee_rogers_2019, Theorem 3 (with min(contributions, limit) inside the logarithm).
+    Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20 (with min(contributions, limit) inside the logarithm).
     Ensures: outside an event of probability delta, each pick is epsilon-BR; stopping at the threshold is a pick.
     """
 

@@ -29,7 +29,7 @@ class UnknownLaplace:
     them (0 if there are fewer) and takes noise itself. Without one, every positive count is read and the threshold
     is fixed.
 
-    Theorem: rogers_et_al_2020 (unkLap), with the margin from the exact law on the integers.
+    Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin from the exact law on the integers.
     Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace steps of epsilon 1/scale
         each, outside an event of probability delta.
     """
