@@ -1,6 +1,7 @@
 """The exact law of a release: the mechanism's own code run on every noise, each weighted by its probability."""
 
 import itertools
+import math
 from collections import defaultdict
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -9,7 +10,7 @@ import numpy as np
 from exact_laws import float_probabilities, reach
 from neighbours import WITH_GUMBEL, WITH_NOISE
 
-MOST_LEFT_OUT = 1e-9
+MOST_LEFT_OUT = 1e-7
 """The mass of noise too large to enumerate."""
 
 
@@ -27,24 +28,24 @@ def _standing_in(modules, name, function):
 
 def noise_law(mechanism, histogram):
     """Return the probability of every released tuple of (label, count) pairs."""
-    sizes, noises = [], []
+    asked = []
 
     def probe(counts, noise, _randomness):
-        sizes.append(len(counts))
-        noises.append(noise)
+        asked.append((len(counts), noise))
         return counts
 
     with _standing_in(WITH_NOISE, "with_noise", probe):
         mechanism.release(histogram, None)
-    (size,), (noise,) = sizes, noises
+    ((size, noise),) = asked
     masses, end = float_probabilities(noise), reach(noise, 45)
     kept = [(z, masses[z + end]) for z in range(-end, end + 1) if masses[z + end] > MOST_LEFT_OUT / 100]
+    drawn = np.zeros(size, dtype=np.int64)
     law = defaultdict(float)
-    for draws in itertools.product(kept, repeat=size):
-        vector = np.array([z for z, _ in draws], dtype=np.int64)
-        with _standing_in(WITH_NOISE, "with_noise", lambda counts, *_, vector=vector: counts + vector):
-            release = mechanism.release(histogram, None)
-        law[tuple((item.label, item.count) for item in release.items)] += float(np.prod([mass for _, mass in draws]))
+    with _standing_in(WITH_NOISE, "with_noise", lambda counts, *_: counts + drawn):
+        for draws in itertools.product(kept, repeat=size):
+            drawn[:] = [z for z, _ in draws]
+            items = mechanism.release(histogram, None).items
+            law[tuple((item.label, item.count) for item in items)] += math.prod(mass for _, mass in draws)
     return dict(law)
 
 
