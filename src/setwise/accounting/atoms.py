@@ -1,0 +1,61 @@
+"""A finite privacy-loss distribution, enumerated."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.bracket import Bracket
+from setwise.accounting.rounding import UNIT, probability
+from setwise.accounting.two_point import TwoPointLoss
+
+Floats = NDArray[np.float64]
+
+
+class Loss(Protocol):
+    """A composed privacy loss that knows its delta at any epsilon."""
+
+    def delta(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return delta at each x and the absolute error of each."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Atoms:
+    """Losses and their probabilities; masses left out sum to at most `dropped`."""
+
+    loss: Floats
+    mass: Floats
+    relative_error: float
+    dropped: float
+
+    @property
+    def size(self) -> int:
+        """The number of atoms."""
+        return int(self.mass.size)
+
+    def times(self, other: "Atoms") -> "Atoms":
+        """Return the distribution of the sum of two independent losses."""
+        return Atoms(
+            (self.loss[:, None] + other.loss[None, :]).ravel(),
+            (self.mass[:, None] * other.mass[None, :]).ravel(),
+            self.relative_error + other.relative_error + UNIT,
+            self.dropped + other.dropped,
+        )
+
+    def average(self, inner: Loss, x: float) -> Bracket:
+        """Return the delta at epsilon = x of these atoms composed with another loss: E[delta_inner(x - loss)]."""
+        value, error = inner.delta(x - self.loss)
+        mean = float((self.mass * value).sum())
+        charged = float((self.mass * error).sum()) * (1 + self.relative_error)
+        return probability(mean, mean * (self.relative_error + (self.size + 4) * UNIT) + charged + self.dropped)
+
+
+NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)
+"""No loss at all."""
+
+
+def atoms_of(loss: TwoPointLoss) -> Atoms:
+    """Return the binomial atoms of repeated two-point mechanisms."""
+    return Atoms(loss.losses(), loss.masses.mass, loss.masses.relative_error, loss.masses.dropped)

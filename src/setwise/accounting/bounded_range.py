@@ -1,0 +1,161 @@
+"""Bounded-range mechanisms used adaptively: certified profiles by dynamic programming.
+
+With equal parameters n mechanisms take the profile f of what follows to S^n f. With unequal ones in any order the
+analyst also chooses which to use next, and the value is a maximum over the lattice of remaining counts:
+
+    V(c) = max over a with c_a > 0 of S_a V(c - e_a).
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from setwise.accounting.bounded_range_step import BoundedRangeStep
+from setwise.accounting.grid import common_step, common_unit
+from setwise.accounting.profile import Profile
+
+Group = tuple[float, int]
+"""An epsilon and a count."""
+
+Progress = Callable[[float], None]
+
+_BAND = 7.0
+"""Standard deviations kept to the right of the way from the overall epsilon to 0; beyond, monotone bounds serve."""
+
+_ON_GRID = 1e-9
+"""Multiples of the step within this share of it count as such."""
+
+_FINER = 8
+"""How much finer than asked for the grid may be made so that parameters fall on it."""
+
+MOST_STATES = 1_500
+"""States of the lattice of remaining counts beyond which parameters are rounded up to fewer values."""
+
+
+def quiet(_: float) -> None:
+    """Report no progress."""
+
+
+def added_up(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups in ascending order, equal epsilons together."""
+    return [
+        (epsilon, sum(count for _, count in same))
+        for epsilon, same in itertools.groupby(sorted(groups), key=lambda group: group[0])
+    ]
+
+
+def fewer(groups: Sequence[Group]) -> list[Group]:
+    """Round epsilons up to the next larger one, cheapest first, until the lattice of counts is small enough.
+
+    Sound for upper bounds: a-BR implies b-BR for a <= b.
+    """
+    merged = added_up(groups)
+    while math.prod(count + 1 for _, count in merged) > MOST_STATES and len(merged) > 1:
+        cost = [merged[i][1] * (merged[i + 1][0] ** 2 - merged[i][0] ** 2) for i in range(len(merged) - 1)]
+        cheapest = cost.index(min(cost))
+        merged[cheapest : cheapest + 2] = [(merged[cheapest + 1][0], merged[cheapest][1] + merged[cheapest + 1][1])]
+    return merged
+
+
+def grid_step(epsilons: Sequence[float], cells: int) -> float:
+    """Return a step of at most the smallest epsilon over `cells` that divides all epsilons, if it need not be tiny.
+
+    Otherwise the step, not much smaller, to which rounding the epsilons up costs least.
+    """
+    distinct = sorted(set(epsilons))
+    smallest = distinct[0]
+    unit = common_unit(distinct)
+    if unit is not None and unit > smallest / (_FINER * cells):
+        return common_step(distinct, smallest / cells * (1 + 1e-9))
+
+    def lost(parts: int) -> float:
+        return max(math.ceil(e * parts / smallest - _ON_GRID) * smallest / (parts * e) - 1.0 for e in distinct)
+
+    # Rounding up costs in proportion, the grid itself with the square of its step: no use in less of the one.
+    enough = 0.25 / cells**2
+    parts = range(cells, _FINER * cells + 1)
+    return smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
+
+
+def raised(epsilon: float, step: float) -> float:
+    """Return the epsilon rounded up to the grid."""
+    cells = math.ceil(epsilon / step - _ON_GRID)
+    return epsilon if abs(epsilon / step - cells) <= _ON_GRID else cells * step
+
+
+def lowered(epsilon: float, step: float) -> float:
+    """Return the epsilon rounded down to the grid."""
+    cells = math.floor(epsilon / step + _ON_GRID)
+    return epsilon if abs(epsilon / step - cells) <= _ON_GRID else cells * step
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """How far a profile must reach when the whole loss, of the given variance, is to be read at about `end`."""
+
+    step: float
+    end: float
+    variance: float
+
+    def size(self, done: float, support: float) -> int:
+        """Return the grid points for a profile whose mechanisms have variance `done` and losses up to `support`."""
+        spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
+        reach = min(support, self.end * min(1.0, done / self.variance) + _BAND * spread)
+        return math.ceil(reach / self.step) + 2
+
+
+def variance_of(groups: Sequence[Group]) -> float:
+    """Return the largest variance of the loss of the groups: epsilon^2 / 4 each."""
+    return math.fsum(count * epsilon * epsilon / 4 for epsilon, count in groups)
+
+
+def support_of(groups: Sequence[Group]) -> float:
+    """Return the largest loss of the groups."""
+    return math.fsum(count * epsilon for epsilon, count in groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """A profile, and the variance and support of the mechanisms it stands for."""
+
+    profile: Profile
+    variance: float = 0.0
+    support: float = 0.0
+
+
+def in_worst_order(groups: Sequence[Group], after: Before, band: Band, progress: Progress) -> Before:
+    """Return the profile of the groups, drawn in any adaptive order, before what follows."""
+    operators = [BoundedRangeStep(epsilon, round(epsilon / band.step), band.step) for epsilon, _ in groups]
+    most = tuple(count for _, count in groups)
+    layer = {tuple(0 for _ in groups): after.profile}
+    for _ in range(sum(most)):
+        following: dict[tuple[int, ...], Profile] = {}
+        for state in sorted({_with(s, a) for s in layer for a in range(len(most)) if s[a] < most[a]}):
+            used = [(epsilon, c) for (epsilon, _), c in zip(groups, state, strict=True)]
+            size = band.size(after.variance + variance_of(used), after.support + support_of(used))
+            options = [
+                operators[a].apply(layer[before], size)
+                for a in range(len(most))
+                if (before := _with(state, a, -1)) in layer
+            ]
+            following[state] = options[0] if len(options) == 1 else _larger(options)
+        layer = following
+        progress(1.0)
+    return Before(layer[most], after.variance + variance_of(groups), after.support + support_of(groups))
+
+
+def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
+    return (*state[:index], state[index] + more, *state[index + 1 :])
+
+
+def _larger(options: Sequence[Profile]) -> Profile:
+    """Return the pointwise maximum: what an analyst who may choose can reach."""
+    return Profile(
+        options[0].step,
+        np.maximum.reduce([option.lower for option in options]),
+        np.maximum.reduce([option.upper for option in options]),
+        max(option.rounding for option in options),
+    )

@@ -1,0 +1,258 @@
+"""The bounded-range operator on certified profiles.
+
+The bounded-range operator takes f to
+
+    (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t).
+
+Lower: t on the grid, so every argument is a grid point. Upper: on the cell p between x_p and x_{p+1} the chord of f is
+a_p - b_p u / u_p. With x - t in cell p, x = x_p + (j+1) h and T = exp((j+1) h), the objective is A - B v - C / v in
+v = e^t, with B, C >= 0, and its largest value over *all* v is
+
+    X_p + T Y_p - sqrt(T) Z_p,   X = c (a_p - e^-epsilon a_{p+N}),  Y = c e^-epsilon (b_p - b_{p+N}),
+    Z = 2 c sqrt(e^-epsilon (a_p - a_{p+N}) (b_p - e^-epsilon b_{p+N})),   c = 1 / (1 - e^-epsilon),
+
+attained at v^2 = T omega_p, omega_p = (e^epsilon b_p - b_{p+N}) / (a_p - a_{p+N}) up to the factor that makes
+t = (w_p + (j+1) h) / 2, w = log omega. Chords continued beyond their cell lie below f, so no cell ever overstates the
+supremum, and the cell where it is attained states it exactly. That cell has t in [w_p, w_p + h], whatever x: each cell
+competes for two or three values of x only, and a step costs a few passes over the grid. No search is trusted.
+(Proof: docs/optimal-composition.md, "One step".)
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.profile import Profile
+from setwise.accounting.rounding import UNIT
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_TIE = 1e-6
+"""Cells this close to the next t, in units of the step, count for both."""
+
+_NONE = np.empty(0, dtype=np.int64)
+_FEW = np.arange(3)[:, None]
+
+
+class BoundedRangeStep:
+    """The operator S for one epsilon = cells * step, its constants worked out once."""
+
+    def __init__(self, epsilon: float, cells: int, step: float) -> None:
+        self.cells = cells
+        self.step = step
+        grid = self.step * np.arange(cells + 2)
+        self._per_growth = 1.0 / math.expm1(self.step)
+        self._ratio = np.exp(grid)  # e^{j h}
+        self._root = np.exp(0.5 * grid)
+        self._decay = np.exp(-grid[1:])
+        self._full = math.exp(epsilon)
+        self._shrink = math.exp(-epsilon)
+        self._scale = -1.0 / math.expm1(-epsilon)
+        # q_t on the grid, and its complement, without cancellation
+        self._keep = np.expm1(grid[: cells + 1] - epsilon) / math.expm1(-epsilon)
+        self._keep[-1] = 0.0
+        self._flip = np.expm1(grid[: cells + 1]) / math.expm1(epsilon)
+        self.rounding = (64.0 * (1.0 + self._scale) + 16.0 * cells) * UNIT
+        """Relative error of one step, a cell passed over because its slope drowns in round-off included."""
+
+    def apply(self, profile: Profile, size: int) -> Profile:
+        """Return S f on `size` grid points from 0 on.
+
+        Requires: the profile is on this operator's step.
+        """
+        upper, choices = self._upper(profile.upper, size)
+        lower = self._lower(profile.lower, size, choices)
+        return Profile(self.step, lower, upper, profile.rounding + self.rounding)
+
+    def _extended(self, values: Floats, size: int, beyond: float) -> Floats:
+        """Return f at x = -epsilon, ..., (size - 1) h + epsilon: mirrored on the left, `beyond` on the right."""
+        cells = self.cells
+        f = np.empty(size + 2 * cells)
+        known = min(values.size, size + cells)
+        f[cells : cells + known] = values[:known]
+        f[cells + known :] = beyond
+        seen = f[cells + 1 : 2 * cells + 1]
+        f[:cells] = (1.0 - self._decay[:cells] * (1.0 - seen))[::-1]
+        return f
+
+    def _upper(self, values: Floats, size: int) -> tuple[Floats, "Choices"]:
+        """Return the upper values of S f, and which t on the grid were near the best for which x."""
+        cells = self.cells
+        f = self._extended(values, size, float(values[-1]))
+        out = f[cells : cells + size].copy()  # t = 0 says nothing: S f >= f
+        choices = Choices([], [])
+        count = size + cells - 1
+        if values[-1] == 0.0:
+            count = min(count, int(np.count_nonzero(f)))  # f falls: beyond this both chords are 0
+        if count == 0:
+            return out, choices
+        # chords of cell p and of its partner p + cells, where f[p] is the value at x = (p - cells) h
+        b = f[:-1] - f[1:]
+        b *= self._per_growth
+        a = f[:-1] + b
+        a_near, a_far, b_near, b_far = a[:count], a[cells : cells + count], b[:count], b[cells : cells + count]
+        drop_a = a_near - a_far
+        drop_b = b_near - self._shrink * b_far
+        x = a_far * -self._shrink
+        x += a_near
+        x *= self._scale
+        y = b_near - b_far
+        y *= self._scale * self._shrink
+        z = np.sqrt(np.maximum(drop_a * drop_b, 0.0))
+        z *= 2.0 * self._scale * math.sqrt(self._shrink)
+        # Where the chords differ by round-off only, t makes no difference: any value in range will do.
+        flat = drop_a <= 256 * UNIT * a_near
+        if flat.any():
+            drop_a[flat], drop_b[flat] = 1.0, math.sqrt(self._shrink)
+        drop_b /= drop_a
+        omega = drop_b  # less the factor e^epsilon, which is added to its logarithm
+        smooth, rough, tail = self._competitors(omega)
+        for j, first, last in smooth:
+            lo, hi = max(first, cells - 1 - j), min(last, size + cells - 1 - j)
+            if lo < hi:
+                start = lo + 1 + j - cells
+                stop = start + hi - lo
+                value = y[lo:hi] * self._ratio[j + 1]
+                value += x[lo:hi]
+                value -= z[lo:hi] * self._root[j + 1]
+                np.maximum(out[start:stop], value, out=out[start:stop])
+                choices.spans.append((j, start, stop))
+        if rough.size:
+            self._compete_singly(rough, f, (x, y, z), omega, out, choices)
+        if tail < omega.size:
+            self._compete_all(tail, f, (x, y, z), omega, out, choices)
+        return out, choices
+
+    def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
+        """Return the smooth cells as (j, first, last), competing with t in [j h, (j+1) h]; the rough cells; the tail.
+
+        A local maximum sits in cell p with t in [w_p, w_p + h], or, where w jumps up by more than h, at the edge of
+        two cells. A block of cells without such an edge is smooth: the few j its cells can need serve all of it. The
+        tail are the cells that see the end of the grid.
+        """
+        tail = omega.size - self.cells - 1
+        block = 8 * self.cells
+        if tail < 2 * block:
+            return [], np.arange(omega.size), omega.size
+        blocks = tail // block
+        # one cell of overlap, so that an edge between blocks belongs to one of them
+        pairs = np.arange(0, 2 * blocks) // 2 * block
+        pairs[1::2] += block
+        pairs[2::2] -= 1
+        pairs[-1] = tail
+        extremes = np.concatenate((np.minimum.reduceat(omega, pairs)[::2], np.maximum.reduceat(omega, pairs)[::2]))
+        w = np.log(np.maximum(extremes, 1e-300)) / self.step + self.cells
+        floor = np.floor(w + _TIE * np.repeat((-1, 1), blocks)).astype(int).tolist()
+        smooth: list[tuple[int, int, int]] = []
+        rough = []
+        index = 0
+        for (low, high), group in groupby(zip(floor[:blocks], floor[blocks:], strict=True)):
+            begin, index = index, index + sum(1 for _ in group)
+            first, last = begin * block, index * block if index < blocks else tail
+            inside = low >= 0 and high < self.cells
+            if inside and (high <= low + 1 or (high <= low + 6 and self._gentle(omega[max(0, first - 1) : last]))):
+                smooth += [(j, first, last) for j in range(low, min(high + 2, self.cells))]
+            else:
+                rough.append(np.arange(first, last))
+        return smooth, np.concatenate(rough) if rough else _NONE, tail
+
+    def _gentle(self, omega: Floats) -> bool:
+        """Return whether w nowhere rises by as much as h from one cell to the next."""
+        return bool((omega[1:] < omega[:-1] * (1.0 + 0.9 * self.step)).all())
+
+    def _compete_all(
+        self,
+        tail: int,
+        f: Floats,
+        terms: tuple[Floats, Floats, Floats],
+        omega: Floats,
+        out: Floats,
+        choices: "Choices",
+    ) -> None:
+        """Let every cell and every grid point of the tail compete with every t: a square of values, a few operations.
+
+        Cells whose best t falls outside [0, epsilon] have no say: their chords would be continued with negative weight.
+        """
+        cells = self.cells
+        x, y, z = (term[tail:, None] for term in terms)
+        count = omega.size - tail
+        table = np.full((count, count + cells), -1.0)
+        shifted = np.lib.stride_tricks.as_strided(
+            table, (count, cells), (table.strides[0] + table.strides[1], table.strides[1])
+        )
+        shifted[:] = x + y * self._ratio[1:-1] - z * self._root[1:-1]
+        outside = (omega[tail:] > 1.0) | (omega[tail:] < self._shrink)
+        shifted[outside] = -1.0
+        edges = f[tail : omega.size, None] * self._keep[1:] + f[tail + cells : omega.size + cells, None] * self._flip[1:]
+        # cell p at t in [j h, (j+1) h] and its left edge at t = (j+1) h serve x = x_p + (j+1) h
+        np.maximum(shifted, edges, out=shifted)
+        start = tail + 1 - cells
+        count = min(out.size - start, count + cells - 1)
+        columns = np.arange(count)
+        winner = table[:, :count].argmax(axis=0)
+        np.maximum(out[start : start + count], table[winner, columns], out=out[start : start + count])
+        j = columns - winner
+        ok = (j >= 0) & (j < cells)
+        choices.singles.append((j[ok], columns[ok] + start))
+        choices.singles.append((j[ok] + 1, columns[ok] + start))
+
+    def _compete_singly(
+        self,
+        rough: Integers,
+        f: Floats,
+        terms: tuple[Floats, Floats, Floats],
+        omega: Floats,
+        out: Floats,
+        choices: "Choices",
+    ) -> None:
+        """Let each rough cell compete with the few t that can be best in it, and each edge where w jumps up."""
+        cells, size = self.cells, out.size
+        # the cell before the first comes along, to see the edge between them
+        w = np.log(np.maximum(omega[np.concatenate((np.maximum(rough - 1, 0), rough))], 1e-300)) / self.step + cells
+        before, w = w[: rough.size], w[rough.size :]
+        j = (np.floor(w - _TIE).astype(np.int64) + _FEW).ravel()
+        cell = np.broadcast_to(rough, (_FEW.size, rough.size)).ravel()
+        at = cell + 1 + j - cells
+        ok = np.flatnonzero((j >= 0) & (j < cells) & (at >= 0) & (at < size))
+        j, at, cell = j[ok], at[ok], cell[ok]
+        x, y, z = terms
+        np.maximum.at(out, at, x[cell] + self._ratio[j + 1] * y[cell] - self._root[j + 1] * z[cell])
+        choices.singles.append((j, at))
+        edge = np.flatnonzero(w > before + 0.5)
+        if edge.size:
+            first = np.clip(before[edge], 1, cells - 1).astype(np.int64)
+            many = np.clip(np.ceil(w[edge]).astype(np.int64) + 1, first, cells - 1) - first + 1
+            cell = np.repeat(rough[edge], many)
+            j = np.repeat(first - np.cumsum(many) + many, many) + np.arange(cell.size)
+            at = cell - cells + j
+            ok = np.flatnonzero((at >= 0) & (at < size))
+            j, at, cell = j[ok], at[ok], cell[ok]
+            np.maximum.at(out, at, self._keep[j] * f[cell] + self._flip[j] * f[cell + cells])
+            choices.singles.append((j, at))
+
+    def _lower(self, values: Floats, size: int, choices: "Choices") -> Floats:
+        """Return the lower values: any t on the grid is allowed, so only those near the upper's choice are tried."""
+        cells = self.cells
+        f = self._extended(values, size, 0.0)
+        out = f[cells : cells + size].copy()
+        for j, start, stop in choices.spans:
+            at = start + cells - j  # index in f of x - t for the first x
+            value = self._keep[j] * f[at : at + stop - start]
+            value += self._flip[j] * f[at + cells : at + cells + stop - start]
+            np.maximum(out[start:stop], value, out=out[start:stop])
+        for many, to in choices.singles:
+            near = to + cells - many
+            np.maximum.at(out, to, self._keep[many] * f[near] + self._flip[many] * f[near + cells])
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Which t = j h came near the best for which x: runs of x as (j, start, stop), and single ones as (j, x)."""
+
+    spans: list[tuple[int, int, int]]
+    singles: list[tuple[Integers, Integers]]

@@ -1,0 +1,193 @@
+"""Which proven bounds cover which uses under which interaction, tightest first."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from setwise.accounting.atoms import NOTHING, atoms_of
+from setwise.accounting.batch import BatchBoundedRange
+from setwise.accounting.bounded_range import Progress
+from setwise.accounting.bracket import Bracket
+from setwise.accounting.dominating import largest_loss
+from setwise.accounting.guarantees import PureDP
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.inverse import epsilon_at
+from setwise.accounting.lattice_sum import LatticeSum
+from setwise.accounting.linear import MOST_ATOMS, exact_linear
+from setwise.accounting.moments import BasicSum, subgaussian_sum, zero_concentrated_sum
+from setwise.accounting.filter import filter_parameters
+from setwise.accounting.optimum import LinearStage, Optimum, RangeStage, Stage
+from setwise.accounting.sorting import Sorted, sort_uses, witness
+from setwise.accounting.three import three_in_order
+from setwise.accounting.two_point import randomized_response
+from setwise.accounting.use import Use
+from setwise.errors import Unattainable
+
+_OUT_OF_REACH = "delta = {delta!r} is not above {failure:.3g}, the chance that some use fails outright; ask for a larger delta"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One proven bound: its name, the statement it rests on, and its two directions.
+
+    `tight` brackets are of the optimum itself, so no other bound can improve on them by more than their width.
+    """
+
+    method: str
+    statement: str
+    tight: bool
+    delta: Callable[[float, float | None], Bracket]
+    epsilon: Callable[[float, float | None], Bracket]
+
+
+def _from_curve(
+    method: str, statement: str, curve: Callable[[float], Bracket], failure: Bracket, *, tight: bool
+) -> Bound:
+    """Return a bound from its delta; epsilon is found by inverting it, unless delta is below the chance of failure."""
+
+    def epsilon(delta: float, _: float | None) -> Bracket:
+        if delta < failure.lower:
+            raise Unattainable(_OUT_OF_REACH.format(delta=delta, failure=failure.upper))
+        return epsilon_at(delta, curve)
+
+    return Bound(method, statement, tight, lambda x, _: curve(x), epsilon)
+
+
+def bounds_for(uses: Sequence[Use], interaction: Interaction, progress: Progress) -> Iterator[Bound]:
+    """Yield the bounds that cover the uses, the tight ones first."""
+    if interaction is Interaction.ADAPTIVE:
+        yield from _on_the_fly(uses)
+        return
+    kinds = sort_uses(uses)
+    if not kinds.classes:
+        yield from _optimal(uses, kinds, interaction, progress)
+    yield from _by_moments(uses, kinds)
+
+
+def _optimal(uses: Sequence[Use], kinds: Sorted, interaction: Interaction, progress: Progress) -> Iterator[Bound]:
+    """Yield bounds that bracket the optimum: exact where there is a closed form, certified numerics elsewhere."""
+    if not kinds.ranges:
+        yield linear_bound(kinds)
+        return
+    if interaction is Interaction.ORDERED and (three := three_in_order(uses)) is not None:
+        yield _from_curve("three-closed-form", "lem:ordbrdp2", three, kinds.failure, tight=True)
+        return
+    alone = sum(count for _, count in kinds.ranges) == 1
+    equal = len({*(e for e, _ in kinds.ranges), *(_pure_epsilons(kinds) or [0.0])}) == 1 or not kinds.linear
+    batch = _batch(kinds)
+    if batch is not None and interaction is Interaction.BATCH:
+        statement = "thm:opt_nonadaptive" if kinds.linear else "thm:non-adaptive"
+        yield _from_curve("batch-optimum", statement, batch.delta, kinds.failure, tight=True)
+        return
+    if batch is not None and alone and equal:
+        yield _from_curve("batch-optimum", "prop:sbr-ord with thm:opt_nonadaptive", batch.delta, kinds.failure, tight=True)
+        return
+    stages = _in_order(uses) if interaction is Interaction.ORDERED else _linear_first(kinds)
+    optimum = Optimum(stages, kinds.failure, progress)
+    statement = "lem:adap_recursion_hetero" if interaction is Interaction.ORDERED else "docs/optimal-composition.md, the set-wise optimum"
+    yield Bound("certified-optimum", statement, interaction is not Interaction.BATCH, optimum.delta, optimum.epsilon)
+
+
+def linear_bound(kinds: Sorted) -> Bound:
+    """Return the optimum of linear uses alone, whatever the interaction: they commute."""
+    parts = kinds.structured()
+    exact = exact_linear(parts) if parts is not None else None
+    if exact is None:
+        lattice = LatticeSum(kinds.linear, kinds.failure)
+        statement = "docs/optimal-composition.md, linear mechanisms"
+        return Bound("privacy-loss-lattice", statement, True, lambda x, _: lattice.delta(x), lambda d, _: lattice.epsilon(d))
+    assert parts is not None
+    if parts.inverse_variance and not parts.responses:
+        statement = "lem:AGM"
+    elif parts.inverse_variance:
+        statement = "docs/optimal-composition.md, linear mechanisms"
+    elif len(parts.responses) == 1 and not parts.failed:
+        statement = "thm:opt_DPCOMP"
+    else:
+        statement = "MurtaghVa16"
+    return _from_curve("exact", statement, exact.delta, kinds.failure, tight=True)
+
+
+def _pure_epsilons(kinds: Sorted) -> list[float] | None:
+    """Return the epsilons of the linear uses when all are pure DP, else None."""
+    found = []
+    for known, _ in kinds.linear:
+        match known:
+            case PureDP(epsilon=epsilon):
+                found.append(epsilon)
+            case _:
+                return None
+    return found
+
+
+def _batch(kinds: Sorted) -> BatchBoundedRange | None:
+    """Return the optimal batch bound when all bounded-range epsilons agree and the rest is pure DP of few kinds."""
+    epsilons = _pure_epsilons(kinds)
+    if len(kinds.ranges) != 1 or epsilons is None:
+        return None
+    epsilon, count = kinds.ranges[0]
+    beside = NOTHING
+    for known, number in kinds.linear:
+        group = atoms_of(randomized_response(known.epsilon, number, 1e-120))  # type: ignore[union-attr]
+        if beside.size * group.size > MOST_ATOMS // 10:
+            return None
+        beside = beside.times(group)
+    return BatchBoundedRange(epsilon, count, beside, kinds.failure, all(e == epsilon for e in epsilons))
+
+
+def _linear_first(kinds: Sorted) -> tuple[Stage, ...]:
+    ranges = RangeStage(kinds.ranges)
+    return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
+
+
+def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
+    """Return the uses as stages in their order, neighbouring linear ones together."""
+    stages: list[Stage] = []
+    waiting: list[Use] = []
+    for use in uses:
+        kinds = sort_uses([use])
+        if kinds.ranges:
+            if waiting:
+                stages.append(LinearStage(sort_uses(waiting).linear))
+                waiting = []
+            stages.append(RangeStage(kinds.ranges))
+        elif kinds.linear:
+            waiting.append(use)
+    if waiting:
+        stages.append(LinearStage(sort_uses(waiting).linear))
+    return tuple(stages)
+
+
+def _by_moments(uses: Sequence[Use], kinds: Sorted) -> Iterator[Bound]:
+    """Yield the bounds that need only sums over the uses; they hold in any adaptive order."""
+    subgaussian = subgaussian_sum(uses)
+    if subgaussian is not None:
+        yield _from_curve("subgaussian-sum", "lem:genbound", subgaussian.delta, subgaussian.failure, tight=False)
+    zcdp = zero_concentrated_sum(uses)
+    yield _from_curve("zcdp-sum", "lem:zCDPgenbound with CanonneKaSt20", zcdp.delta, zcdp.failure, tight=False)
+    if not kinds.classes:
+        yield from _basic(kinds)
+
+
+def _basic(kinds: Sorted) -> Iterator[Bound]:
+    total = math.fsum([largest_loss(known) * count for known, count in kinds.linear] + [e * c for e, c in kinds.ranges])
+    if total < math.inf:
+        basic = BasicSum(total * (1 + 1e-15), kinds.failure)
+        yield _from_curve("basic-composition", "DworkKeMcMiNa06", basic.delta, basic.failure, tight=False)
+
+
+def _on_the_fly(uses: Sequence[Use]) -> Iterator[Bound]:
+    """Yield the bounds of filters: they hold when parameters too are chosen on the fly, up to these totals."""
+    spent = filter_parameters(uses)
+    yield _from_curve("zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20", spent.delta, spent.failure, tight=False)
+    kinds = sort_uses(uses)
+    if not kinds.classes:
+        yield from _basic(kinds)
+
+
+def lower_bound(uses: Sequence[Use]) -> Bound:
+    """Return the exact composition of mechanisms that satisfy the guarantees: no promise can be below it."""
+    witnesses = [Use(w, use.count) for use in uses if (w := witness(use.guarantee)) is not None]
+    if not witnesses:
+        return _from_curve("nothing", "nothing", lambda _: Bracket(0.0, 0.0), Bracket(0.0, 0.0), tight=True)
+    return linear_bound(sort_uses(witnesses))

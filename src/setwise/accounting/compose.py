@@ -1,0 +1,116 @@
+"""The front door: any mixture of uses, any interaction, the best proven bound.
+
+>>> from setwise.accounting.guarantees import BoundedRange, PureDP
+>>> both = compose([Use(PureDP(epsilon=0.1), 25), Use(BoundedRange(epsilon=0.1), 25)])
+>>> answer = both.epsilon(1e-6)
+>>> answer.lower < 2.4325 < answer.upper
+True
+>>> answer.interaction, answer.method
+(<Interaction.SETWISE: 'setwise'>, 'certified-optimum')
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from setwise.accounting.answer import Answer
+from setwise.accounting.bounds import Bound, bounds_for, lower_bound
+from setwise.accounting.bracket import Bracket
+from setwise.accounting.guarantees import Guarantee, check_delta, check_total_epsilon
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.notation import parse_use
+from setwise.accounting.use import Use
+from setwise.errors import InvalidParameter, Unattainable
+
+Progress = Callable[[float], None]
+
+
+def quiet(_: float) -> None:
+    """Report no progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """What a set of uses adds up to when an analyst interacts with it in the given way."""
+
+    uses: tuple[Use, ...]
+    interaction: Interaction
+    progress: Progress = quiet
+
+    def delta(self, epsilon: float, *, width: float | None = None) -> Answer:
+        """Return the smallest delta for which the uses are together (epsilon, delta)-DP.
+
+        With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
+        """
+        x = check_total_epsilon(epsilon)
+        return self._best(lambda bound: bound.delta(x, width), lambda low: low.delta(x, None).lower, width)
+
+    def epsilon(self, delta: float, *, width: float | None = None) -> Answer:
+        """Return the smallest epsilon for which the uses are together (epsilon, delta)-DP.
+
+        With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
+        """
+        p = check_delta(delta)
+        return self._best(lambda bound: bound.epsilon(p, width), lambda low: low.epsilon(p, None).lower, width)
+
+    def _best(
+        self, ask: Callable[[Bound], Bracket], ask_lower: Callable[[Bound], float], width: float | None
+    ) -> Answer:
+        """Return the best answer: the first tight bound that succeeds, else the least of the others."""
+        found: list[tuple[Bracket, Bound]] = []
+        refusals: list[Unattainable] = []
+        for bound in bounds_for(self.uses, self.interaction, self.progress):
+            try:
+                bracket = ask(bound)
+            except Unattainable as refusal:
+                if width is not None and bound.tight:
+                    raise
+                refusals.append(refusal)
+                continue
+            found.append((bracket, bound))
+            if bound.tight:
+                break
+        if not found:
+            raise refusals[0]
+        bracket, bound = min(found, key=lambda pair: pair[0].upper)
+        lower = bracket.lower
+        if not bound.tight:  # its lower end says nothing of the optimum under this interaction
+            try:
+                lower = min(bracket.upper, ask_lower(lower_bound(self.uses)))
+            except Unattainable:
+                lower = 0.0
+            if width is not None and bracket.upper - lower > width * bracket.upper:
+                raise Unattainable(
+                    f"no proven bound for these uses is within {width:g} of its lower end; leave the width out to get the best"
+                )
+        return Answer(float(lower), float(bracket.upper), self.interaction, bound.method, bound.statement)
+
+
+def as_uses(uses: Iterable[Use | Guarantee | str]) -> tuple[Use, ...]:
+    """Return uses from uses, bare guarantees and written forms such as ``pure:0.1x25``."""
+    if isinstance(uses, str | Use):
+        uses = [uses]
+    found = []
+    for use in uses:
+        if isinstance(use, Use):
+            found.append(use)
+        elif isinstance(use, str):
+            found.append(parse_use(use))
+        else:
+            found.append(Use(use))
+    if not found:
+        raise InvalidParameter("there is nothing to compose: give at least one use, such as pure:0.1x25")
+    return tuple(found)
+
+
+def compose(
+    uses: Iterable[Use | Guarantee | str],
+    interaction: str | Interaction = Interaction.SETWISE,
+    *,
+    progress: Progress = quiet,
+) -> Composition:
+    """Return the composition of the uses under an interaction: ask it for `.epsilon(delta)` or `.delta(epsilon)`.
+
+    `uses` are `Use` values, bare guarantees (one use each) or written forms such as ``"pure:0.1x25"``; their order
+    matters only when `interaction` is "ordered". `progress` is called with the share done during long computations.
+    """
+    return Composition(as_uses(uses), Interaction.parse(interaction), progress)

@@ -1,0 +1,148 @@
+"""Sums of many lattice losses by the fast Fourier transform, tilted so that small probabilities keep their digits.
+
+Multiplying masses by exp(lambda x) before transforming and undoing it after moves the bulk of the distribution to the
+losses that matter; round-off is then relative to the probabilities there, not to 1. What the transform may have got
+wrong, and what was wrapped around its ends, is charged to every mass.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.atoms import Atoms
+from setwise.accounting.rounding import ELEMENTARY, UNIT
+from setwise.accounting.saddle import Part, Saddle, cumulant
+from setwise.errors import Unattainable
+
+Floats = NDArray[np.float64]
+
+_LARGEST_TRANSFORM = 2**22
+_REACH = 7.0
+"""Standard deviations of the tilted sum kept on either side; what lies beyond is bounded and charged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which losses of a sum to keep, [left, right], and the tilts that point at the middle and at the ends."""
+
+    tilt: float
+    left: float
+    right: float
+    left_tilt: float
+    right_tilt: float
+
+
+def window(saddle: Saddle, tilt: float) -> Window:
+    """Return the window around the mean under the tilt outside which next to nothing lies."""
+    height, mean, variance = saddle.at(tilt)
+    ends = []
+    for side in (-1.0, 1.0):
+        reach = _REACH
+        while True:
+            end = mean + side * reach * math.sqrt(variance)
+            further = saddle.for_loss(end)
+            exponent = saddle.at(further)[0] - height - (further - tilt) * end
+            if exponent < -0.45 * _REACH**2 or reach > 20 * _REACH:
+                break
+            reach *= 1.4  # a skewed sum, as when nearly all its parts are at their largest
+        ends.append((end, further))
+    return Window(tilt, ends[0][0], ends[1][0], ends[0][1], ends[1][1])
+
+
+def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
+    """Return the atoms of the sum, ascending: masses never too small `from_above`, never too large otherwise.
+
+    Requires: all lattices have the same step.
+    Ensures: every average of a non-negative, non-decreasing function of the loss is on the safe side; outright
+    failures of the parts are left to the caller.
+    """
+    step, tilt = parts[0].lattice.step, window.tilt
+    lowest = sum(part.count * part.lattice.first for part in parts)
+    highest = sum(part.count * (part.lattice.first + part.lattice.mass.size - 1) for part in parts)
+    first = max(lowest, math.floor(window.left / step))
+    last = min(highest, math.ceil(window.right / step))
+    size = _good_size(last - first + 1)
+    if size > _LARGEST_TRANSFORM:
+        raise Unattainable("the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket")
+    height = cumulant(parts, tilt)
+    # Chernoff bounds on the tilted probability beyond the ends: any further tilt gives one.
+    beyond = [
+        math.exp(min(0.0, cumulant(parts, further) - height - (further - tilt) * step * end)) if cut else 0.0
+        for end, further, cut in (
+            (first - 1, window.left_tilt, first > lowest),
+            (last + 1, window.right_tilt, last < highest),
+        )
+    ]
+    tilted, error = _transformed(parts, tilt, first, size)
+    tilted = tilted[: last - first + 1]
+    if from_above:
+        tilted += error
+        np.maximum(tilted, error, out=tilted)
+    else:
+        tilted -= error + sum(beyond)
+        np.maximum(tilted, 0.0, out=tilted)
+    x = step * np.arange(first, last + 1)
+    tilted *= np.exp(np.minimum(height - tilt * x, 700.0))
+    shift = sum(part.count * part.lattice.shift for part in parts)
+    largest_exponent = abs(height) + tilt * max(abs(x[0]), abs(x[-1]))
+    relative = (ELEMENTARY + 4) * UNIT * (1.0 + largest_exponent) + sum(
+        part.count * part.lattice.relative_error for part in parts
+    )
+    # From above, what lies beyond the right end weighs at most this much in any tail.
+    dropped = beyond[1] * math.exp(min(height - tilt * step * last, 700.0)) if from_above else 0.0
+    return Atoms(x - shift, tilted, relative, dropped)
+
+
+def _good_size(size: int) -> int:
+    from scipy.fft import next_fast_len
+
+    return int(next_fast_len(size, real=True))
+
+
+def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """Return values ** exponent by repeated squaring: far faster than the general complex power."""
+    result: NDArray[np.complex128] | None = None
+    while exponent:
+        if exponent & 1:
+            result = values if result is None else result * values
+        exponent >>= 1
+        if exponent:
+            values = values * values
+    assert result is not None
+    return result
+
+
+def _transformed(parts: Sequence[Part], tilt: float, first: int, size: int) -> tuple[Floats, float]:
+    """Return the tilted, normalised masses from index `first` on, wrapped to `size`, and the error of each."""
+    from scipy.fft import irfft, rfft
+
+    product: NDArray[np.complex128] | None = None
+    moduli = []
+    for part in parts:
+        lattice = part.lattice
+        exponent = tilt * lattice.step * np.arange(lattice.first, lattice.first + lattice.mass.size)
+        weight = np.where(lattice.mass > 0.0, lattice.mass * np.exp(exponent - exponent[lattice.mass > 0.0].max()), 0.0)
+        weight /= weight.sum()
+        if weight.size > size:
+            weight = np.bincount(np.arange(weight.size) % size, weight, minlength=size)
+        spectrum = rfft(weight, n=size)
+        modulus = np.abs(spectrum)
+        moduli.append((part.count, modulus))
+        # Denormal numbers are slow; powers this small are far below the error charged.
+        spectrum[modulus < 1e-100 ** (1.0 / part.count)] = 0.0
+        power = _power(spectrum, part.count)
+        product = power if product is None else product * power
+    assert product is not None
+    # An error in one factor is passed on by all the others: |product| / |factor|, averaged over the frequencies. Where
+    # the factor is small the others include count - 1 more of it.
+    per_factor = (8 * (math.log2(size) + 4) + 8) * UNIT
+    whole = np.abs(product)
+    error = per_factor * float(whole.mean())
+    for count, modulus in moduli:
+        others = np.where(modulus > 0.05, whole / np.maximum(modulus, 0.05), 0.05 ** (count - 1))
+        error += count * per_factor * float(others.mean())
+    offset = (sum(part.count * part.lattice.first for part in parts) - first) % size
+    return np.roll(irfft(product, n=size), offset), 2 * error

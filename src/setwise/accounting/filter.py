@@ -1,0 +1,157 @@
+"""Parameters chosen on the fly: a zCDP filter and an odometer, as pure values.
+
+A filter is given its budget in advance and admits or refuses each use before it runs; whatever the analyst does, the
+whole interaction is (epsilon, delta)-DP. An odometer says at any moment what has been spent so far.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from setwise.accounting.answer import Answer
+from setwise.accounting.bracket import Bracket
+from setwise.accounting.guarantees import check_delta, check_epsilon
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.moments import zero_concentrated
+from setwise.accounting.rounding import unite, up
+from setwise.accounting.use import Use
+from setwise.accounting.zcdp import optimised_delta
+from setwise.errors import BudgetExhausted, InvalidParameter
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Sums of zCDP parameters, rounded up: `rho`, and the `failure` probabilities added up."""
+
+    rho: float = 0.0
+    failed: float = 0.0
+
+    @property
+    def failure(self) -> Bracket:
+        """The chance of outright failure; chances chosen on the fly add up."""
+        return Bracket(0.0, min(1.0, self.failed))
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return [0, delta] of a filter that stops at these sums.
+
+        Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
+        """
+        return unite(self.failure, optimised_delta(0.0, self.rho, epsilon))
+
+    def plus(self, use: Use) -> "Spent":
+        """Return the sums after another use.
+
+        xi + alpha rho is at most alpha (xi + rho) for alpha > 1, so a positive xi joins rho and a negative one is dropped.
+        """
+        parameters = zero_concentrated(use.guarantee)
+        rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
+        return Spent(up(self.rho + rho), up(self.failed + use.count * parameters.delta) if parameters.delta else self.failed)
+
+
+def filter_parameters(uses: Sequence[Use]) -> Spent:
+    """Return the sums of the uses."""
+    spent = Spent()
+    for use in uses:
+        spent = spent.plus(use)
+    return spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZcdpFilter:
+    """A total (epsilon, delta) that uses of any parameters, chosen on the fly, may draw on.
+
+    `failure_share` of delta is set aside for outright failures (approximate mechanisms); the rest converts zCDP.
+
+    >>> from setwise.accounting.guarantees import Gaussian
+    >>> account = ZcdpFilter(epsilon=1.0, delta=1e-6)
+    >>> account = account.admit(Use(Gaussian(sigma=20), 10))
+    >>> account.admits(Use(Gaussian(sigma=1)))
+    False
+    """
+
+    epsilon: float
+    delta: float
+    failure_share: float = 0.5
+    spent: Spent = field(default_factory=Spent)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", check_delta(self.delta))
+        if not 0.0 <= self.failure_share < 1.0:
+            raise InvalidParameter(f"failure_share must be at least 0 and below 1, not {self.failure_share!r}")
+
+    @property
+    def rho_budget(self) -> float:
+        """The largest total rho that keeps the promise, rounded down."""
+        delta = self.delta * (1.0 - self.failure_share)
+        low, high = 0.0, self.epsilon
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if optimised_delta(0.0, middle, self.epsilon).upper <= delta else (low, middle)
+        return low
+
+    def admits(self, use: Use) -> bool:
+        """Return whether the use fits in what is left."""
+        after = self.spent.plus(use)
+        return after.rho <= self.rho_budget and after.failed <= self.delta * self.failure_share
+
+    def admit(self, use: Use) -> "ZcdpFilter":
+        """Return the filter after the use; raise `BudgetExhausted` when it does not fit.
+
+        Theorem: WhitehouseRaRoWu23 (also FeldmanZr21).
+        """
+        if not self.admits(use):
+            raise BudgetExhausted(
+                f"this use would pass the budget of epsilon = {self.epsilon:g} at delta = {self.delta:g}; "
+                f"{self.left:.1%} of it is left"
+            )
+        return replace(self, spent=self.spent.plus(use))
+
+    @property
+    def left(self) -> float:
+        """The share of the rho budget that is left."""
+        budget = self.rho_budget
+        return max(0.0, 1.0 - self.spent.rho / budget) if budget else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZcdpOdometer:
+    """What has been spent so far, valid at every moment at once, with probability 1 - delta.
+
+    Levels of rho, each sqrt(2) times the last, each get a filter and a share of delta; the level that covers what was
+    spent bounds the privacy loss so far, however the analyst chose to stop.
+
+    >>> from setwise.accounting.guarantees import Gaussian
+    >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.2
+    True
+    """
+
+    delta: float
+    first_rho: float = 1e-4
+    spent: Spent = field(default_factory=Spent)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", check_delta(self.delta))
+        object.__setattr__(self, "first_rho", check_epsilon(self.first_rho, "first_rho"))
+
+    def record(self, use: Use) -> "ZcdpOdometer":
+        """Return the odometer after the use."""
+        return replace(self, spent=self.spent.plus(use))
+
+    def epsilon(self) -> float:
+        """Return a bound on the privacy loss so far.
+
+        Theorem: RogersRoUlVa16 (odometers), with the tail bound exp((alpha - 1)(alpha rho - epsilon)) of each level.
+        """
+        level = max(0, math.ceil(2.0 * math.log2(self.spent.rho / self.first_rho) - 1e-9)) if self.spent.rho > 0 else 0
+        rho = max(self.spent.rho, self.first_rho * 2.0 ** (level / 2))
+        share = (self.delta - self.spent.failed) * 6.0 / (math.pi * (level + 1)) ** 2
+        if share <= 0.0:
+            return math.inf
+        return up((rho + 2.0 * math.sqrt(-rho * math.log(share))) * (1 + 1e-14))
+
+    def answer(self) -> Answer:
+        """Return the bound as an answer."""
+        return Answer(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "RogersRoUlVa16")

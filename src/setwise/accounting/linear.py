@@ -1,0 +1,75 @@
+"""Composition of mechanisms with fixed dominating pairs: exact sums where the structure allows them.
+
+A mechanism with a fixed, symmetric dominating pair acts on privacy profiles as a linear operator, and these
+commute: such mechanisms compose to the same delta in a batch, in any order, and adaptively.
+(docs/optimal-composition.md, "Linear mechanisms".)
+"""
+
+import math
+from dataclasses import dataclass
+
+from setwise.accounting.atoms import NOTHING, Atoms, Loss, atoms_of
+from setwise.accounting.bracket import Bracket
+from setwise.accounting.gaussian import GaussianLoss, merged_sigma
+from setwise.accounting.rounding import failures, unite
+from setwise.accounting.two_point import randomized_response
+
+
+MOST_ATOMS = 1_000_000
+_OUTER_RATIO = 1e-120
+"""Outer masses below this share of their mode are dropped and charged; far below any delta of interest."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearParts:
+    """A set of linear mechanisms, by structure.
+
+    `responses` counts randomized responses by epsilon (pure DP, and (epsilon, delta)-DP less its failure),
+    `inverse_variance` sums 1/sigma^2 over Gaussians, `failed` lists (delta, count) of outright failures.
+    """
+
+    responses: tuple[tuple[float, int], ...] = ()
+    inverse_variance: float = 0.0
+    failed: tuple[tuple[float, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExactLinear:
+    """The composition of `LinearParts`, summed exactly: every group but one enumerated, that one in closed form."""
+
+    outer: Atoms
+    inner: Loss | None
+    failure: Bracket
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the optimal delta at epsilon, correct to round-off."""
+        if self.inner is None:
+            return self.failure
+        return unite(self.failure, self.outer.average(self.inner, epsilon))
+
+
+def exact_linear(parts: LinearParts) -> ExactLinear | None:
+    """Return the exact composition, or None when enumeration would need more than `MOST_ATOMS` atoms.
+
+    Theorem: thm:opt_DPCOMP for one epsilon, MurtaghVa16 for several and for failures, lem:AGM for Gaussians.
+    """
+    groups = sorted(parts.responses, key=lambda group: group[1] * min(group[0], 1.0))
+    inner: Loss | None = None
+    if parts.inverse_variance:
+        inner = GaussianLoss(merged_sigma(parts.inverse_variance))
+    elif groups:
+        inner = randomized_response(*groups.pop())
+    outer = NOTHING
+    for epsilon, count in groups:
+        group = atoms_of(randomized_response(epsilon, count, _OUTER_RATIO))
+        if outer.size * group.size > MOST_ATOMS:
+            return None
+        outer = outer.times(group)
+    return ExactLinear(outer, inner, failures(list(parts.failed)))
+
+
+def smallest_loss_beyond(parts: LinearParts) -> float:
+    """Return the largest possible loss: at and beyond it delta is only the chance of failure."""
+    if parts.inverse_variance:
+        return math.inf
+    return math.fsum(epsilon * count for epsilon, count in parts.responses)

@@ -1,0 +1,284 @@
+"""The certified optimum: what an adaptive analyst can learn at most, to any accuracy.
+
+The uses are taken in stages, first to last. A linear stage (mechanisms with fixed dominating pairs) averages the profile
+of what follows; a bounded-range stage applies its operator. The set-wise optimum has two stages: everything linear,
+then all bounded-range mechanisms in their worst order (docs/optimal-composition.md).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.atoms import NOTHING, Atoms, atoms_of
+from setwise.accounting.bounded_range import (
+    Band,
+    Before,
+    Group,
+    Progress,
+    added_up,
+    fewer,
+    grid_step,
+    in_worst_order,
+    lowered,
+    quiet,
+    raised,
+    support_of,
+    variance_of,
+)
+from setwise.accounting.bracket import Bracket
+from setwise.accounting.dominating import Known, largest_loss, spread
+from setwise.accounting.guarantees import PureDP
+from setwise.accounting.inverse import epsilon_at
+from setwise.accounting.lattice_sum import LatticeSum
+from setwise.accounting.profile import Profile, nothing_to_come
+from setwise.accounting.rounding import UNIT, unite
+from setwise.accounting.saddle import Saddle
+from setwise.accounting.two_point import randomized_response
+from setwise.errors import Unattainable
+
+Floats = NDArray[np.float64]
+
+DEFAULT_WIDTH = 1e-3
+"""The relative width aimed for when none is asked for."""
+
+_FEWEST_CELLS = 24
+_MOST_CELLS = 4096
+_MOST_WORK = 4e9
+"""Grid points times steps beyond which a width is said to be out of reach."""
+
+_ENUMERATED = 20_000
+"""Atoms up to which randomized responses are enumerated exactly."""
+
+_FEW_USES = 60
+"""Up to this many uses the whole support is cheap, and always enough."""
+
+_NEGLIGIBLE = 1e-290
+"""Below this a delta is at the end of the range of floats, and no width is asked of it."""
+
+_FIRST_TOLERANCE, _MIDDLE_TOLERANCE = 1e-6, 1e-5
+"""Shares of the variance that discretising a linear stage may add: read once, or at every grid point."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearStage:
+    """Mechanisms with fixed dominating pairs, and how often each is used: order among them does not matter."""
+
+    uses: tuple[tuple[Known, int], ...]
+
+    @property
+    def variance(self) -> float:
+        """Roughly the variance of their loss."""
+        return math.fsum(count * spread(known)[0] for known, count in self.uses)
+
+    @property
+    def support(self) -> float:
+        """Their largest loss."""
+        return math.fsum(count * largest_loss(known) for known, count in self.uses)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeStage:
+    """Bounded-range mechanisms, (epsilon, count), drawn in any adaptive order within the stage."""
+
+    groups: tuple[Group, ...]
+
+
+Stage = LinearStage | RangeStage
+
+
+@dataclass(frozen=True, slots=True)
+class Optimum:
+    """The largest delta over all analysts who go through the stages in order.
+
+    Requires: at least one bounded-range stage.
+    Theorem: docs/optimal-composition.md; lem:adap_recursion_hetero for stages of one mechanism each.
+    """
+
+    stages: tuple[Stage, ...]
+    failure: Bracket
+    progress: Progress = quiet
+
+    def delta(self, epsilon: float, width: float | None = None) -> Bracket:
+        """Return the optimal delta at epsilon; a relative `width` that cannot be reached is refused."""
+        saddle = self._saddle()
+        tilt = saddle.for_loss(epsilon)
+        height, mean, _ = saddle.at(tilt)
+        sharpness = max(1.0, tilt * mean - height)  # about -log delta
+        return self._refined(lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).delta(epsilon), width, sharpness)
+
+    def epsilon(self, delta: float, width: float | None = None) -> Bracket:
+        """Return the smallest epsilon whose delta is at most `delta`; a relative `width` out of reach is refused."""
+        if delta <= self.failure.upper:
+            raise Unattainable(f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure")
+        saddle = self._saddle()
+        tilt = saddle.for_delta(delta - self.failure.upper)
+        return self._refined(lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).epsilon(delta), width, 0.8)
+
+    def _refined(self, attempt: Callable[[int, float], Bracket], width: float | None, sharpness: float) -> Bracket:
+        """Run on finer and longer grids until the width holds.
+
+        The relative width falls with the square of the number of cells; the last run is used to choose the next grid,
+        never to certify.
+        """
+        wanted = DEFAULT_WIDTH if width is None else width
+        cells = min(512, max(_FEWEST_CELLS, _even(math.sqrt(1.3 * sharpness / wanted))))
+        stretch = 1.0
+        best = Bracket(0.0, math.inf)
+        while self._work(cells) <= _MOST_WORK and cells <= _MOST_CELLS:
+            before = best
+            found = attempt(cells, stretch)
+            best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
+            if best.relative_width <= wanted or best.upper < _NEGLIGIBLE:
+                return best
+            if best.width > 0.8 * before.width:
+                break  # a finer grid no longer helps: what is left is the rounding of unequal parameters
+            if best.upper < math.inf:
+                cells = _even(cells * min(4.0, max(1.25, 1.1 * math.sqrt(best.relative_width / wanted))))
+            stretch *= 1.5
+        if width is None and best.upper < math.inf:
+            return best
+        raise Unattainable(f"a relative width of {wanted:g} cannot be reached for these uses; ask for a wider one")
+
+    @property
+    def _groups(self) -> list[Group]:
+        return [group for stage in self.stages if isinstance(stage, RangeStage) for group in stage.groups]
+
+    def _work(self, cells: int) -> float:
+        smallest = min(epsilon for epsilon, _ in self._groups)
+        steps = sum(count for _, count in self._groups)
+        return steps * cells * (1.0 + 12.0 * math.sqrt(variance_of(self._groups)) / smallest)
+
+    def _saddle(self) -> Saddle:
+        """Return a coarse version of everything, a bounded-range mechanism as its worst randomized response."""
+        uses: list[tuple[Known, int]] = []
+        for stage in self.stages:
+            match stage:
+                case LinearStage():
+                    uses += stage.uses
+                case RangeStage():
+                    uses += [(PureDP(epsilon=epsilon / 2), count) for epsilon, count in stage.groups]
+        return LatticeSum(tuple(uses), self.failure).saddle()
+
+    def _solved(self, saddle: Saddle, tilt: float, cells: int, stretch: float) -> "_Solved":
+        step = grid_step([epsilon for epsilon, _ in self._groups], cells)
+        exact = all(raised(epsilon, step) == lowered(epsilon, step) for epsilon, _ in self._groups) and all(
+            fewer(stage.groups) == added_up(stage.groups) for stage in self.stages if isinstance(stage, RangeStage)
+        )
+        end = 1.02 * stretch * saddle.at(tilt)[1]
+        support = math.fsum(s.support if isinstance(s, LinearStage) else support_of(s.groups) for s in self.stages)
+        if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
+            end = support
+        upper = self._run(step, end, tilt, raised, fewer)
+        if exact:
+            return upper
+        lower = self._run(step, end, tilt, lowered, _one_by_one)
+        size = upper.rest.upper.size
+        values = lower.rest.lower[:size]
+        rest = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
+        return replace(upper, rest=rest)
+
+    def _run(
+        self,
+        step: float,
+        end: float,
+        tilt: float,
+        rounded: Callable[[float, float], float],
+        grouped: Callable[[Sequence[Group]], list[Group]],
+    ) -> "_Solved":
+        """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""
+        variance = math.fsum(s.variance if isinstance(s, LinearStage) else variance_of(s.groups) for s in self.stages)
+        band = Band(step, end, variance)
+        done = Before(nothing_to_come(step))
+        total = sum(count for _, count in self._groups)
+        so_far = 0
+
+        def advance(_: float) -> None:
+            nonlocal so_far
+            so_far += 1
+            self.progress(so_far / total)
+
+        for index in range(len(self.stages) - 1, -1, -1):
+            match self.stages[index]:
+                case RangeStage(groups=groups):
+                    on_grid = [(rounded(epsilon, step), count) for epsilon, count in groups if rounded(epsilon, step) > 0.0]
+                    for part in [grouped(on_grid)] if grouped is fewer else [[one] for one in reversed(grouped(on_grid))]:
+                        done = in_worst_order(part, done, band, advance)
+                case LinearStage() as stage if index == 0:
+                    upper, lower = _losses(stage, tilt, _FIRST_TOLERANCE)
+                    return _Solved(upper, lower, done.profile, self.failure)
+                case LinearStage() as stage:
+                    done = _averaged(stage, done, band, tilt)
+        return _Solved(NOTHING, NOTHING, done.profile, self.failure)
+
+
+def _one_by_one(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups in ascending order: one order the analyst can take, smaller epsilons first."""
+    return added_up(groups)
+
+
+def _even(cells: float) -> int:
+    """Round up to an even number: the worst t is near epsilon/2, and a grid that contains it is tighter."""
+    return 2 * math.ceil(cells / 2)
+
+
+def _losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
+    """Return the losses of a linear stage from above and from below: exact atoms where there are few, else a lattice."""
+    atoms = NOTHING
+    for known, count in stage.uses:
+        match known:
+            case PureDP(epsilon=epsilon):
+                group = atoms_of(randomized_response(epsilon, count, 1e-120))
+            case _:
+                break
+        if atoms.size * group.size > _ENUMERATED:
+            break
+        atoms = atoms.times(group)
+    else:
+        return atoms, atoms
+    whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), tolerance)
+    return whole.atoms(whole.saddle(), tilt)
+
+
+def _averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Before:
+    """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
+    upper, lower = _losses(stage, tilt, _MIDDLE_TOLERANCE)
+    variance, support = after.variance + stage.variance, after.support + stage.support
+    x = band.step * np.arange(band.size(variance, support))
+    profile = after.profile
+    above = _mean_at(upper, profile.read_upper, x) * (1 + upper.relative_error + (upper.size + 8) * UNIT) + upper.dropped
+    below = _mean_at(lower, profile.read_lower, x) * (1 - lower.relative_error - (lower.size + 8) * UNIT)
+    return Before(Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0)), variance, support)
+
+
+def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
+    total = np.zeros_like(x)
+    for loss, mass in zip(atoms.loss, atoms.mass, strict=True):
+        if mass > 0.0:
+            total += mass * read(x - loss)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Solved:
+    """Losses of the first stage, and the profile of all that follows."""
+
+    upper: Atoms
+    lower: Atoms
+    rest: Profile
+    failure: Bracket
+
+    def delta(self, epsilon: float) -> Bracket:
+        above = float((self.upper.mass * self.rest.read_upper(epsilon - self.upper.loss)).sum())
+        below = float((self.lower.mass * self.rest.read_lower(epsilon - self.lower.loss)).sum())
+        above = above * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped
+        below = below * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT)
+        above, below = min(above, 1.0), max(below, 0.0)
+        return unite(self.failure, Bracket(min(above, below), above))
+
+    def epsilon(self, delta: float) -> Bracket:
+        if float(self.rest.upper[-1]) + self.upper.dropped + self.failure.upper >= delta:
+            return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
+        return epsilon_at(delta, self.delta, guess=max(1e-6, self.rest.end))

@@ -1,0 +1,63 @@
+"""Floating-point error, charged to brackets.
+
+Every routine that computes a non-negative number as sums of non-negative terms also says how many roundings
+went into it; the bracket is then the computed value widened by that many units. The elementary functions of
+NumPy, SciPy and the C library are taken to be accurate to `ELEMENTARY` units, well above what they document.
+"""
+
+import math
+
+from setwise.accounting.bracket import Bracket
+
+UNIT = 2.0**-53
+"""Half the distance between 1 and the next float: the relative error of one correctly rounded operation."""
+
+ELEMENTARY = 8.0
+"""Units charged for one call of exp, expm1, log, log1p, sqrt."""
+
+SPECIAL = 1000.0
+"""Units charged for one call of erfc, erfcx, ndtr: about 1e-13, the accuracy documented for them."""
+
+
+def up(value: float) -> float:
+    """Return the next float above."""
+    return math.nextafter(value, math.inf)
+
+
+def down(value: float) -> float:
+    """Return the next float below."""
+    return math.nextafter(value, -math.inf)
+
+
+def probability(value: float, error: float) -> Bracket:
+    """Return the bracket of a probability computed as `value` with at most `error` of absolute error."""
+    lower = max(0.0, min(1.0, down(value - error))) if value > error else 0.0
+    return Bracket(lower, max(lower, min(1.0, up(value + error))) if value + error > 0.0 else 0.0)
+
+
+def unite(first: Bracket, second: Bracket) -> Bracket:
+    """Return 1 - (1 - a)(1 - b), written without cancellation: either of two independent failures.
+
+    >>> unite(Bracket(0.0, 0.0), Bracket(0.25, 0.25))
+    Bracket(lower=0.25, upper=0.25)
+    """
+    if first.upper == 0.0:
+        return second
+    if second.upper == 0.0:
+        return first
+    lower = first.lower + (1.0 - first.lower) * second.lower
+    upper = first.upper + (1.0 - first.upper) * second.upper
+    return Bracket(max(0.0, lower * (1 - 4 * UNIT)), min(1.0, upper * (1 + 4 * UNIT)))
+
+
+def failures(deltas: "list[tuple[float, int]]") -> Bracket:
+    """Return 1 - prod (1 - delta_i)^count_i: the chance that any of several independent failures happens.
+
+    >>> failures([])
+    Bracket(lower=0.0, upper=0.0)
+    """
+    exponent = sum(count * math.log1p(-delta) for delta, count in deltas if delta > 0.0)
+    if exponent == 0.0:
+        return Bracket(0.0, 0.0)
+    value = -math.expm1(exponent)
+    return probability(value, value * (len(deltas) + 2 * ELEMENTARY) * UNIT)
