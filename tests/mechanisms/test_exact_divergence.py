@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from output_laws import MOST_LEFT_OUT, hockey_stick, noise_law, order_law, unmatched
-from setwise.accounting.compose import compose
 
+from setwise.accounting.compose import compose
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_gaussian import KnownGaussian
 from setwise.mechanisms.known_gumbel import KnownGumbel
@@ -18,16 +18,18 @@ from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
 LABELS = ("a", "b", "c", "d")
 EPSILONS = (0.0, 0.3, 1.0, 2.0, 4.0)
+SMALL_EPSILONS = (0.0, 0.3, 0.6)
+"""Below the largest finite loss of the truncated noise; beyond it only lost mass is left, which `unmatched` sums."""
 
 
 def histogram(*counts):
     return Histogram.of(LABELS[: len(counts)], counts)
 
 
-def promised(uses):
+def promised(uses, epsilons=EPSILONS):
     """What the accountant promises at each epsilon."""
     composed = compose(uses)
-    return {epsilon: composed.delta(epsilon) for epsilon in EPSILONS}
+    return {epsilon: composed.delta(epsilon) for epsilon in epsilons}
 
 
 def assert_within(first, second, promise, slack=0.0):
@@ -149,7 +151,7 @@ def test_truncated_gaussian(contributions, per_item, threshold):
         delta=Fraction("0.1") * contributions,
         threshold=threshold,
     )
-    promise, concentrated = promised(mechanism.guarantees()), promised([mechanism.concentrated()])
+    promise, concentrated = promised(mechanism.guarantees(), SMALL_EPSILONS), promised([mechanism.concentrated()])
     cases = [(0, 0, 0)[:contributions], (3, 1, 0)[:contributions], (9, 7, 8)[:contributions]]
     for before in cases:
         law = noise_law(mechanism, histogram(*before))

@@ -13,6 +13,7 @@ from setwise.accounting.guarantees import (
     DiscreteLaplace,
     TruncatedDiscreteGaussian,
 )
+from setwise.mechanisms import unknown_laplace
 from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_gumbel import KnownGumbel
@@ -151,3 +152,16 @@ def test_the_threshold_takes_part_like_a_count(monkeypatch):
     laplace.release(few, None)
     assert recorder.ranked[1].inputs.tolist() == [90, gumbel.offset]
     assert recorder.noised[1].inputs.tolist() == [90, 3 + laplace.margin]
+
+
+@pytest.mark.parametrize("noise", [-1000, 1000])
+def test_the_laplace_threshold_moves_with_its_own_noise(noise, monkeypatch):
+    """The last number given to the noise is the threshold: a large draw there hides every label or shows every one."""
+    laplace = UnknownLaplace(contributions=1, scale=Fraction(1), delta=Fraction("0.01"), limit=2)
+
+    def on_the_threshold(counts, _noise, _randomness):
+        return counts + np.array([0, 0, noise])
+
+    monkeypatch.setattr(unknown_laplace, "with_noise", on_the_threshold)
+    release = laplace.release(Histogram.of(["a", "b", "c"], [500, 400, 395]), None)
+    assert len(release.items) == (2 if noise < 0 else 0)

@@ -24,6 +24,7 @@ FASTEST_FIRST = (
     "known_domain",
     "hot_parameters",
     "cut_points",
+    "gumbel_order",
     "goodness_of_fit",
     "truncation_level",
 )
