@@ -1,7 +1,10 @@
 """The operating system is asked at every call, and a forked child never repeats its parent."""
 
 import os
+import re
 from fractions import Fraction
+from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +38,15 @@ def test_every_call_reads_the_operating_system(monkeypatch):
     noise.draw(10, SystemRandomness())
     noise.draw(10, SystemRandomness())
     assert asked == [80, 80]
+
+
+def test_nothing_else_in_the_room_makes_randomness():
+    """Only `randomness.py` reads a generator; everywhere else it is an argument without a default."""
+    for path in Path(str(files("setwise.mechanisms"))).glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert ("urandom" in text) is (path.name == "randomness.py")
+        assert not re.search(r"np\.random|^import (random|secrets)|SystemRandomness\(\)\)", text, re.MULTILINE)
+        assert "randomness: Randomness =" not in text
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")

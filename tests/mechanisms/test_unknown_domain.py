@@ -179,4 +179,6 @@ def test_a_limit_below_k_and_an_unknown_threshold_are_refused():
     with pytest.raises(InvalidParameter):
         gumbel(k=5, limit=4)
     with pytest.raises(InvalidParameter):
+        gumbel(per_item=2**40, epsilon=Fraction(1, 10**9))
+    with pytest.raises(InvalidParameter):
         TruncatedGaussian(contributions=1, sigma=Fraction(1), delta=DELTA, threshold="loose")

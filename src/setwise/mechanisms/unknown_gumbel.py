@@ -20,6 +20,7 @@ from setwise.mechanisms.rational import float_above, positive_integer, probabili
 from setwise.mechanisms.release import Item, Release
 
 _PRECISION = 96
+_LARGEST_OFFSET = 1 << 61
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,8 @@ class UnknownGumbel:
         epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", probability("delta", self.delta))
+        if self.offset > _LARGEST_OFFSET:
+            raise InvalidParameter(f"epsilon must keep the threshold below 2^61 counts, not {self.epsilon}")
 
     @property
     def rate(self) -> Fraction:
