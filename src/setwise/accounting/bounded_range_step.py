@@ -5,16 +5,19 @@ The bounded-range operator takes f to
     (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t).
 
 Lower: t on the grid, so every argument is a grid point. Upper: on the cell p between x_p and x_{p+1} the chord of f is
-a_p - b_p u / u_p. With x - t in cell p, x = x_p + (j+1) h and T = exp((j+1) h), the objective is A - B v - C / v in
-v = e^t, with B, C >= 0, and its largest value over *all* v is
+a_p - b_p u / u_p, with b_p = (f_p - f_{p+1}) / (e^h - 1) and a_p = f_p + b_p. With x - t in cell p, so that
+x + epsilon - t is in cell p + N, and x = x_p + (j+1) h, T = exp((j+1) h), the objective is concave in v = e^t, of the
+form A - B v - C / v, and its largest value over *all* v is
 
-    X_p + T Y_p - sqrt(T) Z_p,   X = c (a_p - e^-epsilon a_{p+N}),  Y = c e^-epsilon (b_p - b_{p+N}),
-    Z = 2 c sqrt(e^-epsilon (a_p - a_{p+N}) (b_p - e^-epsilon b_{p+N})),   c = 1 / (1 - e^-epsilon),
+    f_{p+N} + (1 - T e^-epsilon) b_{p+N} + c (sqrt(a_p - a_{p+N}) - sqrt(T e^-epsilon (b_p - e^-epsilon b_{p+N})))^2
 
-attained at v^2 = T omega_p, omega_p = (e^epsilon b_p - b_{p+N}) / (a_p - a_{p+N}) up to the factor that makes
-t = (w_p + (j+1) h) / 2, w = log omega. Chords continued beyond their cell lie below f, so no cell ever overstates the
-supremum, and the cell where it is attained states it exactly. That cell has t in [w_p, w_p + h], whatever x: each cell
-competes for two or three values of x only, and a step costs a few passes over the grid. No search is trusted.
+with c = 1 / (1 - e^-epsilon): a sum of non-negative terms. It is attained at t = (w_p + (j+1) h) / 2, where
+
+    w_p = log((e^epsilon b_p - b_{p+N}) / (a_p - a_{p+N}))
+
+depends on the cell alone. Chords continued beyond their cell lie below f, so no cell ever overstates the supremum, and
+the cell where it is attained states it exactly. That cell has t in [w_p, w_p + h], whatever x: each cell competes for
+two or three values of x only, and a step costs a few passes over the grid. No search is trusted.
 (Proof: docs/optimal-composition.md, "One step".)
 """
 
@@ -44,18 +47,17 @@ class BoundedRangeStep:
     def __init__(self, epsilon: float, cells: int, step: float) -> None:
         self.cells = cells
         self.step = step
-        grid = self.step * np.arange(cells + 2)
-        self._per_growth = 1.0 / math.expm1(self.step)
-        self._ratio = np.exp(grid)  # e^{j h}
-        self._root = np.exp(0.5 * grid)
-        self._decay = np.exp(-grid[1:])
-        self._full = math.exp(epsilon)
+        grid = step * np.arange(cells + 1)
+        self._per_growth = 1.0 / math.expm1(step)
         self._shrink = math.exp(-epsilon)
         self._scale = -1.0 / math.expm1(-epsilon)
+        self._mirror, self._decay = -np.expm1(-grid[1:]), np.exp(-grid[1:])
         # q_t on the grid, and its complement, without cancellation
-        self._keep = np.expm1(grid[: cells + 1] - epsilon) / math.expm1(-epsilon)
-        self._keep[-1] = 0.0
-        self._flip = np.expm1(grid[: cells + 1]) / math.expm1(epsilon)
+        self._keep = np.maximum(np.expm1(grid - epsilon) / math.expm1(-epsilon), 0.0)
+        self._flip = np.expm1(grid) / math.expm1(epsilon)
+        # T e^-epsilon for t in [j h, (j+1) h]: how far the far chord is continued, and the root of it
+        self._short = np.maximum(-np.expm1(grid[1:] - epsilon), 0.0)
+        self._root = np.exp(0.5 * (grid[1:] - epsilon))
         self.rounding = (64.0 * (1.0 + self._scale) + 16.0 * cells) * UNIT
         """Relative error of one step, a cell passed over because its slope drowns in round-off included."""
 
@@ -76,7 +78,7 @@ class BoundedRangeStep:
         f[cells : cells + known] = values[:known]
         f[cells + known :] = beyond
         seen = f[cells + 1 : 2 * cells + 1]
-        f[:cells] = (1.0 - self._decay[:cells] * (1.0 - seen))[::-1]
+        f[:cells] = (self._mirror + self._decay * seen)[::-1]
         return f
 
     def _upper(self, values: Floats, size: int) -> tuple[Floats, "Choices"]:
@@ -97,34 +99,33 @@ class BoundedRangeStep:
         a_near, a_far, b_near, b_far = a[:count], a[cells : cells + count], b[:count], b[cells : cells + count]
         drop_a = a_near - a_far
         drop_b = b_near - self._shrink * b_far
-        x = a_far * -self._shrink
-        x += a_near
-        x *= self._scale
-        y = b_near - b_far
-        y *= self._scale * self._shrink
-        z = np.sqrt(np.maximum(drop_a * drop_b, 0.0))
-        z *= 2.0 * self._scale * math.sqrt(self._shrink)
         # Where the chords differ by round-off only, t makes no difference: any value in range will do.
         flat = drop_a <= 256 * UNIT * a_near
+        if flat.any():
+            drop_a[flat], drop_b[flat] = 0.0, 0.0
+        root_a, root_b = np.sqrt(self._scale * drop_a), np.sqrt(np.maximum(self._scale * drop_b, 0.0))
         if flat.any():
             drop_a[flat], drop_b[flat] = 1.0, math.sqrt(self._shrink)
         drop_b /= drop_a
         omega = drop_b  # less the factor e^epsilon, which is added to its logarithm
+        terms = Terms(f[cells : cells + count], b_far, root_a, root_b)
         smooth, rough, tail = self._competitors(omega)
         for j, first, last in smooth:
             lo, hi = max(first, cells - 1 - j), min(last, size + cells - 1 - j)
             if lo < hi:
                 start = lo + 1 + j - cells
                 stop = start + hi - lo
-                value = y[lo:hi] * self._ratio[j + 1]
-                value += x[lo:hi]
-                value -= z[lo:hi] * self._root[j + 1]
+                value = root_b[lo:hi] * -self._root[j]
+                value += root_a[lo:hi]
+                value *= value
+                value += b_far[lo:hi] * self._short[j]
+                value += terms.far[lo:hi]
                 np.maximum(out[start:stop], value, out=out[start:stop])
                 choices.spans.append((j, start, stop))
         if rough.size:
-            self._compete_singly(rough, f, (x, y, z), omega, out, choices)
+            self._compete_singly(rough, f, terms, omega, out, choices)
         if tail < omega.size:
-            self._compete_all(tail, f, (x, y, z), omega, out, choices)
+            self._compete_all(tail, f, terms, omega, out, choices)
         return out, choices
 
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
@@ -168,7 +169,7 @@ class BoundedRangeStep:
         self,
         tail: int,
         f: Floats,
-        terms: tuple[Floats, Floats, Floats],
+        terms: "Terms",
         omega: Floats,
         out: Floats,
         choices: "Choices",
@@ -178,13 +179,13 @@ class BoundedRangeStep:
         Cells whose best t falls outside [0, epsilon] have no say: their chords would be continued with negative weight.
         """
         cells = self.cells
-        x, y, z = (term[tail:, None] for term in terms)
         count = omega.size - tail
         table = np.full((count, count + cells), -1.0)
         shifted = np.lib.stride_tricks.as_strided(
             table, (count, cells), (table.strides[0] + table.strides[1], table.strides[1])
         )
-        shifted[:] = x + y * self._ratio[1:-1] - z * self._root[1:-1]
+        square = terms.root_a[tail:, None] - terms.root_b[tail:, None] * self._root
+        shifted[:] = terms.far[tail:, None] + terms.slope[tail:, None] * self._short + square * square
         outside = (omega[tail:] > 1.0) | (omega[tail:] < self._shrink)
         shifted[outside] = -1.0
         edges = f[tail : omega.size, None] * self._keep[1:] + f[tail + cells : omega.size + cells, None] * self._flip[1:]
@@ -204,7 +205,7 @@ class BoundedRangeStep:
         self,
         rough: Integers,
         f: Floats,
-        terms: tuple[Floats, Floats, Floats],
+        terms: "Terms",
         omega: Floats,
         out: Floats,
         choices: "Choices",
@@ -219,8 +220,8 @@ class BoundedRangeStep:
         at = cell + 1 + j - cells
         ok = np.flatnonzero((j >= 0) & (j < cells) & (at >= 0) & (at < size))
         j, at, cell = j[ok], at[ok], cell[ok]
-        x, y, z = terms
-        np.maximum.at(out, at, x[cell] + self._ratio[j + 1] * y[cell] - self._root[j + 1] * z[cell])
+        square = terms.root_a[cell] - self._root[j] * terms.root_b[cell]
+        np.maximum.at(out, at, terms.far[cell] + self._short[j] * terms.slope[cell] + square * square)
         choices.singles.append((j, at))
         edge = np.flatnonzero(w > before + 0.5)
         if edge.size:
@@ -256,3 +257,13 @@ class Choices:
 
     spans: list[tuple[int, int, int]]
     singles: list[tuple[Integers, Integers]]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Per cell: the far value and slope, and the roots of c (a_p - a_{p+N}) and c (b_p - e^-epsilon b_{p+N})."""
+
+    far: Floats
+    slope: Floats
+    root_a: Floats
+    root_b: Floats

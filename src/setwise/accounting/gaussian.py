@@ -28,7 +28,7 @@ def _kernel(y: Floats) -> Floats:
 
 def _positive_side(x: Floats, sigma: float) -> tuple[Floats, Floats]:
     """Return delta and its absolute error for x >= 0."""
-    from scipy.special import erfcx
+    from scipy.special import erfc, erfcx
 
     distance = 1.0 / (sigma * math.sqrt(2.0))
     start = (x * sigma - 0.5 / sigma) / math.sqrt(2.0)
@@ -39,14 +39,19 @@ def _positive_side(x: Floats, sigma: float) -> tuple[Floats, Floats]:
         # The kernel itself cancels by a factor of about 1 + 2 y^2. The kernel is (4/sqrt(pi)) times the integral of
         # t exp(-t^2 - 2 y t), so the error term of the 8-point rule is below 5e-14 distance^17 of the value: nothing.
         relative = (SPECIAL * (2.0 + 2.0 * np.maximum(start, 0.0) ** 2) + 64) * UNIT
+        value = 0.5 * np.exp(-(start**2)) * difference
     else:
-        from_start = erfcx(start)
-        difference = from_start - erfcx(start + distance)
-        relative = SPECIAL * UNIT * (1.0 + 2.0 * from_start / np.maximum(difference, 1e-300))
-    value = 0.5 * np.exp(-(start**2)) * difference
+        # erfcx overflows far to the left, where Phi itself is close to 1 and nothing cancels.
+        ahead = np.maximum(start, -1.0)
+        from_start = erfcx(ahead)
+        difference = np.where(start < -1.0, 1.0, from_start - erfcx(ahead + distance))
+        far_left = 0.5 * erfc(start) - 0.5 * np.exp(-(start**2)) * erfcx(np.maximum(start + distance, 0.0))
+        value = np.where(start < -1.0, far_left, 0.5 * np.exp(-(start**2)) * difference)
+        relative = SPECIAL * UNIT * (3.0 + 2.0 * from_start / np.maximum(difference, 1e-300))
     # start carries an error of a few units of its larger part, which the exponential magnifies by 2 |start|.
     parts = x * sigma + 0.5 / sigma
-    relative = relative + (2 * np.abs(start) + 2) * 6 * UNIT * parts + (start**2 + ELEMENTARY) * UNIT
+    magnified = np.where(start < -1.0, 1.0, 2 * np.abs(start) + 2)
+    relative = relative + magnified * 6 * UNIT * parts + (np.minimum(start, 1e3) ** 2 + ELEMENTARY) * UNIT
     return value, value * relative + 1e-300
 
 
