@@ -63,7 +63,7 @@ def diffprivlib_time(noise: str, draws: int = 300) -> float | None:
     if noise == "laplace":
         mechanism = Geometric(epsilon=0.1, sensitivity=1)
     else:
-        mechanism = GaussianDiscrete(epsilon=0.5, delta=1e-6, sensitivity=1)  # sigma near 10
+        mechanism = GaussianDiscrete(epsilon=0.5, delta=1e-6, sensitivity=1)  # sigma near 8
     return fastest(lambda: [mechanism.randomise(0) for _ in range(draws)], repeats=3) * COUNT / draws
 
 
