@@ -28,6 +28,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.accounting.grid import multiples
 from setwise.accounting.profile import Profile
 from setwise.accounting.rounding import UNIT
 
@@ -47,7 +48,7 @@ class BoundedRangeStep:
     def __init__(self, epsilon: float, cells: int, step: float) -> None:
         self.cells = cells
         self.step = step
-        grid = step * np.arange(cells + 1)
+        grid = multiples(step, 0, cells + 1)
         self._per_growth = 1.0 / math.expm1(step)
         self._shrink = math.exp(-epsilon)
         self._scale = -1.0 / math.expm1(-epsilon)
@@ -188,7 +189,9 @@ class BoundedRangeStep:
         shifted[:] = terms.far[tail:, None] + terms.slope[tail:, None] * self._short + square * square
         outside = (omega[tail:] > 1.0) | (omega[tail:] < self._shrink)
         shifted[outside] = -1.0
-        edges = f[tail : omega.size, None] * self._keep[1:] + f[tail + cells : omega.size + cells, None] * self._flip[1:]
+        edges = (
+            f[tail : omega.size, None] * self._keep[1:] + f[tail + cells : omega.size + cells, None] * self._flip[1:]
+        )
         # cell p at t in [j h, (j+1) h] and its left edge at t = (j+1) h serve x = x_p + (j+1) h
         np.maximum(shifted, edges, out=shifted)
         start = tail + 1 - cells

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from setwise.accounting.atoms import NOTHING, atoms_of
-from setwise.accounting.batch import BatchBoundedRange
+from setwise.accounting.batch import BatchBoundedRange, shared_offset
 from setwise.accounting.bounded_range import Progress
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import largest_loss
+from setwise.accounting.filter import filter_parameters
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.interaction import Interaction
 from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.lattice_sum import LatticeSum
 from setwise.accounting.linear import MOST_ATOMS, exact_linear
 from setwise.accounting.moments import BasicSum, subgaussian_sum, zero_concentrated_sum
-from setwise.accounting.filter import filter_parameters
 from setwise.accounting.optimum import LinearStage, Optimum, RangeStage, Stage
 from setwise.accounting.sorting import Sorted, sort_uses, witness
 from setwise.accounting.three import three_in_order
@@ -23,7 +23,9 @@ from setwise.accounting.two_point import randomized_response
 from setwise.accounting.use import Use
 from setwise.errors import Unattainable
 
-_OUT_OF_REACH = "delta = {delta!r} is not above {failure:.3g}, the chance that some use fails outright; ask for a larger delta"
+_OUT_OF_REACH = (
+    "delta = {delta!r} is not above {failure:.3g}, the chance that some use fails outright; ask for a larger delta"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +74,25 @@ def _optimal(uses: Sequence[Use], kinds: Sorted, interaction: Interaction, progr
     if interaction is Interaction.ORDERED and (three := three_in_order(uses)) is not None:
         yield _from_curve("three-closed-form", "lem:ordbrdp2", three, kinds.failure, tight=True)
         return
-    alone = sum(count for _, count in kinds.ranges) == 1
-    equal = len({*(e for e, _ in kinds.ranges), *(_pure_epsilons(kinds) or [0.0])}) == 1 or not kinds.linear
+    one_epsilon = len({*(e for e, _ in kinds.ranges), *(_pure_epsilons(kinds) or [math.nan])}) == 1
+    alone = sum(count for _, count in kinds.ranges) == 1 and one_epsilon
     batch = _batch(kinds)
     if batch is not None and interaction is Interaction.BATCH:
         statement = "thm:opt_nonadaptive" if kinds.linear else "thm:non-adaptive"
         yield _from_curve("batch-optimum", statement, batch.delta, kinds.failure, tight=True)
         return
-    if batch is not None and alone and equal:
-        yield _from_curve("batch-optimum", "prop:sbr-ord with thm:opt_nonadaptive", batch.delta, kinds.failure, tight=True)
+    if batch is not None and alone:
+        yield _from_curve(
+            "batch-optimum", "prop:sbr-ord with thm:opt_nonadaptive", batch.delta, kinds.failure, tight=True
+        )
         return
     stages = _in_order(uses) if interaction is Interaction.ORDERED else _linear_first(kinds)
     optimum = Optimum(stages, kinds.failure, progress)
-    statement = "lem:adap_recursion_hetero" if interaction is Interaction.ORDERED else "docs/optimal-composition.md, the set-wise optimum"
+    statement = (
+        "lem:adap_recursion_hetero"
+        if interaction is Interaction.ORDERED
+        else "docs/optimal-composition.md, the set-wise optimum"
+    )
     yield Bound("certified-optimum", statement, interaction is not Interaction.BATCH, optimum.delta, optimum.epsilon)
 
 
@@ -95,7 +103,9 @@ def linear_bound(kinds: Sorted) -> Bound:
     if exact is None:
         lattice = LatticeSum(kinds.linear, kinds.failure)
         statement = "docs/optimal-composition.md, linear mechanisms"
-        return Bound("privacy-loss-lattice", statement, True, lambda x, _: lattice.delta(x), lambda d, _: lattice.epsilon(d))
+        return Bound(
+            "privacy-loss-lattice", statement, True, lambda x, _: lattice.delta(x), lambda d, _: lattice.epsilon(d)
+        )
     assert parts is not None
     if parts.inverse_variance and not parts.responses:
         statement = "lem:AGM"
@@ -121,9 +131,9 @@ def _pure_epsilons(kinds: Sorted) -> list[float] | None:
 
 
 def _batch(kinds: Sorted) -> BatchBoundedRange | None:
-    """Return the optimal batch bound when all bounded-range epsilons agree and the rest is pure DP of few kinds."""
+    """Return the optimal batch bound when all bounded-range epsilons agree and the rest is pure DP on their lattice."""
     epsilons = _pure_epsilons(kinds)
-    if len(kinds.ranges) != 1 or epsilons is None:
+    if len(kinds.ranges) != 1 or epsilons is None or not shared_offset(kinds.ranges[0][0], epsilons):
         return None
     epsilon, count = kinds.ranges[0]
     beside = NOTHING
@@ -132,7 +142,7 @@ def _batch(kinds: Sorted) -> BatchBoundedRange | None:
         if beside.size * group.size > MOST_ATOMS // 10:
             return None
         beside = beside.times(group)
-    return BatchBoundedRange(epsilon, count, beside, kinds.failure, all(e == epsilon for e in epsilons))
+    return BatchBoundedRange(epsilon, count, beside, kinds.failure)
 
 
 def _linear_first(kinds: Sorted) -> tuple[Stage, ...]:

@@ -108,7 +108,7 @@ def largest_count(
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> largest_count(lambda n: [Use(PureDP(epsilon=0.1), n)], epsilon=2.0, delta=1e-6).value
-    23
+    24
     """
     how = Interaction.parse(interaction)
     check_total_epsilon(epsilon)
@@ -134,7 +134,7 @@ def _found(value: float, uses: Sequence[Use], interaction: Interaction) -> Calib
 
 
 def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
-    """Return the sigma at which the zCDP bound of the paper gives epsilon: items/(2 s^2) + sqrt(2 items log(1/delta))/s.
+    """Return the sigma where the paper's zCDP bound, items/(2 s^2) + sqrt(2 items log(1/delta))/s, gives epsilon.
 
     Theorem: lem:GM, solved for sigma. The exact Gaussian needs less noise; this one is for the figures.
 
@@ -175,7 +175,9 @@ def parse_plan(texts: Sequence[str]) -> tuple[str, Callable[[float], list[Use]]]
         "bounded-range": ("epsilon", lambda value: BoundedRange(epsilon=value)),
     }
     if kind not in makers:
-        raise InvalidParameter(f"a ? can stand for the parameter of {', '.join(makers)}, or for a count, not in {open_use!r}")
+        raise InvalidParameter(
+            f"a ? can stand for the parameter of {', '.join(makers)}, or for a count, not in {open_use!r}"
+        )
     count = parse_use(f"{kind}:1{tail}").count
     what, make = makers[kind]
     return what, lambda value: [*fixed, Use(make(value), count)]

@@ -80,7 +80,7 @@ class Composition:
                 lower = 0.0
             if width is not None and bracket.upper - lower > width * bracket.upper:
                 raise Unattainable(
-                    f"no proven bound for these uses is within {width:g} of its lower end; leave the width out to get the best"
+                    f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
                 )
         return Answer(float(lower), float(bracket.upper), self.interaction, bound.method, bound.statement)
 

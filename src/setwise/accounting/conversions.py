@@ -26,6 +26,10 @@ from setwise.accounting.rounding import ELEMENTARY, UNIT, probability, up
 from setwise.accounting.zcdp import optimised_delta
 
 
+_SUMMED_SIGMA = 1e5
+"""Up to this scale sums over integer noise are taken term by term."""
+
+
 def _raised(value: float) -> float:
     """Round up by more than the few operations and elementary functions that made the value may have lost."""
     return value * (1.0 + 4 * ELEMENTARY * UNIT)
@@ -135,13 +139,18 @@ def truncation_failure(guarantee: TruncatedDiscreteGaussian) -> float:
     """Return an upper bound on sum_{z=T-s+1}^{T} g(z) / sum_{z=-T}^{T} g(z), g(z) = exp(-z^2/(2 sigma^2))."""
     import numpy as np
 
-    reach = min(guarantee.bound, math.ceil(40 * guarantee.sigma))  # beyond, g is below 1e-340: it only adds below
-    inside = np.exp(-0.5 * (np.arange(-reach, reach + 1) / guarantee.sigma) ** 2)
-    edge = np.arange(guarantee.bound - guarantee.sensitivity + 1, guarantee.bound + 1)
-    outside = np.exp(-0.5 * (edge / guarantee.sigma) ** 2)
-    ratio = float(outside.sum()) / float(inside.sum())
-    exponent = 0.5 * (guarantee.bound / guarantee.sigma) ** 2
-    value = probability(ratio, ratio * (8 * exponent + inside.size + outside.size + 64) * UNIT + 5e-324).upper
+    s, sigma, bound = guarantee.sensitivity, guarantee.sigma, guarantee.bound
+    if sigma > _SUMMED_SIGMA or s > _SUMMED_SIGMA:
+        # g falls from 0 on: the edge is at most s times its first term, the rest at least the integral less one term.
+        edge = s * math.exp(-0.5 * ((bound - s + 1) / sigma) ** 2)
+        inside = sigma * math.sqrt(2 * math.pi) * math.erf(bound / (sigma * math.sqrt(2.0))) - 1.0
+        return min(edge / inside * (1 + 1e-9) if inside > 0.0 else 1.0, math.nextafter(1.0, 0.0))
+    reach = min(bound, math.ceil(40 * sigma))  # beyond, g is below 1e-340: leaving it out only raises the ratio
+    within = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    outside = np.exp(-0.5 * (np.arange(bound - s + 1, bound + 1) / sigma) ** 2)
+    ratio = float(outside.sum()) / float(within.sum())
+    exponent = 0.5 * (bound / sigma) ** 2
+    value = probability(ratio, ratio * (8 * exponent + within.size + outside.size + 64) * UNIT + 5e-324).upper
     return min(value, math.nextafter(1.0, 0.0))
 
 

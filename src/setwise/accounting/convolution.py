@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.atoms import Atoms
+from setwise.accounting.grid import multiples
 from setwise.accounting.rounding import ELEMENTARY, UNIT
 from setwise.accounting.saddle import Part, Saddle, cumulant
 from setwise.errors import Unattainable
@@ -66,7 +67,9 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     last = min(highest, math.ceil(window.right / step))
     size = _good_size(last - first + 1)
     if size > _LARGEST_TRANSFORM:
-        raise Unattainable("the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket")
+        raise Unattainable(
+            "the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket"
+        )
     height = cumulant(parts, tilt)
     # Chernoff bounds on the tilted probability beyond the ends: any further tilt gives one.
     beyond = [
@@ -84,7 +87,7 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     else:
         tilted -= error + sum(beyond)
         np.maximum(tilted, 0.0, out=tilted)
-    x = step * np.arange(first, last + 1)
+    x = multiples(step, first, last - first + 1)
     tilted *= np.exp(np.minimum(height - tilt * x, 700.0))
     shift = sum(part.count * part.lattice.shift for part in parts)
     largest_exponent = abs(height) + tilt * max(abs(x[0]), abs(x[-1]))
@@ -123,7 +126,7 @@ def _transformed(parts: Sequence[Part], tilt: float, first: int, size: int) -> t
     moduli = []
     for part in parts:
         lattice = part.lattice
-        exponent = tilt * lattice.step * np.arange(lattice.first, lattice.first + lattice.mass.size)
+        exponent = multiples(tilt * lattice.step, lattice.first, lattice.mass.size)
         weight = np.where(lattice.mass > 0.0, lattice.mass * np.exp(exponent - exponent[lattice.mass > 0.0].max()), 0.0)
         weight /= weight.sum()
         if weight.size > size:

@@ -10,6 +10,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.accounting.grid import multiples
 from setwise.accounting.guarantees import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -129,14 +130,17 @@ def _laplace(known: Laplace, step: float) -> LossPair:
         width = np.diff(inside)
         p = 0.5 * np.exp(0.5 * (inside[1:] - epsilon)) * -np.expm1(-0.5 * width)
         q = 0.5 * np.exp(-0.5 * (inside[:-1] + epsilon)) * -np.expm1(-0.5 * width)
-        for atom, p_atom, q_atom in ((epsilon, 0.5, 0.5 * math.exp(-epsilon)), (-epsilon, 0.5 * math.exp(-epsilon), 0.5)):
+        for atom, p_atom, q_atom in (
+            (epsilon, 0.5, 0.5 * math.exp(-epsilon)),
+            (-epsilon, 0.5 * math.exp(-epsilon), 0.5),
+        ):
             cell = int(np.searchsorted(edges, atom, side="right")) - 1
             p[cell] += p_atom
             q[cell] += q_atom
         return p, q
 
     reach = math.ceil(epsilon / step) + 2
-    nodes = step * np.arange(-reach, reach + 1)
+    nodes = multiples(step, -reach, 2 * reach + 1)
     error = 8 * ELEMENTARY * UNIT
     return LossPair(
         from_cells(step, -reach, *between(nodes), 0.0, error),
@@ -151,7 +155,7 @@ def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
     deviation = 1.0 / known.sigma
     mean = 0.5 * deviation**2
     last = math.ceil((mean + reach * deviation) / step)
-    nodes = step * np.arange(-last, last + 1)
+    nodes = multiples(step, -last, 2 * last + 1)
     cells, cell_error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
     bins, bin_error = _normal_masses((nodes - mean) / deviation, step / deviation)
     tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
@@ -184,18 +188,18 @@ def _discrete_laplace(known: DiscreteLaplace) -> tuple[Floats, Floats]:
     """Return the losses (|z - s| - |z|)/b and their masses: z <= 0, then 1 .. s-1, then z >= s."""
     s, rate = known.sensitivity, 1.0 / known.scale
     keep = 1.0 / (1.0 + math.exp(-rate))  # P[z <= 0]
-    inner = np.arange(1, s)
+    inner = multiples(1.0, 1, s - 1)
     loss = np.concatenate(([s * rate], (s - 2 * inner) * rate, [-s * rate]))
     weight = np.exp(-inner * rate) * -math.expm1(-rate) * keep
     return loss, np.concatenate(([keep], weight, [keep * math.exp(-s * rate)]))
 
 
 def _discrete_gaussian(known: DiscreteGaussian | TruncatedDiscreteGaussian, bound: int | None) -> tuple[Floats, Floats]:
-    """Return the losses (s^2 - 2 z s)/(2 sigma^2) over the noise values z both neighbours can produce, and their masses."""
+    """Return the losses (s^2 - 2 z s)/(2 sigma^2) over the values z both neighbours can produce, and their masses."""
     s, sigma = known.sensitivity, known.sigma
     reach = math.ceil(38.5 * sigma)
     last = reach if bound is None else min(reach, bound)
-    support = np.arange(-last, last + 1)
+    support = multiples(1.0, -last, 2 * last + 1)
     weight = np.exp(-0.5 * (support / sigma) ** 2)
     weight /= weight.sum()
     if bound is not None and last == bound:

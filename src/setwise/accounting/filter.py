@@ -41,11 +41,13 @@ class Spent:
     def plus(self, use: Use) -> "Spent":
         """Return the sums after another use.
 
-        xi + alpha rho is at most alpha (xi + rho) for alpha > 1, so a positive xi joins rho and a negative one is dropped.
+        xi + alpha rho <= alpha (xi + rho) for alpha > 1, so a positive xi joins rho, and a negative one is dropped.
         """
         parameters = zero_concentrated(use.guarantee)
         rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
-        return Spent(up(self.rho + rho), up(self.failed + use.count * parameters.delta) if parameters.delta else self.failed)
+        return Spent(
+            up(self.rho + rho), up(self.failed + use.count * parameters.delta) if parameters.delta else self.failed
+        )
 
 
 def filter_parameters(uses: Sequence[Use]) -> Spent:

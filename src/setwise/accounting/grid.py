@@ -4,8 +4,16 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 _LARGEST_DENOMINATOR = 1000
 _AGREEMENT = 1e-13
+
+
+def multiples(step: float, first: int, count: int) -> NDArray[np.float64]:
+    """Return first * step, (first + 1) * step, ..., as many as `count`."""
+    return np.arange(first, first + count, dtype=np.float64) * step
 
 
 def common_unit(values: Sequence[float]) -> float | None:

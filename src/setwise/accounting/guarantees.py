@@ -119,7 +119,9 @@ class ZeroConcentratedDP:
         object.__setattr__(self, "xi", _within("xi", self.xi, -LARGEST_EPSILON, LARGEST_EPSILON))
         object.__setattr__(self, "delta", _failure("delta", self.delta))
         if self.xi < -self.rho:
-            raise InvalidParameter(f"xi must be at least -rho = {-self.rho:g}, for a divergence is never negative, not {self.xi!r}")
+            raise InvalidParameter(
+                f"xi must be at least -rho = {-self.rho:g}, for a divergence is never negative, not {self.xi!r}"
+            )
         if not (self.rho or self.xi or self.delta):
             raise InvalidParameter("rho, xi and delta cannot all be 0")
 
@@ -174,7 +176,7 @@ class DiscreteLaplace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscreteGaussian:
-    """Integer noise, P[z] proportional to exp(-z^2 / (2 sigma^2)), on an integer that moves by at most `sensitivity`."""
+    """Integer noise, P[z] proportional to exp(-z^2 / (2 sigma^2)), on an integer that moves by `sensitivity`."""
 
     sigma: float
     sensitivity: int = 1
@@ -187,7 +189,7 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedDiscreteGaussian:
-    """Discrete Gaussian noise restricted by law to {-bound, ..., bound}; what lies outside the overlap is lost outright."""
+    """Discrete Gaussian noise restricted by law to {-bound, ..., bound}; what is off the overlap is lost outright."""
 
     sigma: float
     bound: int

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.accounting.grid import multiples
 from setwise.accounting.rounding import UNIT
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,7 @@ class LossLattice:
 
     def losses(self) -> Floats:
         """Return the losses of the masses."""
-        return self.step * np.arange(self.first, self.first + self.mass.size) - self.shift
+        return multiples(self.step, self.first, self.mass.size) - self.shift
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class LossPair:
 
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return the lattice from above, given the P and Q masses of the losses between first + i and first + i + 1."""
-    node = step * np.arange(first, first + p.size)
+    node = multiples(step, first, p.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.where(p > 0.0, -np.log(np.where(p > 0.0, q, 1.0) / np.where(p > 0.0, p, 1.0)) - node, 0.0)
     # Round-off may move a loss that sits on a node across it; moving it up is on the safe side.
@@ -62,7 +63,7 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
     """Return the lattice from below, given the P and Q masses of the losses within half a step of first + i."""
     p = np.where(p > _SMALLEST_MASS, p, 0.0)  # near the end of the range of floats the ratio q / p means nothing
-    node = step * np.arange(first, first + p.size)
+    node = multiples(step, first, p.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         below = np.where(p > 0.0, node + np.log(np.where(p > 0.0, q, 1.0) / np.where(p > 0.0, p, 1.0)), 0.0)
     slack = (relative_error + 16 * UNIT) * (1.0 + float(np.abs(node).max(initial=0.0)))
@@ -88,4 +89,5 @@ def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relativ
 def _collected(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, int, Floats, Floats]:
     whole = index.astype(np.int64)
     first = int(whole.min())
-    return step, first, np.bincount(whole - first, p), np.bincount(whole - first, q)
+    p_sums, q_sums = (np.bincount(whole - first, weights).astype(np.float64) for weights in (p, q))
+    return step, first, p_sums, q_sums

@@ -43,7 +43,9 @@ class LatticeSum:
         saddle = self.saddle()
         target = delta - self.failure.upper
         if target <= 0.0:
-            raise Unattainable(f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure")
+            raise Unattainable(
+                f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
+            )
         tilt = saddle.for_delta(target)
         upper, lower = self.tails(saddle, tilt)
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
@@ -78,13 +80,16 @@ class LatticeSum:
     def saddle(self) -> Saddle:
         """Return a coarse version of the uses, for choosing where to look."""
         return Saddle(
-            tuple(Part(tabulated(known, math.sqrt(spread(known)[0]) / 12, 40.0).upper, count) for known, count in self.uses)
+            tuple(
+                Part(tabulated(known, math.sqrt(spread(known)[0]) / 12, 40.0).upper, count)
+                for known, count in self.uses
+            )
         )
 
     def step(self, coarser: float = 1.0) -> float:
         """Return the step: fine enough for the tolerance, and such that parameters fall on it where one step can.
 
-        Where none can, every loss counts as lying between lattice points, and the lower lattice is made finer instead of
+        Where none can, every loss counts as lying between lattice points, and the lower lattice is made finer, not
         coarser: rounding single losses down costs in proportion to the step.
         """
         variance = math.fsum(count * spread(known)[0] for known, count in self.uses)

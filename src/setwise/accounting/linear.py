@@ -14,7 +14,6 @@ from setwise.accounting.gaussian import GaussianLoss, merged_sigma
 from setwise.accounting.rounding import failures, unite
 from setwise.accounting.two_point import randomized_response
 
-
 MOST_ATOMS = 1_000_000
 _OUTER_RATIO = 1e-120
 """Outer masses below this share of their mode are dropped and charged; far below any delta of interest."""

@@ -29,7 +29,6 @@ from setwise.errors import InvalidParameter
 _FORM = re.compile(r"(?P<kind>[a-z-]+):(?P<parameters>[^x]+)(?:x(?P<count>[^x]*))?")
 
 
-
 def _whole(value: float) -> int:
     if not float(value).is_integer():
         raise InvalidParameter(f"a sensitivity or bound must be a whole number, not {value!r}")
@@ -45,8 +44,16 @@ _MAKERS: dict[str, tuple[int, int, Callable[..., Guarantee]]] = {
     "zcdp": (1, 3, lambda rho, xi=0.0, delta=0.0: ZeroConcentratedDP(rho=rho, xi=xi, delta=delta)),
     "cdp": (2, 2, lambda mu, tau: ConcentratedDP(mu=mu, tau=tau)),
     "approx": (2, 2, lambda epsilon, delta: ApproxDP(epsilon=epsilon, delta=delta)),
-    "discrete-laplace": (1, 2, lambda scale, sensitivity=1: DiscreteLaplace(scale=scale, sensitivity=_whole(sensitivity))),
-    "discrete-gaussian": (1, 2, lambda sigma, sensitivity=1: DiscreteGaussian(sigma=sigma, sensitivity=_whole(sensitivity))),
+    "discrete-laplace": (
+        1,
+        2,
+        lambda scale, sensitivity=1: DiscreteLaplace(scale=scale, sensitivity=_whole(sensitivity)),
+    ),
+    "discrete-gaussian": (
+        1,
+        2,
+        lambda sigma, sensitivity=1: DiscreteGaussian(sigma=sigma, sensitivity=_whole(sensitivity)),
+    ),
     "truncated-gaussian": (
         2,
         3,

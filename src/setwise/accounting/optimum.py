@@ -1,8 +1,8 @@
 """The certified optimum: what an adaptive analyst can learn at most, to any accuracy.
 
-The uses are taken in stages, first to last. A linear stage (mechanisms with fixed dominating pairs) averages the profile
-of what follows; a bounded-range stage applies its operator. The set-wise optimum has two stages: everything linear,
-then all bounded-range mechanisms in their worst order (docs/optimal-composition.md).
+The uses are taken in stages, first to last. A linear stage (mechanisms with fixed dominating pairs) averages the
+profile of what follows; a bounded-range stage applies its operator. The set-wise optimum has two stages: everything
+linear, then all bounded-range mechanisms in their worst order (docs/optimal-composition.md).
 """
 
 import math
@@ -30,6 +30,7 @@ from setwise.accounting.bounded_range import (
 )
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import Known, largest_loss, spread
+from setwise.accounting.grid import multiples
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.lattice_sum import LatticeSum
@@ -107,15 +108,21 @@ class Optimum:
         tilt = saddle.for_loss(epsilon)
         height, mean, _ = saddle.at(tilt)
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
-        return self._refined(lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).delta(epsilon), width, sharpness)
+        return self._refined(
+            lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).delta(epsilon), width, sharpness
+        )
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return the smallest epsilon whose delta is at most `delta`; a relative `width` out of reach is refused."""
         if delta <= self.failure.upper:
-            raise Unattainable(f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure")
+            raise Unattainable(
+                f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
+            )
         saddle = self._saddle()
         tilt = saddle.for_delta(delta - self.failure.upper)
-        return self._refined(lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).epsilon(delta), width, 0.8)
+        return self._refined(
+            lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).epsilon(delta), width, 0.8
+        )
 
     def _refined(self, attempt: Callable[[int, float], Bracket], width: float | None, sharpness: float) -> Bracket:
         """Run on finer and longer grids until the width holds.
@@ -203,8 +210,12 @@ class Optimum:
         for index in range(len(self.stages) - 1, -1, -1):
             match self.stages[index]:
                 case RangeStage(groups=groups):
-                    on_grid = [(rounded(epsilon, step), count) for epsilon, count in groups if rounded(epsilon, step) > 0.0]
-                    for part in [grouped(on_grid)] if grouped is fewer else [[one] for one in reversed(grouped(on_grid))]:
+                    on_grid = [
+                        (rounded(epsilon, step), count) for epsilon, count in groups if rounded(epsilon, step) > 0.0
+                    ]
+                    for part in (
+                        [grouped(on_grid)] if grouped is fewer else [[one] for one in reversed(grouped(on_grid))]
+                    ):
                         done = in_worst_order(part, done, band, advance)
                 case LinearStage() as stage if index == 0:
                     upper, lower = _losses(stage, tilt, _FIRST_TOLERANCE)
@@ -225,7 +236,7 @@ def _even(cells: float) -> int:
 
 
 def _losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
-    """Return the losses of a linear stage from above and from below: exact atoms where there are few, else a lattice."""
+    """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice."""
     atoms = NOTHING
     for known, count in stage.uses:
         match known:
@@ -246,9 +257,11 @@ def _averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Bef
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
     upper, lower = _losses(stage, tilt, _MIDDLE_TOLERANCE)
     variance, support = after.variance + stage.variance, after.support + stage.support
-    x = band.step * np.arange(band.size(variance, support))
+    x = multiples(band.step, 0, band.size(variance, support))
     profile = after.profile
-    above = _mean_at(upper, profile.read_upper, x) * (1 + upper.relative_error + (upper.size + 8) * UNIT) + upper.dropped
+    above = (
+        _mean_at(upper, profile.read_upper, x) * (1 + upper.relative_error + (upper.size + 8) * UNIT) + upper.dropped
+    )
     below = _mean_at(lower, profile.read_lower, x) * (1 - lower.relative_error - (lower.size + 8) * UNIT)
     return Before(Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0)), variance, support)
 

@@ -43,7 +43,8 @@ class Profile:
         after = np.minimum(cell + 1, self.upper.size - 1)
         value = (1.0 - share) * self.upper[cell] + share * self.upper[after]
         value *= 1.0 + self.rounding + _POSITION
-        return np.minimum(1.0, np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value))
+        mirrored: Floats = np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value)
+        return np.minimum(mirrored, 1.0)
 
     def read_lower(self, x: Floats) -> Floats:
         """Return lower bounds on f at any x, rounding charged."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from setwise.accounting.grid import multiples
 from setwise.accounting.lattice import LossLattice
 
 _LARGEST_TILT = 1e5
@@ -29,7 +30,7 @@ def cumulant(parts: Sequence[Part], tilt: float) -> float:
 
 def _moments(lattice: LossLattice, tilt: float) -> tuple[float, float, float]:
     """Return log E[exp(tilt x)], and mean and variance of x under the tilt."""
-    x = lattice.step * np.arange(lattice.first, lattice.first + lattice.mass.size)
+    x = multiples(lattice.step, lattice.first, lattice.mass.size)
     exponent = tilt * x
     with np.errstate(divide="ignore"):
         exponent += np.log(lattice.mass)

@@ -90,7 +90,11 @@ def sort_uses(uses: Sequence[Use]) -> Sorted:
     return Sorted(tuple(linear.items()), tuple(sorted(ranges.items())), tuple(failed), tuple(classes))
 
 
-def _split(guarantee: Guarantee) -> tuple[Guarantee | None, float]:
+Whole = Known | BoundedRange | ConcentratedDP | ZeroConcentratedDP
+"""A guarantee that does not fail outright."""
+
+
+def _split(guarantee: Guarantee) -> tuple[Whole | None, float]:
     """Return what a guarantee is apart from its outright failure, and the chance of that."""
     match guarantee:
         case ApproxDP(epsilon=epsilon, delta=delta):
@@ -106,7 +110,15 @@ def _split(guarantee: Guarantee) -> tuple[Guarantee | None, float]:
             return guarantee, truncation_failure(guarantee)
         case DiscreteLaplace(scale=scale, sensitivity=1):
             return PureDP(epsilon=up(1.0 / scale)), 0.0  # its loss takes two values: it is randomized response
-        case PureDP() | BoundedRange() | ConcentratedDP() | Laplace() | Gaussian() | DiscreteLaplace() | DiscreteGaussian():
+        case (
+            PureDP()
+            | BoundedRange()
+            | ConcentratedDP()
+            | Laplace()
+            | Gaussian()
+            | DiscreteLaplace()
+            | DiscreteGaussian()
+        ):
             return guarantee, 0.0
         case _:
             assert_never(guarantee)

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.accounting.grid import multiples
 from setwise.accounting.rounding import ELEMENTARY, UNIT
 from setwise.accounting.tail import LatticeTail, lattice_tail
 
@@ -82,7 +83,7 @@ class TwoPointLoss:
 
     def losses(self) -> Floats:
         """Return the losses of the masses kept, in descending order."""
-        return self.tail.top - self.tail.step * np.arange(self.masses.mass.size)
+        return self.tail.top - multiples(self.tail.step, 0, self.masses.mass.size)
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the optimal delta at each epsilon x of the composition, and the absolute error of each."""

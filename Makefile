@@ -1,0 +1,42 @@
+# Two commands do everything on a fresh machine with python3 (venv, pip) and make: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+RUN = $(VENV)/bin
+
+.PHONY: demo test check format bench clean
+
+demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
+	$(RUN)/setwise demo
+
+test: $(VENV)/.tested-with  ## everything the tests need, then the tests
+	$(RUN)/python -m pytest -n 2
+
+check: $(VENV)/.tested-with  ## style, types, import direction
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+	$(RUN)/mypy
+	$(RUN)/lint-imports
+
+format: $(VENV)/.tested-with
+	$(RUN)/ruff check --fix .
+	$(RUN)/ruff format .
+
+bench: $(VENV)/.tested-with  ## the benchmarks, each a table
+	$(RUN)/python benchmarks/composition.py
+	$(RUN)/python benchmarks/optimum.py
+
+clean:
+	rm -rf $(VENV)
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.tested-with: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	touch $@ $(VENV)/.installed

@@ -1,0 +1,46 @@
+"""`setwise calibrate`: the noise, epsilon or count that meets a target."""
+
+from typing import Annotated
+
+import typer
+
+from setwise.cli.compose import AsJson, Kind
+
+Plan = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MECH...",
+        help="Uses as for compose, one of them with a ? for what is to be found: gaussian:?x10 or laplace:?x10 (the "
+        "smallest noise), pure:?x25 or bounded-range:?x25 (the largest epsilon), pure:0.1x? (the largest count).",
+    ),
+]
+
+
+def calibrate(
+    uses: Plan,
+    epsilon: Annotated[float, typer.Option(help="The overall epsilon to meet.")],
+    delta: Annotated[float, typer.Option(help="The overall delta to meet.")],
+    interaction: Kind = "setwise",
+    as_json: AsJson = False,
+) -> None:
+    """Find the smallest noise, largest per-use epsilon or largest count that meets a target for planned uses."""
+    from setwise.accounting import calibrate as calibration
+    from setwise.accounting.notation import format_use
+    from setwise.cli import report
+
+    free, plan = calibration.parse_plan(uses)
+    if free == "noise":
+        found = calibration.smallest_noise(plan, epsilon=epsilon, delta=delta, interaction=interaction)
+    elif free == "epsilon":
+        found = calibration.largest_epsilon(plan, epsilon=epsilon, delta=delta, interaction=interaction)
+    else:
+        found = calibration.largest_count(plan, epsilon=epsilon, delta=delta, interaction=interaction)
+    answer = found.composition.delta(epsilon)
+    if as_json:
+        ends = ((epsilon, epsilon), (answer.lower, answer.upper))
+        written = [format_use(use) for use in found.uses]
+        report.print_json({"free": free, "value": found.value, "uses": written, **report.as_json(*ends, answer)})
+    else:
+        title = {"noise": "Smallest noise", "epsilon": "Largest per-use epsilon", "count": "Largest count"}[free]
+        rows = report.answer_rows(found.uses, answer, ("epsilon", epsilon), "delta")
+        report.print_table("Calibration", [(title, f"{found.value:.9g}"), *rows])

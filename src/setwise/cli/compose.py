@@ -1,0 +1,55 @@
+"""`setwise compose`: what a set of uses adds up to."""
+
+from typing import Annotated
+
+import typer
+
+from setwise.errors import InvalidParameter
+
+Mech = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MECH...",
+        help="KIND:PARAMETERS[xCOUNT], in order: pure:0.1x25  bounded-range:0.1x25  laplace:10x5  gaussian:20x3  "
+        "zcdp:0.02x10 (rho[,xi[,delta]])  cdp:0.005,0.1x5 (mu,tau)  approx:0.1,1e-9x3 (epsilon,delta)  "
+        "discrete-laplace:10,1  discrete-gaussian:20,1  truncated-gaussian:20,80,1",
+    ),
+]
+Kind = Annotated[str, typer.Option(help="batch, ordered, setwise or adaptive.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def compose(
+    uses: Mech,
+    delta: Annotated[float | None, typer.Option(help="The overall delta; epsilon is found.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The overall epsilon; delta is found.")] = None,
+    interaction: Kind = "setwise",
+    width: Annotated[
+        float | None, typer.Option(help="Refuse a bracket wider than this share of its upper end.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a set of uses adds up to: the tightest (epsilon, delta) that can be proven for the interaction."""
+    from setwise.accounting.compose import compose as composed
+    from setwise.cli import report
+    from setwise.cli.progress import progress
+
+    if (delta is None) == (epsilon is None):
+        raise InvalidParameter("give either --delta or --epsilon, and the other is found")
+    if width is not None and not 0.0 < width < 1.0:
+        raise InvalidParameter(f"--width must lie strictly between 0 and 1, not {width!r}")
+    with progress("composing") as watch:
+        composition = composed(uses, interaction, progress=watch)
+        if delta is not None:
+            answer = composition.epsilon(delta, width=width)
+            ends = ((answer.lower, answer.upper), (delta, delta))
+            asked, found = ("delta", delta), "epsilon"
+        else:
+            assert epsilon is not None
+            answer = composition.delta(epsilon, width=width)
+            ends = ((epsilon, epsilon), (answer.lower, answer.upper))
+            asked, found = ("epsilon", epsilon), "delta"
+    if as_json:
+        report.print_json(report.as_json(*ends, answer))
+    else:
+        report.print_table("Composition", report.answer_rows(composition.uses, answer, asked, found))

@@ -1,0 +1,72 @@
+"""The `setwise` command."""
+
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from setwise.cli.calibrate import calibrate
+from setwise.cli.compose import compose
+from setwise.cli.demo import demo
+from setwise.errors import SetwiseError
+
+app = typer.Typer(
+    name="setwise",
+    help="Private analytics with the tightest provable privacy-loss composition.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(compose)
+app.command()(calibrate)
+app.command()(demo)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"setwise {version('setwise')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Private analytics with the tightest provable privacy-loss composition."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def main() -> None:
+    """Run the command; errors go to stderr as one sentence, with the exit status of the error tree."""
+    # The command-line library has its own errors for words it cannot read; typer.BadParameter is one of them.
+    names = {kind.__name__: kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception)}
+    usage_error = names["ClickException"]
+    try:
+        status = app(standalone_mode=False)
+    except SetwiseError as error:
+        _fail(str(error), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("interrupted", 130)
+    except usage_error as error:
+        _fail(_sentence(error), 2)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _sentence(error: BaseException) -> str:
+    message = getattr(error, "format_message", lambda: str(error))()
+    return f"{message.rstrip('.')}; see setwise --help"
+
+
+def _fail(sentence: str, status: int) -> NoReturn:
+    print(f"setwise: {' '.join(sentence.split())}", file=sys.stderr)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

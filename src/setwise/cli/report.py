@@ -1,0 +1,66 @@
+"""How answers are shown: one JSON object for programs, a table for people."""
+
+import json
+from collections.abc import Sequence
+
+from setwise.accounting.answer import Answer
+from setwise.accounting.notation import format_use
+from setwise.accounting.use import Use
+
+_COVERS = {
+    "batch": "every mechanism chosen up front",
+    "ordered": "parameters in this order, each mechanism chosen after the answers before it",
+    "setwise": "parameters drawn in any order, order and mechanisms chosen after the answers so far",
+    "adaptive": "parameters too chosen on the fly, up to these totals",
+}
+
+
+def as_json(epsilon: tuple[float, float], delta: tuple[float, float], answer: Answer) -> dict[str, object]:
+    """Return the object that `--json` prints: a contract."""
+    return {
+        "interaction": str(answer.interaction),
+        "epsilon": {"lower": epsilon[0], "upper": epsilon[1]},
+        "delta": {"lower": delta[0], "upper": delta[1]},
+        "method": answer.method,
+        "statement": answer.statement,
+    }
+
+
+def print_json(value: dict[str, object]) -> None:
+    """Print one object."""
+    print(json.dumps(value, allow_nan=False))
+
+
+def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    """Print a table of names and values."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, show_header=False, title_justify="left", title_style="bold")
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], found: str) -> list[tuple[str, str]]:
+    """Return the rows that explain an answer: what was composed, the promise, and what it rests on."""
+    name, value = asked
+    bracket = f"between {answer.lower:.6g} and {answer.upper:.6g}" if answer.lower < answer.upper else "exactly this"
+    return [
+        ("uses", "  ".join(format_use(use) for use in uses)),
+        ("interaction", f"{answer.interaction}: {_COVERS[str(answer.interaction)]}"),
+        (name, f"{value:g}"),
+        (found, f"{_rounded_up(answer.upper)} is promised (the optimum lies {bracket})"),
+        ("method", answer.method),
+        ("statement", answer.statement),
+    ]
+
+
+def _rounded_up(value: float) -> str:
+    """Write a promise with six digits, never smaller than it is."""
+    text = f"{value:.6g}"
+    if float(text) < value:
+        text = f"{value * (1 + 5e-6):.6g}"
+    return text
