@@ -66,6 +66,9 @@ def test_confidence_is_a_probability(bad):
     for noise in LAWS:
         with pytest.raises(InvalidParameter):
             noise.radius(bad)
+    for mechanism in counted_mechanisms(2, 3) + [top_k.discovery for top_k in top_k_mechanisms(2, 3)]:
+        with pytest.raises(InvalidParameter):
+            mechanism.preview(bad)
 
 
 def test_intervals_hold_no_impossible_counts():

@@ -13,7 +13,7 @@ from setwise.mechanisms.histogram import Histogram, Label, distinct_labels
 from setwise.mechanisms.interval import CONFIDENCE
 from setwise.mechanisms.preview import Preview
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.rational import float_above, positive_integer, rational
+from setwise.mechanisms.rational import float_above, positive_integer, probability, rational
 from setwise.mechanisms.release import Item, Release
 
 
@@ -56,6 +56,7 @@ class KnownGumbel:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
         """Return the error to expect, before any data is touched."""
+        confidence = probability("confidence", confidence)
         picks = min(self.k, len(self.domain))
         # One pick misses by s with probability at most |domain| exp(-rate s).
         odds = picks * len(self.domain) / float(1 - confidence)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
+from setwise.mechanisms.rational import probability
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
@@ -19,3 +21,6 @@ class Preview:
     radius: int | None = None
     detectable: int | None = None
     shortfall: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "confidence", probability("confidence", self.confidence))

@@ -88,6 +88,7 @@ class UnknownGumbel:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
         """Return the error to expect, before any data is touched."""
+        confidence = probability("confidence", confidence)
         rate = float(self.rate)
         # A count ahead of the threshold by s falls behind it with probability 1/(1 + exp(rate s)).
         lead = math.log(float(confidence / (1 - confidence))) / rate

@@ -81,6 +81,7 @@ class UnknownLaplace:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
         """Return the error to expect, before any data is touched."""
+        confidence = probability("confidence", confidence)
         noise = self.noise
         threshold = self.per_item + self.margin + 1
         # With a noisy threshold, each of the two noises may take half of what is left.
