@@ -1,0 +1,3 @@
+.PHONY: mutants
+mutants:
+	python tests/mutants/run.py --write docs/mutants.md

@@ -1,0 +1,5 @@
+"""The only room that draws noise: exact integer samplers and the mechanisms made of them.
+
+Every noise value is an exact draw from its stated law on the integers; floating point decides only questions
+whose answer it can certify. Randomness is an argument, read from the operating system at every call.
+"""

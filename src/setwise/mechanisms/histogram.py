@@ -1,0 +1,151 @@
+"""An exact histogram: what a mechanism is given, and never what it gives."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.errors import InvalidParameter
+
+Label: TypeAlias = str | int
+
+LARGEST_COUNT = 2**62
+
+
+class ArrowColumn(Protocol):
+    """What is read of an Arrow column."""
+
+    @property
+    def null_count(self) -> int:
+        """How many values are missing."""
+        ...
+
+    def to_pylist(self) -> list[object]:
+        """Return the values as Python objects."""
+        ...
+
+    def to_numpy(self) -> object:
+        """Return the values as a NumPy array."""
+        ...
+
+
+class ArrowTable(Protocol):
+    """What is read of an Arrow table, so that Arrow itself need not be imported."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns."""
+        ...
+
+    def column(self, name: str, /) -> ArrowColumn:
+        """Return the column of that name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Histogram:
+    """Distinct labels, all text or all integers, each with a whole non-negative count of at most 2^62.
+
+    >>> Histogram.of(["b", "a"], [2, 2]).ranked(1)
+    Histogram(labels=('a',), counts=array([2]))
+    """
+
+    labels: tuple[Label, ...]
+    counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if len(self.labels) != len(self.counts):
+            raise InvalidParameter(f"{len(self.labels)} labels cannot have {len(self.counts)} counts")
+
+    @classmethod
+    def of(cls, labels: Iterable[object], counts: object) -> "Histogram":
+        """Return the histogram of labels and counts given as sequences or NumPy arrays."""
+        return cls(distinct_labels(labels), _whole_counts(counts))
+
+    @classmethod
+    def from_arrow(cls, table: ArrowTable, label: str = "label", count: str = "count") -> "Histogram":
+        """Return the histogram held by two columns of an Arrow table."""
+        for name in (label, count):
+            if name not in table.column_names:
+                raise InvalidParameter(f"the table has no column {name!r}; it has {table.column_names}")
+        column = table.column(count)
+        if column.null_count:
+            raise InvalidParameter(f"counts must not be missing, but column {count!r} holds nulls")
+        return cls.of(table.column(label).to_pylist(), column.to_numpy())
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def ranked(self, most: int) -> "Histogram":
+        """Return the `most` highest positive counts, highest first; equal counts in the order of their labels.
+
+        The tie-break reads the label alone: one that reads the data, or the order in which an engine happened to
+        return rows, would let more than the changed counts differ between neighbours.
+        """
+        candidates = np.flatnonzero(self.counts > 0)
+        if len(candidates) > most:
+            values = self.counts[candidates]
+            least = np.partition(values, len(values) - most)[len(values) - most]
+            candidates = candidates[values >= least]
+        pairs = zip((-self.counts[candidates]).tolist(), candidates.tolist(), strict=True)
+        order = [place for _, _, place in sorted((key, self.labels[place], place) for key, place in pairs)][:most]
+        return self._at(order)
+
+    def positive(self) -> "Histogram":
+        """Return the entries whose count is not 0, as they stand."""
+        return self._at(np.flatnonzero(self.counts > 0).tolist())
+
+    def _at(self, places: list[int]) -> "Histogram":
+        return Histogram(tuple(self.labels[place] for place in places), self.counts[places])
+
+    def first(self, most: int) -> "Histogram":
+        """Return the first `most` entries as they stand."""
+        return Histogram(self.labels[:most], self.counts[:most])
+
+    def over(self, domain: Sequence[Label]) -> NDArray[np.int64]:
+        """Return the counts of a public domain in its order: 0 where a label has none, nothing for other labels."""
+        places = {label: place for place, label in enumerate(self.labels)}
+        padded = np.append(self.counts, np.int64(0))
+        return padded[[places.get(label, -1) for label in domain]]
+
+
+def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
+    """Return the labels as text or as integers, or raise `InvalidParameter`."""
+    every: list[Label] = []
+    kind: type[str] | type[int] | None = None
+    for label in labels:
+        plain = label.item() if isinstance(label, np.generic) else label
+        if isinstance(plain, bool) or not isinstance(plain, str | int):
+            raise InvalidParameter(f"a label must be text or a whole number, not {type(plain).__name__}")
+        found = str if isinstance(plain, str) else int
+        if kind not in (None, found):
+            raise InvalidParameter("labels must be all text or all whole numbers, not a mixture")
+        kind = found
+        every.append(plain)
+    if len(set(every)) != len(every):
+        raise InvalidParameter("labels must be distinct, but some label appears twice")
+    return tuple(every)
+
+
+def _whole_counts(counts: object) -> NDArray[np.int64]:
+    """Return counts as int64; messages never quote one, for counts are private."""
+    values = np.asarray(counts)
+    if values.ndim != 1:
+        raise InvalidParameter("counts must be a flat sequence")
+    if values.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if values.dtype == object:
+        if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+            raise InvalidParameter("counts must be whole numbers, but some are not")
+        if any(not 0 <= value <= LARGEST_COUNT for value in values):
+            raise InvalidParameter("counts must lie between 0 and 2^62, but some do not")
+        return values.astype(np.int64)
+    if values.dtype.kind not in "iuf":
+        raise InvalidParameter("counts must be whole numbers, but they are of another kind")
+    if values.dtype.kind == "f" and not (np.isfinite(values).all() and (values == np.floor(values)).all()):
+        raise InvalidParameter("counts must be whole numbers, but some are fractional, infinite or NaN")
+    if (values < 0).any() or (values > LARGEST_COUNT).any():
+        raise InvalidParameter("counts must lie between 0 and 2^62, but some do not")
+    return values.astype(np.int64)

@@ -1,0 +1,67 @@
+"""Exact parameters: rationals in, and floats out only in the direction that never understates a loss."""
+
+import math
+from fractions import Fraction
+
+from setwise.errors import InvalidParameter
+
+LARGEST_TAU = 2**40
+"""How much one user may add to one count; beyond this a count is a mistake."""
+
+
+def rational(name: str, value: object, smallest: Fraction, largest: Fraction) -> Fraction:
+    """Return `value` as the rational it is, when it lies in [smallest, largest]; else raise `InvalidParameter`.
+
+    Floats are taken at their exact binary value.
+
+    >>> rational("sigma", 0.5, Fraction(1, 10), Fraction(10))
+    Fraction(1, 2)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
+        raise InvalidParameter(f"{name} must be a rational number, not {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidParameter(f"{name} must be finite, not {value!r}")
+    exact = Fraction(value)
+    if not smallest <= exact <= largest:
+        raise InvalidParameter(f"{name} must lie between {float(smallest):g} and {float(largest):g}, not {value!r}")
+    return exact
+
+
+def probability(name: str, value: object) -> Fraction:
+    """Return `value` as a rational strictly between 0 and 1, or raise `InvalidParameter`."""
+    exact = rational(name, value, Fraction(0), Fraction(1))
+    if exact in (0, 1):
+        raise InvalidParameter(f"{name} must lie strictly between 0 and 1, not {value!r}")
+    return exact
+
+
+def positive_integer(name: str, value: object, largest: int = LARGEST_TAU) -> int:
+    """Return `value` as an int between 1 and `largest`, or raise `InvalidParameter`."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
+    if not 1 <= value <= largest:
+        raise InvalidParameter(f"{name} must lie between 1 and {largest:,}, not {value!r}")
+    return value
+
+
+def float_below(exact: Fraction) -> float:
+    """Return the largest float that is at most `exact`.
+
+    >>> Fraction(float_below(Fraction(1, 10))) <= Fraction(1, 10)
+    True
+    """
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
+
+
+def binary(exact: Fraction) -> Fraction:
+    """Return the largest rational at most `exact` that is a float.
+
+    Noise is drawn with such parameters, so that the accountant, which speaks floats, prices exactly what is drawn.
+    """
+    return Fraction(float_below(exact))
+
+
+def float_above(exact: Fraction) -> float:
+    """Return the smallest float that is at least `exact`."""
+    return -float_below(-exact)

@@ -1,0 +1,137 @@
+"""The top k in two phases: discover ranked labels, then release counts for them."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias, assert_never
+
+from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Guarantee
+from setwise.accounting.use import Use
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.gaussian_noise import GaussianNoise
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.interval import CONFIDENCE
+from setwise.mechanisms.known_gumbel import KnownGumbel
+from setwise.mechanisms.laplace_noise import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
+from setwise.mechanisms.noise import with_noise
+from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares
+from setwise.mechanisms.preview import Preview
+from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.rational import binary, positive_integer, rational
+from setwise.mechanisms.release import Item, Release
+from setwise.mechanisms.unknown_gumbel import UnknownGumbel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplaceCounts:
+    """Counts with Laplace noise of scale per_item * scale: (1/scale)-DP for each that can differ."""
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianCounts:
+    """Counts with Gaussian noise of deviation per_item * sigma, projected onto the discovered order."""
+
+    sigma: Fraction
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+
+
+Counts: TypeAlias = LaplaceCounts | GaussianCounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoPhaseTopK:
+    """Discover the ranked labels with Gumbel noise, then release noisy counts for them.
+
+    The labels are fixed before the counts are drawn, so of j released counts only min(j, contributions) can differ
+    between neighbours: one joint count release costs that many uses.
+
+    Theorem: table:tasks; lem:peeling_lap for the number of uses.
+    """
+
+    discovery: KnownGumbel | UnknownGumbel
+    counts: Counts
+    contributions: int | None
+
+    def __post_init__(self) -> None:
+        if self.contributions is not None:
+            positive_integer("contributions", self.contributions)
+        if isinstance(self.discovery, UnknownGumbel) and self.discovery.contributions != self.contributions:
+            raise InvalidParameter(
+                f"contributions must be the discovery's {self.discovery.contributions}, not {self.contributions}"
+            )
+        rational("noise", self._spread, SMALLEST_NOISE, LARGEST_NOISE)
+
+    @property
+    def _spread(self) -> Fraction:
+        match self.counts:
+            case LaplaceCounts(scale=spread) | GaussianCounts(sigma=spread):
+                return spread * self.discovery.per_item
+            case _:
+                assert_never(self.counts)
+
+    @property
+    def noise(self) -> LaplaceNoise | GaussianNoise:
+        """The noise on each count."""
+        match self.counts:
+            case LaplaceCounts():
+                return LaplaceNoise(scale=binary(self._spread))
+            case GaussianCounts():
+                return GaussianNoise(sigma=binary(self._spread))
+            case _:
+                assert_never(self.counts)
+
+    def _step(self) -> Guarantee:
+        match self.counts:
+            case LaplaceCounts():
+                return DiscreteLaplace(scale=float(binary(self._spread)), sensitivity=self.discovery.per_item)
+            case GaussianCounts():
+                return DiscreteGaussian(sigma=float(binary(self._spread)), sensitivity=self.discovery.per_item)
+            case _:
+                assert_never(self.counts)
+
+    def _count_uses(self, labels: int) -> tuple[Use, ...]:
+        changeable = labels if self.contributions is None else min(labels, self.contributions)
+        return (Use(self._step(), changeable),) if changeable else ()
+
+    def guarantees(self) -> tuple[Use, ...]:
+        """Return what one release may cost."""
+        picks = self.discovery.guarantees()[0].count
+        return self.discovery.guarantees() + self._count_uses(picks)
+
+    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+        """Return the error to expect, before any data is touched."""
+        found = self.discovery.preview(confidence)
+        return Preview(
+            confidence=confidence,
+            expected_error=self.noise.expected_absolute,
+            radius=self.noise.radius(confidence),
+            detectable=found.detectable,
+            shortfall=found.shortfall,
+        )
+
+    def release(self, histogram: Histogram, randomness: Randomness) -> Release:
+        """Return the discovered labels in order with their counts, and what both phases really cost."""
+        found = self.discovery.release(histogram, randomness)
+        match self.counts:
+            case LaplaceCounts():
+                noisy = with_noise(histogram.over(found.labels), self.noise, randomness).tolist()
+                pairs = zip(found.labels, noisy, strict=True)
+                items = tuple(Item(label=label, count=value, noisy=value) for label, value in pairs)
+            case GaussianCounts(sigma=sigma):
+                second = OrderedLeastSquares(
+                    order=found.labels,
+                    contributions=self.contributions,
+                    per_item=self.discovery.per_item,
+                    sigma=sigma,
+                )
+                items = second.release(histogram, randomness).items
+            case _:
+                assert_never(self.counts)
+        spent = found.spent + self._count_uses(len(items))
+        return Release(items=items, spent=spent, complete=found.complete, noise=self.noise)

@@ -1,0 +1,111 @@
+"""Labels and noisy counts of an unknown domain, above a threshold, with Laplace noise."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from setwise.accounting.guarantees import ApproxDP, DiscreteLaplace
+from setwise.accounting.use import Use
+from setwise.mechanisms.fixed_point import exp_minus
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.interval import CONFIDENCE
+from setwise.mechanisms.laplace_noise import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
+from setwise.mechanisms.laplace_threshold import fixed_margin, noisy_margin
+from setwise.mechanisms.noise import with_noise
+from setwise.mechanisms.preview import Preview
+from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.rational import binary, float_above, positive_integer, probability, rational
+from setwise.mechanisms.release import Release, ranked_items
+
+_PRECISION = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownLaplace:
+    """Release the labels, with noisy counts, whose noisy count passes a threshold.
+
+    With a `limit`, only the true top limit + 1 are read; the threshold stands `margin` + per_item above the last of
+    them (0 if there are fewer) and takes noise itself. Without one, every positive count is read and the threshold
+    is fixed.
+
+    Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin from the exact law on the integers.
+    Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace steps of epsilon 1/scale
+        each, outside an event of probability delta.
+    """
+
+    contributions: int
+    per_item: int = 1
+    scale: Fraction
+    delta: Fraction
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        positive_integer("contributions", self.contributions)
+        positive_integer("per_item", self.per_item)
+        object.__setattr__(self, "scale", rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+        if self.limit is not None:
+            positive_integer("limit", self.limit)
+        LaplaceNoise(scale=self.scale * self.per_item)  # refuses noise too wide to draw
+
+    @property
+    def noise(self) -> LaplaceNoise:
+        """The noise on each count, and on a threshold that depends on the data."""
+        return LaplaceNoise(scale=binary(self.scale * self.per_item))
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure part of the guarantee: contributions * per_item over the noise scale."""
+        return self.contributions * self.per_item / self.noise.scale
+
+    @property
+    def margin(self) -> int:
+        """How far above the highest count a hidden label can have the threshold stands.
+
+        With a limit, the bad event compares two noises, and both neighbours may fail: delta = (1 + e^epsilon) delta*.
+        """
+        if self.limit is None:
+            return fixed_margin(self.noise.scale, self.contributions, self.delta)
+        shrink = Fraction(exp_minus(self.epsilon, _PRECISION)[0], 1 << _PRECISION)
+        failure = self.delta * shrink / (1 + shrink)  # delta / (1 + e^epsilon), rounded down
+        return noisy_margin(self.noise.scale, min(self.contributions, self.limit), failure)
+
+    def guarantees(self) -> tuple[Use, ...]:
+        """Return what one release costs."""
+        delta = float_above(self.delta)
+        if self.limit is not None:
+            return (Use(ApproxDP(epsilon=float_above(self.epsilon), delta=delta)),)
+        step = DiscreteLaplace(scale=float(self.noise.scale), sensitivity=self.per_item)
+        return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=delta))
+
+    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+        """Return the error to expect, before any data is touched."""
+        confidence = probability("confidence", confidence)
+        noise = self.noise
+        threshold = self.per_item + self.margin + 1
+        # With a noisy threshold, each of the two noises may take half of what is left.
+        noises = 1 if self.limit is None else 2
+        return Preview(
+            confidence=confidence,
+            expected_error=noise.expected_absolute,
+            radius=noise.radius(confidence),
+            detectable=threshold + noises * noise.radius(1 - (1 - confidence) / noises),
+        )
+
+    def release(self, histogram: Histogram, randomness: Randomness) -> Release:
+        """Return the labels whose noisy count passes the threshold, highest first."""
+        threshold = self.per_item + self.margin
+        if self.limit is None:
+            top = histogram.positive()
+            noisy = with_noise(top.counts, self.noise, randomness)
+        else:
+            top = histogram.ranked(self.limit + 1)
+            next_count = int(top.counts[self.limit]) if len(top) > self.limit else 0
+            top = top.first(self.limit)
+            drawn = with_noise(np.append(top.counts, np.int64(next_count + threshold)), self.noise, randomness)
+            noisy, threshold = drawn[:-1], int(drawn[-1])
+        passed = np.flatnonzero(noisy > threshold)
+        items = ranked_items(tuple(top.labels[place] for place in passed), noisy[passed].tolist())
+        complete = self.limit is None or len(items) < self.limit
+        return Release(items=items, spent=self.guarantees(), complete=complete, noise=self.noise)

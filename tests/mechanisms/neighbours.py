@@ -1,0 +1,95 @@
+"""Small and large neighbouring histograms, the mechanisms run on them, and what reaches the noise."""
+
+from collections import namedtuple
+from fractions import Fraction
+
+import numpy as np
+
+from setwise.mechanisms import (
+    known_gaussian,
+    known_gumbel,
+    known_laplace,
+    ordered_least_squares,
+    truncated_gaussian,
+    two_phase_top_k,
+    unknown_gumbel,
+    unknown_laplace,
+)
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.known_gaussian import KnownGaussian
+from setwise.mechanisms.known_gumbel import KnownGumbel
+from setwise.mechanisms.known_laplace import KnownLaplace
+from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares
+from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
+from setwise.mechanisms.two_phase_top_k import GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gumbel import UnknownGumbel
+from setwise.mechanisms.unknown_laplace import UnknownLaplace
+
+LABELS = tuple(f"item{number:03d}" for number in range(120))
+Seen = namedtuple("Seen", "inputs noise")
+
+WITH_NOISE = (
+    known_laplace,
+    known_gaussian,
+    unknown_laplace,
+    truncated_gaussian,
+    ordered_least_squares,
+    two_phase_top_k,
+)
+WITH_GUMBEL = (known_gumbel, unknown_gumbel)
+
+
+class Recorder:
+    """Stands where noise is added and remembers what would have been noised; adds none."""
+
+    def __init__(self, monkeypatch):
+        self.noised, self.ranked = [], []
+        for module in WITH_NOISE:
+            monkeypatch.setattr(module, "with_noise", self.with_noise)
+        for module in WITH_GUMBEL:
+            monkeypatch.setattr(module, "gumbel_order", self.gumbel_order)
+
+    def with_noise(self, counts, noise, _randomness):
+        self.noised.append(Seen(counts.copy(), noise))
+        return counts.copy()
+
+    def gumbel_order(self, scores, rate, k, _randomness):
+        self.ranked.append(Seen(scores.copy(), rate))
+        return np.argsort(-scores, kind="stable")[:k]
+
+
+def counted_mechanisms(contributions, per_item):
+    """The mechanisms that noise counts under a bound on contributions."""
+    common = {"contributions": contributions, "per_item": per_item}
+    small = Fraction("0.001")
+    return [
+        KnownLaplace(domain=LABELS, scale=Fraction(3), **common),
+        KnownGaussian(domain=LABELS, sigma=Fraction(3), **common),
+        OrderedLeastSquares(order=LABELS, sigma=Fraction(3), **common),
+        UnknownLaplace(scale=Fraction(3 * contributions), delta=small, **common),
+        UnknownLaplace(scale=Fraction(3 * contributions), delta=small, limit=200, **common),
+        TruncatedGaussian(sigma=Fraction(3), delta=small, **common),
+    ]
+
+
+def top_k_mechanisms(contributions, per_item, k=40):
+    """The two phases over both kinds of domain, with both kinds of count."""
+    known = KnownGumbel(domain=LABELS, k=k, per_item=per_item, epsilon=Fraction(1, 2))
+    unknown = UnknownGumbel(
+        k=k, limit=60, contributions=contributions, per_item=per_item, epsilon=Fraction(1, 2), delta=Fraction("0.001")
+    )
+    return [
+        TwoPhaseTopK(discovery=discovery, counts=counts, contributions=contributions)
+        for discovery in (known, unknown)
+        for counts in (LaplaceCounts(scale=Fraction(3)), GaussianCounts(sigma=Fraction(3)))
+    ]
+
+
+def neighbours(contributions, per_item, seed=0):
+    """A histogram, and the same with one user more who adds `per_item` to `contributions` labels, some of them new."""
+    source = np.random.default_rng(seed)
+    before = source.integers(1, 1000, len(LABELS)) * 50
+    before[source.choice(len(LABELS), 5, replace=False)] = 0
+    after = before.copy()
+    after[source.choice(len(LABELS), min(contributions, len(LABELS)), replace=False)] += per_item
+    return Histogram.of(LABELS, before), Histogram.of(LABELS, after)

@@ -1,0 +1,119 @@
+"""Cut-point tables equal the floors of the true distribution function, and inversion reproduces the law exactly."""
+
+import itertools
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from exact_laws import ExhaustedError, Script, probabilities
+
+from setwise.mechanisms.cut_points import OneSided, TwoSided, cut_points
+from setwise.mechanisms.gaussian_noise import GaussianNoise, gaussian_law
+from setwise.mechanisms.inversion import draw
+from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
+
+LAWS = [
+    *(LaplaceNoise(scale=Fraction(s)) for s in ("0.1", "0.7", "1", "2", "3", "10", "12.3")),
+    *(GaussianNoise(sigma=Fraction(s)) for s in ("0.1", "0.7", "1", "2", "3", "10", "12.3")),
+    *(TruncatedGaussianNoise(sigma=Fraction(s), bound=t) for s, t in (("2", 4), ("0.5", 1), ("10", 70), ("100", 3))),
+]
+
+
+def law_of(noise):
+    match noise:
+        case LaplaceNoise(scale=scale):
+            return TwoSided(first=1 / scale)
+        case GaussianNoise(sigma=sigma):
+            return gaussian_law(sigma, None)
+        case TruncatedGaussianNoise(sigma=sigma, bound=bound):
+            return gaussian_law(sigma, bound)
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+@pytest.mark.parametrize("width", [6, 16, 64])
+def test_floors_are_those_of_the_distribution_function(noise, width):
+    with mpmath.workprec(600):
+        masses = probabilities(noise, tail=140)
+        start = -(len(masses) // 2)
+        table = cut_points(law_of(noise), width)
+        cumulative = mpmath.mpf(0)
+        expected = {}
+        for offset, mass in enumerate(masses):
+            cumulative += mass
+            expected[start + offset] = int(mpmath.floor(cumulative * mpmath.mpf(2) ** width))
+        for place, floor in enumerate(table.floors):
+            assert floor == expected[table.smallest + place]
+        # What the table leaves out shares a floor of 0 or 2^width - 1 with what it holds.
+        if table.smallest - 1 in expected:
+            assert expected[table.smallest - 1] == 0 == table.floors[0]
+        last = table.smallest + len(table.floors)
+        if last in expected and last != -start:
+            assert expected[last] == 2**width - 1 == table.floors[-1]
+
+
+def test_a_digit_has_its_geometric_law():
+    table = cut_points(OneSided(first=Fraction(1, 500), bound=2047), 64)
+    with mpmath.workprec(300):
+        q = mpmath.exp(-mpmath.mpf(1) / 500)
+        for x in (0, 1, 1000, 2046):
+            assert table.floors[x] == int(mpmath.floor((1 - q ** (x + 1)) / (1 - q**2048) * 2**64))
+    assert len(table.floors) == 2047
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+def test_every_pair_of_tiny_words_gives_the_law(noise):
+    """Run all 2^12 scripts of two 6-bit words: what they decide brackets every probability."""
+    law, counts, undecided = law_of(noise), {}, 0
+    for first, second in itertools.product(range(64), repeat=2):
+        try:
+            value = int(draw(law, 1, Script([first, second]), width=6)[0])
+        except ExhaustedError:
+            undecided += 1
+        else:
+            counts[value] = counts.get(value, 0) + 1
+    masses = probabilities(noise)
+    middle = len(masses) // 2
+    for z in range(-middle, middle + 1):
+        mass = float(masses[z + middle]) * 4096
+        assert counts.get(z, 0) - 1e-6 <= mass <= counts.get(z, 0) + undecided + 1e-6
+    assert undecided < 4096 // 4
+
+
+@pytest.mark.parametrize("noise", LAWS[:14:3], ids=str)
+def test_a_full_word_agrees_with_the_distribution_function(noise):
+    """Just below a cut point the draw is one value, just above it the next: the vectorised path is the table."""
+    law = law_of(noise)
+    table = cut_points(law, 64)
+    for place, floor in enumerate(table.floors):
+        value = table.smallest + place
+        if floor > 0 and (place == 0 or table.floors[place - 1] < floor - 1):
+            assert draw(law, 1, Script([floor - 1]))[0] == value
+        if floor < 2**64 - 1 and (place + 1 == len(table.floors) or table.floors[place + 1] > floor + 1):
+            assert draw(law, 1, Script([floor + 1]))[0] == value + 1
+        with pytest.raises(ExhaustedError):
+            draw(law, 1, Script([floor]))
+
+
+def test_equal_words_are_settled_by_more_bits():
+    law = law_of(GaussianNoise(sigma=Fraction(2)))
+    table = cut_points(law, 64)
+    floor = table.floors[5]
+    values = {int(draw(law, 1, Script([floor, word]))[0]) for word in (0, 2**64 - 1)}
+    assert values == {table.smallest + 5, table.smallest + 6}
+
+
+@pytest.mark.parametrize("noise", LAWS, ids=str)
+def test_draws_do_not_depend_on_how_they_are_batched(noise):
+    """Many draws go through the guide, few through a scan of the table; every cut point is met from both sides."""
+    law = law_of(noise)
+    floors = cut_points(law, 64).floors
+    source = np.random.default_rng(5)
+    words = [floor + step for floor in floors for step in (-1, 1) if 0 < floor + step < 2**64 - 1]
+    words = [word for word in words if word not in floors] * 3
+    words += [int(word) for word in source.integers(1, 2**64 - 1, 2**18 - len(words), dtype=np.uint64)]
+    together = draw(law, len(words), Script(words))
+    few = words[:2000]
+    apart = np.concatenate([draw(law, 100, Script(few[start : start + 100])) for start in range(0, 2000, 100)])
+    assert (together[:2000] == apart).all()

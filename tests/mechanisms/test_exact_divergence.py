@@ -1,0 +1,164 @@
+"""On small cases the exact output law obeys the accountant: no event betrays more than the composed guarantee says."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from output_laws import MOST_LEFT_OUT, hockey_stick, noise_law, order_law, unmatched
+
+from setwise.accounting.compose import compose
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.known_gaussian import KnownGaussian
+from setwise.mechanisms.known_gumbel import KnownGumbel
+from setwise.mechanisms.known_laplace import KnownLaplace
+from setwise.mechanisms.truncated_gaussian import Threshold, TruncatedGaussian
+from setwise.mechanisms.unknown_gumbel import UnknownGumbel
+from setwise.mechanisms.unknown_laplace import UnknownLaplace
+
+LABELS = ("a", "b", "c", "d")
+EPSILONS = (0.0, 0.3, 1.0, 2.0, 4.0)
+SMALL_EPSILONS = (0.0, 0.3, 0.6)
+"""Below the largest finite loss of the truncated noise; beyond it only lost mass is left, which `unmatched` sums."""
+
+
+def histogram(*counts):
+    return Histogram.of(LABELS[: len(counts)], counts)
+
+
+def promised(uses, epsilons=EPSILONS):
+    """What the accountant promises at each epsilon."""
+    composed = compose(uses)
+    return {epsilon: composed.delta(epsilon) for epsilon in epsilons}
+
+
+def assert_within(first, second, promise, slack=0.0):
+    for epsilon, delta in promise.items():
+        room = slack * (1 + np.exp(epsilon)) + 1e-12
+        assert hockey_stick(first, second, epsilon) <= delta.upper + room
+        assert hockey_stick(second, first, epsilon) <= delta.upper + room
+
+
+@pytest.mark.parametrize("per_item", [1, 2])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        lambda tau: KnownLaplace(domain=("a", "b"), contributions=2, per_item=tau, scale=Fraction(3, 4)),
+        lambda tau: KnownGaussian(domain=("a", "b"), contributions=2, per_item=tau, sigma=Fraction(3, 2)),
+    ],
+)
+def test_noise_on_a_known_domain_is_priced_exactly(mechanism, per_item):
+    """Both counts move, so the accountant's bracket must hold the truth, not merely exceed it."""
+    mechanism = mechanism(per_item)
+    first = noise_law(mechanism, histogram(4, 1))
+    second = noise_law(mechanism, histogram(4 + per_item, 1 + per_item))
+    promise = promised(mechanism.guarantees())
+    assert_within(first, second, promise, MOST_LEFT_OUT)
+    for epsilon, delta in promise.items():
+        room = MOST_LEFT_OUT * (1 + np.exp(epsilon))
+        assert hockey_stick(first, second, epsilon) >= delta.lower * (1 - 1e-6) - room
+
+
+@pytest.mark.parametrize(("k", "per_item", "epsilon"), [(1, 1, "1"), (2, 1, "1/2"), (3, 2, "1"), (4, 1, "2")])
+def test_known_gumbel(k, per_item, epsilon):
+    mechanism = KnownGumbel(domain=LABELS, k=k, per_item=per_item, epsilon=Fraction(epsilon))
+    promise = promised(mechanism.guarantees())
+    source = np.random.default_rng(k)
+    for before in ((0, 0, 0, 0), (3, 2, 2, 0), tuple(source.integers(0, 5, 4).tolist())):
+        law = order_law(mechanism, histogram(*before))
+        for changes in itertools.product((0, per_item), repeat=4):
+            after = histogram(*(count + change for count, change in zip(before, changes, strict=True)))
+            assert_within(law, order_law(mechanism, after), promise)
+
+
+def unknown_gumbel_cases():
+    for k, limit, contributions, per_item in (
+        (1, 1, None, 1),
+        (1, 3, None, 1),
+        (2, 2, 1, 2),
+        (2, 3, 2, 1),
+        (3, 3, 3, 1),
+        (2, 3, None, 1),
+    ):
+        yield UnknownGumbel(
+            k=k,
+            limit=limit,
+            contributions=contributions,
+            per_item=per_item,
+            epsilon=Fraction(1),
+            delta=Fraction("0.02"),
+        )
+
+
+@pytest.mark.parametrize(
+    "mechanism", list(unknown_gumbel_cases()), ids=lambda m: f"k{m.k}-limit{m.limit}-{m.contributions}"
+)
+def test_unknown_gumbel(mechanism):
+    promise = promised(mechanism.guarantees())
+    most = 4 if mechanism.contributions is None else mechanism.contributions
+    cases = [(0, 0, 0, 0), (1, 1, 1, 1), (3, 2, 2, 0), (9, 2, 1, 1), (2, 2, 1, 0), (30, 20, 0, 0)]
+    for before in cases:
+        law = order_law(mechanism, histogram(*before))
+        for changes in itertools.product((0, mechanism.per_item), repeat=4):
+            if np.count_nonzero(changes) > most:
+                continue
+            after = histogram(*(count + change for count, change in zip(before, changes, strict=True)))
+            other = order_law(mechanism, after)
+            assert_within(law, other, promise)
+            assert unmatched(law, other) <= mechanism.delta
+            assert unmatched(other, law) <= mechanism.delta
+
+
+def test_every_changeable_label_is_inside_the_logarithm():
+    """Three labels that only the neighbour has share one delta: with ln(1/delta) they would take three of them."""
+    mechanism = UnknownGumbel(
+        k=3, limit=3, contributions=3, per_item=1, epsilon=Fraction(1, 20), delta=Fraction("0.02")
+    )
+    new = unmatched(order_law(mechanism, histogram(1, 1, 1)), order_law(mechanism, histogram(0, 0, 0)))
+    assert 0.9 * mechanism.delta / 1.2 <= new <= mechanism.delta
+
+
+@pytest.mark.parametrize(
+    ("contributions", "per_item", "limit"), [(1, 1, 1), (1, 2, 2), (2, 1, 2), (2, 1, None), (1, 2, None)]
+)
+def test_unknown_laplace(contributions, per_item, limit):
+    mechanism = UnknownLaplace(
+        contributions=contributions,
+        per_item=per_item,
+        scale=Fraction(1, 3) * contributions,
+        delta=Fraction("0.05"),
+        limit=limit,
+    )
+    promise = promised(mechanism.guarantees())
+    cases = [(0, 0), (2, 1), (5, 5)] if limit is None else [(0, 0, 0), (4, 3, 3)]
+    for before in cases:
+        law = noise_law(mechanism, histogram(*before))
+        for changed in itertools.combinations(range(len(before)), contributions):
+            after = [count + per_item * (place in changed) for place, count in enumerate(before)]
+            other = noise_law(mechanism, histogram(*after))
+            assert_within(law, other, promise, MOST_LEFT_OUT * 10)
+            assert unmatched(law, other) <= mechanism.delta
+            assert unmatched(other, law) <= mechanism.delta
+
+
+@pytest.mark.parametrize("threshold", list(Threshold))
+@pytest.mark.parametrize(("contributions", "per_item"), [(1, 1), (2, 1), (3, 1), (2, 2)])
+def test_truncated_gaussian(contributions, per_item, threshold):
+    mechanism = TruncatedGaussian(
+        contributions=contributions,
+        per_item=per_item,
+        sigma=Fraction(2) if per_item == 1 else Fraction(1),
+        delta=Fraction("0.1") * contributions,
+        threshold=threshold,
+    )
+    promise, concentrated = promised(mechanism.guarantees(), SMALL_EPSILONS), promised([mechanism.concentrated()])
+    cases = [(0, 0, 0)[:contributions], (3, 1, 0)[:contributions], (9, 7, 8)[:contributions]]
+    for before in cases:
+        law = noise_law(mechanism, histogram(*before))
+        for changes in itertools.product((0, per_item), repeat=len(before)):
+            after = [count + change for count, change in zip(before, changes, strict=True)]
+            other = noise_law(mechanism, histogram(*after))
+            assert_within(law, other, promise, MOST_LEFT_OUT)
+            assert_within(law, other, concentrated, MOST_LEFT_OUT)
+            assert unmatched(law, other) <= mechanism.delta
+            assert unmatched(other, law) <= mechanism.delta

@@ -1,0 +1,96 @@
+"""Every sampler follows its exact law at many scales, from full words and from tiny ones that force refinement."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from exact_laws import float_probabilities, reach
+from significance import assert_frequencies
+
+from setwise.mechanisms.exponential_coin import heads
+from setwise.mechanisms.gaussian_noise import GaussianNoise
+from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
+
+SCALES = ["0.1", "0.3", "0.7", "1", "1.5", "2", "3", "5", "10", "31.4", "100", "1000", "2048"]
+WIDE = ["2049", "12345.6", "100000", "1000000"]
+TRUNCATED = [("2", 4), ("2", 3), ("0.7", 1), ("10", 70), ("10", 5), ("300", 1000)]
+RANDOMNESS = SystemRandomness()
+
+
+def assert_fits(values, noise, trials):
+    """Compare counts in bins of about 1/200 of the mass, single values where they are heavier, and running sums."""
+    masses = float_probabilities(noise)
+    end = reach(noise, 45)
+    assert np.abs(values).max() <= end
+    cumulative = np.concatenate(([0.0], np.cumsum(masses)))
+    edges = np.unique(np.concatenate((np.searchsorted(cumulative, np.linspace(0, 1, 200)[1:-1]), [0, len(masses)])))
+    counts = np.bincount(values + end, minlength=len(masses))
+    sums = np.concatenate(([0], np.cumsum(counts)))
+    assert_frequencies(np.diff(sums[edges]), np.diff(cumulative[edges]), trials)
+    # Distribution functions see a small shift or a wrong spread where single bins do not.
+    assert_frequencies(sums[edges], cumulative[edges], trials)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise])
+def test_table_noise(kind, scale):
+    noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(scale)})
+    assert_fits(noise.draw(10**6, RANDOMNESS), noise, 10**6)
+
+
+@pytest.mark.parametrize("scale", WIDE)
+@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise])
+def test_wide_noise(kind, scale):
+    noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(scale)})
+    assert_fits(noise.draw(5 * 10**5, RANDOMNESS), noise, 5 * 10**5)
+
+
+@pytest.mark.parametrize(("sigma", "bound"), TRUNCATED)
+def test_truncated_noise(sigma, bound):
+    noise = TruncatedGaussianNoise(sigma=Fraction(sigma), bound=bound)
+    assert_fits(noise.draw(10**6, RANDOMNESS), noise, 10**6)
+
+
+def test_wide_truncated_noise_is_turned_away_not_clamped():
+    noise = TruncatedGaussianNoise(sigma=Fraction(50_000), bound=60_000)
+    assert_fits(noise.draw(300_000, RANDOMNESS), noise, 300_000)
+
+
+@pytest.mark.parametrize("width", [1, 6, 11])
+@pytest.mark.parametrize("scale", ["0.3", "1", "2", "3", "10"])
+@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise])
+def test_tiny_words_force_refinement_and_keep_the_law(kind, scale, width):
+    noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(scale)})
+    assert_fits(noise.draw(20_000, RANDOMNESS, width), noise, 20_000)
+
+
+@pytest.mark.parametrize("width", [6, 11])
+def test_tiny_words_in_wide_noise(width):
+    for noise in (LaplaceNoise(scale=Fraction(3000)), GaussianNoise(sigma=Fraction(3000))):
+        assert_fits(noise.draw(4_000, RANDOMNESS, width), noise, 4_000)
+
+
+@pytest.mark.parametrize("width", [1, 6, 64])
+@pytest.mark.parametrize("gamma", ["0", "0.001", "0.5", "1", "7/3", "10"])
+def test_exponential_coin(gamma, width):
+    exponent, trials = Fraction(gamma), 20_000 if width < 64 else 10**6
+    landed = heads(np.full(trials, float(exponent)), lambda _: exponent, RANDOMNESS, width)
+    assert_frequencies([landed.sum()], [np.exp(-float(exponent))], trials)
+
+
+def test_noise_is_independent_of_its_neighbours():
+    values = GaussianNoise(sigma=Fraction(1)).draw(10**6, RANDOMNESS) > 0
+    positive = float_probabilities(GaussianNoise(sigma=Fraction(1)))[
+        reach(GaussianNoise(sigma=Fraction(1)), 45) + 1 :
+    ].sum()
+    both = (values[:-1:2] & values[1::2]).sum()
+    assert_frequencies([both], [positive**2], 5 * 10**5)
+
+
+def test_wide_noise_draws_zero_once():
+    """A sign on a size counts zero twice, unless one of the two is turned away."""
+    noise = LaplaceNoise(scale=Fraction(2049))
+    zeros = int((noise.draw(2 * 10**6, RANDOMNESS) == 0).sum())
+    assert_frequencies([zeros], [np.tanh(0.5 / 2049)], 2 * 10**6)

@@ -1,0 +1,70 @@
+"""The projection is the least-squares solution, exactly, and the intervals come from the noise before it."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import nnls
+from significance import assert_frequencies
+
+from setwise.accounting.guarantees import DiscreteGaussian
+from setwise.accounting.use import Use
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.gaussian_noise import GaussianNoise
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares, non_increasing
+from setwise.mechanisms.randomness import SystemRandomness
+
+RANDOMNESS = SystemRandomness()
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=12))
+def test_it_solves_the_constrained_least_squares_problem(values):
+    """x is non-increasing and non-negative exactly when it is a non-negative sum of prefixes: scipy's nnls."""
+    size = len(values)
+    prefixes = np.tril(np.ones((size, size))).T
+    steps, distance = nnls(prefixes, np.array(values, dtype=float))
+    solution = np.array(non_increasing(values))
+    assert (np.diff(solution) <= 0).all()
+    assert (solution >= 0).all()
+    assert np.linalg.norm(solution - values) <= distance + 1e-8
+    assert np.allclose(solution, prefixes @ steps, atol=1e-6)
+
+
+@given(st.lists(st.integers(0, 10**18), max_size=30))
+def test_a_sequence_in_order_is_left_alone(values):
+    ordered = sorted(values, reverse=True)
+    assert non_increasing(ordered) == [float(value) for value in ordered]
+
+
+def test_cost_and_order():
+    mechanism = OrderedLeastSquares(order=("b", "a", "c"), contributions=2, per_item=3, sigma=Fraction(4))
+    assert mechanism.noise == GaussianNoise(sigma=Fraction(12))
+    assert mechanism.guarantees() == (Use(DiscreteGaussian(sigma=12.0, sensitivity=3), 2),)
+    release = mechanism.release(Histogram.of(["a", "b"], [500, 900]), RANDOMNESS)
+    assert release.labels == ("b", "a", "c")
+    counts = [item.count for item in release.items]
+    assert counts == sorted(counts, reverse=True)
+    assert counts == non_increasing([item.noisy for item in release.items])
+    unrestricted = OrderedLeastSquares(order=("b", "a", "c"), contributions=None, sigma=Fraction(4))
+    assert unrestricted.guarantees()[0].count == 3
+    assert OrderedLeastSquares(order=(), contributions=None, sigma=Fraction(4)).guarantees() == ()
+    with pytest.raises(InvalidParameter):
+        OrderedLeastSquares(order=("a", "a"), contributions=None, sigma=Fraction(4))
+
+
+def test_intervals_are_centred_on_the_unprojected_noise():
+    """Equal true counts: the projection pools them, yet every interval keeps its stated coverage."""
+    order = tuple(range(2000))
+    mechanism = OrderedLeastSquares(order=order, contributions=None, sigma=Fraction(5))
+    release = mechanism.release(Histogram.of(order, [300] * 2000), RANDOMNESS)
+    radius = mechanism.noise.radius(Fraction(9, 10))
+    intervals = release.intervals(Fraction(9, 10))
+    for item, interval in zip(release.items, intervals, strict=True):
+        assert (interval.lower, interval.upper) == (item.noisy - radius, item.noisy + radius)
+    weights = np.exp(-(np.arange(-100, 101) ** 2) / 50.0)
+    coverage = weights[100 - radius : 101 + radius].sum() / weights.sum()
+    assert coverage >= 0.9
+    assert_frequencies([sum(300 in interval for interval in intervals)], [coverage], 2000)

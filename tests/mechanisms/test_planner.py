@@ -1,0 +1,117 @@
+"""A plan is chosen by its cell, certified against the accountant, nearly as sharp as can be, and needs no data."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from setwise.accounting.compose import compose
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms.known_gaussian import KnownGaussian
+from setwise.mechanisms.known_gumbel import KnownGumbel
+from setwise.mechanisms.known_laplace import KnownLaplace
+from setwise.mechanisms.planner import plan
+from setwise.mechanisms.question import CountNoise, Question
+from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
+from setwise.mechanisms.two_phase_top_k import GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gumbel import UnknownGumbel
+from setwise.mechanisms.unknown_laplace import UnknownLaplace
+
+DOMAIN = tuple("abcdefgh")
+DELTA = Fraction("1e-6")
+
+
+def question(**changes):
+    return Question(**({"epsilon": Fraction(1), "delta": DELTA} | changes))
+
+
+CELLS = [
+    (question(domain=DOMAIN, contributions=1, counts=CountNoise.LAPLACE), KnownLaplace),
+    (question(domain=DOMAIN, contributions=3, per_item=2, counts=CountNoise.GAUSSIAN), KnownGaussian),
+    (question(domain=DOMAIN, k=3, counts=CountNoise.NONE), KnownGumbel),
+    (question(domain=DOMAIN, k=3, counts=CountNoise.LAPLACE), TwoPhaseTopK),
+    (question(contributions=2, counts=CountNoise.LAPLACE), UnknownLaplace),
+    (question(contributions=2, counts=CountNoise.LAPLACE, limit=50), UnknownLaplace),
+    (question(contributions=5, counts=CountNoise.GAUSSIAN), TruncatedGaussian),
+    (question(k=3, counts=CountNoise.NONE), UnknownGumbel),
+    (question(k=3, contributions=2, counts=CountNoise.NONE), UnknownGumbel),
+    (question(k=3, counts=CountNoise.GAUSSIAN), TwoPhaseTopK),
+]
+
+
+def spread(mechanism):
+    match mechanism:
+        case KnownLaplace(scale=found) | UnknownLaplace(scale=found):
+            return found
+        case KnownGaussian(sigma=found) | TruncatedGaussian(sigma=found):
+            return found
+        case KnownGumbel(epsilon=epsilon) | UnknownGumbel(epsilon=epsilon):
+            return 1 / epsilon
+        case TwoPhaseTopK(discovery=discovery):
+            return 1 / discovery.epsilon
+
+
+def sharper(mechanism, factor):
+    """The same mechanism with its noise divided by a factor."""
+    match mechanism:
+        case KnownLaplace() | UnknownLaplace():
+            return replace(mechanism, scale=mechanism.scale / factor)
+        case KnownGaussian() | TruncatedGaussian():
+            return replace(mechanism, sigma=mechanism.sigma / factor)
+        case KnownGumbel() | UnknownGumbel():
+            return replace(mechanism, epsilon=mechanism.epsilon * factor)
+        case TwoPhaseTopK(discovery=discovery, counts=LaplaceCounts(scale=scale)):
+            return replace(mechanism, discovery=sharper(discovery, factor), counts=LaplaceCounts(scale=scale / factor))
+        case TwoPhaseTopK(discovery=discovery, counts=GaussianCounts(sigma=sigma)):
+            return replace(mechanism, discovery=sharper(discovery, factor), counts=GaussianCounts(sigma=sigma / factor))
+
+
+@pytest.mark.parametrize(("asked", "kind"), CELLS, ids=lambda value: getattr(value, "__name__", None))
+def test_every_cell_is_planned_within_budget_and_nearly_spends_it(asked, kind):
+    found = plan(asked)
+    assert isinstance(found.mechanism, kind)
+    certified = compose(found.mechanism.guarantees()).epsilon(float(asked.delta)).upper
+    assert certified == pytest.approx(found.epsilon, rel=1e-9)
+    assert certified <= asked.epsilon
+    wasteful = compose(sharper(found.mechanism, Fraction(101, 100)).guarantees()).epsilon(float(asked.delta)).upper
+    assert wasteful > asked.epsilon
+    assert found.preview == found.mechanism.preview()
+
+
+def test_the_better_noise_is_taken():
+    """A single contribution favours Laplace; hundreds favour Gaussian (paper, fig:GM_oneshot)."""
+    one = plan(question(domain=DOMAIN, contributions=1))
+    assert isinstance(one.mechanism, KnownLaplace)
+    many = plan(question(domain=tuple(range(300)), contributions=200))
+    assert isinstance(many.mechanism, KnownGaussian)
+    laplace = plan(question(domain=tuple(range(300)), contributions=200, counts=CountNoise.LAPLACE))
+    assert many.preview.expected_error < laplace.preview.expected_error
+
+
+def test_more_budget_never_gives_more_error():
+    small, large = (plan(question(epsilon=e, contributions=3)) for e in (Fraction(1, 2), Fraction(2)))
+    assert large.preview.detectable <= small.preview.detectable
+
+
+def test_questions_that_cannot_be():
+    for changes in (
+        {},
+        {"contributions": 1, "counts": "none"},
+        {"k": 0},
+        {"k": 1, "per_item": 0},
+        {"k": 1, "epsilon": 0},
+        {"k": 1, "delta": 1},
+        {"k": 1, "counts": "some"},
+        {"k": 1, "domain": ("a", "a")},
+    ):
+        with pytest.raises(InvalidParameter):
+            question(**changes)
+
+
+def test_what_no_noise_can_meet():
+    with pytest.raises(Unattainable):
+        plan(
+            question(
+                epsilon=Fraction(1, 10**6), delta=Fraction(1, 10**12), contributions=10**5, domain=tuple(range(10**5))
+            )
+        )

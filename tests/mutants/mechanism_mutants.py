@@ -1,0 +1,203 @@
+"""Ways to break a mechanism: one edit of one line each, all of which the suite must notice."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One edit: in `file`, the text `before`, which occurs once, becomes `after`."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+
+
+MUTANTS = (
+    Mutant(
+        "Laplace scale 5% low",
+        "laplace_noise.py",
+        "draw(TwoSided(first=1 / self.scale)",
+        "draw(TwoSided(first=20 / (19 * self.scale))",
+    ),
+    Mutant(
+        "Gaussian sigma 5% low",
+        "gaussian_noise.py",
+        "draw(gaussian_law(self.sigma, bound=None)",
+        "draw(gaussian_law(self.sigma * 19 / 20, bound=None)",
+    ),
+    Mutant(
+        "wide Gaussian: acceptance 5% off its peak",
+        "gaussian_noise.py",
+        "variance, peak = sigma * sigma, sigma * sigma / scale",
+        "variance, peak = sigma * sigma, sigma * sigma * 19 / (20 * scale)",
+    ),
+    Mutant(
+        "wide Laplace: zero drawn with both signs",
+        "laplace_noise.py",
+        "left = left[negative & (sizes == 0)]",
+        "left = left[:0]",
+    ),
+    Mutant(
+        "words equal to a cut point not refined",
+        "inversion.py",
+        "for index in undecided:",
+        "for index in undecided[:0]:",
+    ),
+    Mutant(
+        "coins in doubt not refined",
+        "exponential_coin.py",
+        "for index in undecided:",
+        "for index in undecided[:0]:",
+    ),
+    Mutant(
+        "overlapping Gumbel keys not refined",
+        "gumbel_order.py",
+        "doubtful = (ends - starts > 1) & (starts < k)",
+        "doubtful = (ends - starts > 1) & (starts < 0)",
+    ),
+    Mutant(
+        "T one too small",
+        "truncation_level.py",
+        "least, most = (least, middle) if holds(middle) else (middle, most)\n    return most",
+        "least, most = (least, middle) if holds(middle) else (middle, most)\n    return max(tau, most - 1)",
+    ),
+    Mutant(
+        "T one too large",
+        "truncation_level.py",
+        "least, most = (least, middle) if holds(middle) else (middle, most)\n    return most",
+        "least, most = (least, middle) if holds(middle) else (middle, most)\n    return most + 1",
+    ),
+    Mutant(
+        "clamping instead of truncating",
+        "truncated_gaussian_noise.py",
+        "return draw(gaussian_law(self.sigma, self.bound), count, randomness, width)",
+        "return np.clip(draw(gaussian_law(self.sigma, None), count, randomness, width), -self.bound, self.bound)",
+    ),
+    Mutant(
+        "no truncation",
+        "truncated_gaussian_noise.py",
+        "return draw(gaussian_law(self.sigma, self.bound), count, randomness, width)",
+        "return draw(gaussian_law(self.sigma, None), count, randomness, width)",
+    ),
+    Mutant(
+        "truncated Gaussian releases at the cutoff itself",
+        "truncated_gaussian.py",
+        "np.flatnonzero(noisy > self.cutoff)",
+        "np.flatnonzero(noisy >= self.cutoff)",
+    ),
+    Mutant(
+        "truncated Gaussian: Delta off by one in the cost",
+        "truncated_gaussian.py",
+        "return (Use(step, self.contributions),)",
+        "return (Use(step, max(1, self.contributions - 1)),)",
+    ),
+    Mutant(
+        "Gumbel threshold without tau",
+        "unknown_gumbel.py",
+        "return self.per_item + ceil_divide(gap.numerator, gap.denominator)",
+        "return ceil_divide(gap.numerator, gap.denominator)",
+    ),
+    Mutant(
+        "M missing in the logarithm",
+        "unknown_gumbel.py",
+        "ln(self.changeable / self.delta, _PRECISION)",
+        "ln(1 / self.delta, _PRECISION)",
+    ),
+    Mutant(
+        "M is Delta although the limit is smaller",
+        "unknown_gumbel.py",
+        "else min(self.contributions, self.limit)",
+        "else self.contributions",
+    ),
+    Mutant(
+        "threshold stands on the last count shown",
+        "unknown_gumbel.py",
+        "int(top.counts[self.limit]) if",
+        "int(top.counts[self.limit - 1]) if",
+    ),
+    Mutant(
+        "pays for the labels only, not for stopping",
+        "unknown_gumbel.py",
+        "min(len(items) + 1, self.k)",
+        "max(1, len(items))",
+    ),
+    Mutant(
+        "Gumbel scale without tau",
+        "known_gumbel.py",
+        "return self.epsilon / self.per_item",
+        "return self.epsilon",
+    ),
+    Mutant(
+        "Gumbel with a value beside the order",
+        "known_gumbel.py",
+        "Item(label=self.domain[place])",
+        "Item(label=self.domain[place], count=int(histogram.over(self.domain)[place]))",
+    ),
+    Mutant(
+        "Laplace threshold without tau",
+        "unknown_laplace.py",
+        "threshold = self.per_item + self.margin\n        if",
+        "threshold = self.margin\n        if",
+    ),
+    Mutant(
+        "noise not added to the Laplace threshold",
+        "unknown_laplace.py",
+        "noisy, threshold = drawn[:-1], int(drawn[-1])",
+        "noisy, threshold = drawn[:-1], next_count + threshold",
+    ),
+    Mutant(
+        "Laplace threshold from one noise instead of two",
+        "laplace_threshold.py",
+        "changeable * difference_exceedance(scale, margin) <= delta",
+        "changeable * exceedance(scale, margin) <= delta",
+    ),
+    Mutant(
+        "Laplace threshold without 1 + e^epsilon",
+        "unknown_laplace.py",
+        "failure = self.delta * shrink / (1 + shrink)",
+        "failure = self.delta",
+    ),
+    Mutant(
+        "Laplace histogram: Delta off by one in the cost",
+        "known_laplace.py",
+        "min(self.contributions, max(1, len(self.domain)))",
+        "min(max(1, self.contributions - 1), max(1, len(self.domain)))",
+    ),
+    Mutant(
+        "Gaussian histogram: sensitivity stated as 1",
+        "known_gaussian.py",
+        "sensitivity=self.per_item)",
+        "sensitivity=1)",
+    ),
+    Mutant(
+        "least squares: noise without tau",
+        "ordered_least_squares.py",
+        "return GaussianNoise(sigma=binary(self.sigma * self.per_item))",
+        "return GaussianNoise(sigma=binary(self.sigma))",
+    ),
+    Mutant(
+        "two phases: Delta off by one in the cost",
+        "two_phase_top_k.py",
+        "else min(labels, self.contributions)",
+        "else min(labels, max(1, self.contributions - 1))",
+    ),
+    Mutant(
+        "ties broken by the order of rows",
+        "histogram.py",
+        "sorted((key, self.labels[place], place) for",
+        "sorted((key, place, place) for",
+    ),
+    Mutant(
+        "zero counts admitted",
+        "histogram.py",
+        "candidates = np.flatnonzero(self.counts > 0)",
+        "candidates = np.flatnonzero(self.counts >= 0)",
+    ),
+    Mutant(
+        "score range doubled away in the exponential mechanism",
+        "exponential.py",
+        "rate = self.epsilon / (self.score_range * denominator)",
+        "rate = 2 * self.epsilon / (self.score_range * denominator)",
+    ),
+)

@@ -1,0 +1,95 @@
+"""Break each mechanism on purpose and show that the suite notices: every mutant must be killed.
+
+python tests/mutants/run.py                  run them all; exit status 1 if one survives
+python tests/mutants/run.py --write FILE     and write the table to FILE
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from mechanism_mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests" / "mechanisms"
+FASTEST_FIRST = (
+    "recorder",
+    "unknown_domain",
+    "known_domain",
+    "hot_parameters",
+    "cut_points",
+    "gumbel_order",
+    "goodness_of_fit",
+    "truncation_level",
+)
+
+
+def suite() -> list[str]:
+    """Return the test files, those that kill quickest first."""
+    first = [TESTS / f"test_{name}.py" for name in FASTEST_FIRST]
+    # The page lists the mutants; it must not be what kills them.
+    rest = (path for path in sorted(TESTS.glob("test_*.py")) if path.name != "test_mechanisms_page.py")
+    return [str(path) for path in [*first, *(path for path in rest if path not in first)]]
+
+
+def killer(mutant: Mutant | None) -> str | None:
+    """Return the first test that fails on the mutant, or None if it survives."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "src" / "setwise", Path(folder) / "setwise")
+        if mutant is not None:
+            file = Path(folder) / "setwise" / "mechanisms" / mutant.file
+            text = file.read_text(encoding="utf-8")
+            if text.count(mutant.before) != 1:
+                raise SystemExit(f"{mutant.name}: the text to change occurs {text.count(mutant.before)} times")
+            file.write_text(text.replace(mutant.before, mutant.after), encoding="utf-8")
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--rootdir",
+            str(ROOT),
+            *suite(),
+        ]
+        environment = os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if run.returncode == 0:
+        return None
+    found = re.search(r"^(?:FAILED|ERROR) \S*/(test_\w+\.py(?:::\w+)?)", run.stdout, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"the suite could not run:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+    return found[1]
+
+
+def main() -> int:
+    """Run the suite on every mutant and print the table."""
+    parser = argparse.ArgumentParser(description="Break each mechanism on purpose; the suite must notice.")
+    parser.add_argument("--write", type=Path, help="also write the table to this file")
+    arguments = parser.parse_args()
+    lines = ["| mutant | file | killed by |", "|---|---|---|"]
+    survivors = 0
+    for mutant in MUTANTS:
+        start = time.perf_counter()
+        test = killer(mutant)
+        survivors += test is None
+        verdict = f"`{test}`" if test else "**survived**"
+        lines.append(f"| {mutant.name} | `{mutant.file}` | {verdict} |")
+        print(f"{mutant.name:58}{test or 'SURVIVED':70}{time.perf_counter() - start:6.1f} s", flush=True)
+    print(f"{len(MUTANTS) - survivors} of {len(MUTANTS)} killed")
+    if arguments.write:
+        title = "# Mutants\n\nEach breaks one mechanism on purpose; the test named is the first to fail.\n\n"
+        arguments.write.write_text(title + "\n".join(lines) + "\n", encoding="utf-8")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
