@@ -9,8 +9,9 @@ import argparse
 import json
 import math
 import warnings
+from functools import partial
 
-from setwise import BoundedRange, Gaussian, PureDP, Use, compose
+from setwise import Answer, BoundedRange, Gaussian, PureDP, Use, compose
 from timing import best_of, milliseconds
 
 DELTA = 1e-6
@@ -113,20 +114,23 @@ def mixture_against_literal(count: int, pure: int) -> tuple[float, float, float]
 
 def growth() -> list[tuple[str, int, float]]:
     """Return times for growing counts."""
-    rows = []
-    for power in range(2, 7):
-        count = 10**power
-        rows.append(
-            ("pure", count, best_of(5, lambda n=count: compose([Use(PureDP(epsilon=0.01), n)]).epsilon(DELTA))[0])
-        )
-        rows.append(
-            ("gaussian", count, best_of(5, lambda n=count: compose([Use(Gaussian(sigma=200.0), n)]).epsilon(DELTA))[0])
-        )
-    for count in (100, 1000, 10_000, 20_000):
+
+    def pure(count: int) -> Answer:
+        return compose([Use(PureDP(epsilon=0.01), count)]).epsilon(DELTA)
+
+    def gaussian(count: int) -> Answer:
+        return compose([Use(Gaussian(sigma=200.0), count)]).epsilon(DELTA)
+
+    def mixed(count: int) -> Answer:
         half = count // 2
-        uses = [Use(PureDP(epsilon=0.01), half), Use(BoundedRange(epsilon=0.01), half)]
-        rows.append(("mixed, delta", count, best_of(2, lambda u=uses: compose(u, "batch").delta(1.0))[0]))
-    return rows
+        return compose([Use(PureDP(epsilon=0.01), half), Use(BoundedRange(epsilon=0.01), half)], "batch").delta(1.0)
+
+    counts = [10**power for power in range(2, 7)]
+    rows = [("pure", count, best_of(5, partial(pure, count))[0]) for count in counts]
+    rows += [("gaussian", count, best_of(5, partial(gaussian, count))[0]) for count in counts]
+    return rows + [
+        ("mixed, delta", count, best_of(2, partial(mixed, count))[0]) for count in (100, 1000, 10_000, 20_000)
+    ]
 
 
 def main() -> None:

@@ -12,8 +12,9 @@ import math
 import resource
 import sys
 import warnings
+from functools import partial
 
-from setwise import compose
+from setwise import Answer, compose
 from timing import best_of, milliseconds
 
 MIX = ["laplace:10x50", "gaussian:20x50", "pure:0.05x50"]
@@ -58,6 +59,11 @@ def three_thousand_laplaces() -> float:
     return float(accountant.get_epsilon(1e-9))
 
 
+def bounded_range_epsilon(count: int) -> Answer:
+    """Return our epsilon of `count` bounded-range uses of 0.1."""
+    return compose([f"bounded-range:0.1x{count}"]).epsilon(1e-6)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one object of named ratios")
@@ -98,7 +104,7 @@ def main() -> None:
     print()
     print(f"{'growth: BR 0.1 at 1e-6':24}{'time':>14}{'lower':>12}{'upper':>12}{'width':>10}")
     for count in (10, 30, 100, 300, 1000, 3000):
-        seconds, answer = best_of(1, lambda n=count: compose([f"bounded-range:0.1x{n}"]).epsilon(1e-6))
+        seconds, answer = best_of(1, partial(bounded_range_epsilon, count))
         print(
             f"{count:<24,}{milliseconds(seconds):>14}{answer.lower:12.5f}{answer.upper:12.5f}"
             f"{answer.width / answer.upper:10.1e}"

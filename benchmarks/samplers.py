@@ -40,7 +40,7 @@ def fastest(work: Callable[[], object], repeats: int = 9) -> float:
 def opendp_time(noise: str, draws: int = 20_000) -> float | None:
     """Return OpenDP's time for 10^6 integer draws, or None when it cannot be imported."""
     try:
-        import opendp.prelude as dp  # noqa: PLC0415 - an opponent, never a dependency
+        import opendp.prelude as dp
     except ImportError:
         return None
     dp.enable_features("contrib")
@@ -57,7 +57,7 @@ def opendp_time(noise: str, draws: int = 20_000) -> float | None:
 def diffprivlib_time(noise: str, draws: int = 300) -> float | None:
     """Return diffprivlib's time for 10^6 integer draws of like scale, or None when it cannot be imported."""
     try:
-        from diffprivlib.mechanisms import GaussianDiscrete, Geometric  # noqa: PLC0415 - an opponent, never a dependency
+        from diffprivlib.mechanisms import GaussianDiscrete, Geometric
     except ImportError:
         return None
     if noise == "laplace":

@@ -16,6 +16,7 @@ import numpy as np
 from setwise.accounting.bounded_range_step import BoundedRangeStep
 from setwise.accounting.grid import common_step, common_unit
 from setwise.accounting.profile import Profile
+from setwise.accounting.rounding import up
 
 Group = tuple[float, int]
 """An epsilon and a count."""
@@ -25,8 +26,8 @@ Progress = Callable[[float], None]
 _BAND = 7.0
 """Standard deviations kept to the right of the way from the overall epsilon to 0; beyond, monotone bounds serve."""
 
-_ON_GRID = 1e-9
-"""Multiples of the step within this share of it count as such."""
+_ON_GRID = 1e-12
+"""Ratios this close to a whole number, relative to it, are taken for it: the step is then made to cover both."""
 
 _FINER = 8
 """How much finer than asked for the grid may be made so that parameters fall on it."""
@@ -63,33 +64,44 @@ def fewer(groups: Sequence[Group]) -> list[Group]:
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
     """Return a step of at most the smallest epsilon over `cells` that divides all epsilons, if it need not be tiny.
 
-    Otherwise the step, not much smaller, to which rounding the epsilons up costs least.
+    Otherwise the step, not much smaller, to which rounding the epsilons up costs least. Where an epsilon is a multiple
+    of the step up to rounding, the multiple is not below it.
     """
     distinct = sorted(set(epsilons))
     smallest = distinct[0]
     unit = common_unit(distinct)
     if unit is not None and unit > smallest / (_FINER * cells):
-        return common_step(distinct, smallest / cells * (1 + 1e-9))
+        step = common_step(distinct, smallest / cells * (1 + 1e-9))
+    else:
 
-    def lost(parts: int) -> float:
-        return max(math.ceil(e * parts / smallest - _ON_GRID) * smallest / (parts * e) - 1.0 for e in distinct)
+        def lost(parts: int) -> float:
+            return max(_cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
-    # Rounding up costs in proportion, the grid itself with the square of its step: no use in less of the one.
-    enough = 0.25 / cells**2
-    parts = range(cells, _FINER * cells + 1)
-    return smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
+        # Rounding up costs in proportion, the grid itself with the square of its step: no use in less of the one.
+        enough = 0.25 / cells**2
+        parts = range(cells, _FINER * cells + 1)
+        step = smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
+    return max([step, *(up(up(e / _cells_up(e, step))) for e in distinct if _is_multiple(e, step))])
+
+
+def _is_multiple(epsilon: float, step: float) -> bool:
+    ratio = epsilon / step
+    return abs(ratio - round(ratio)) <= _ON_GRID * ratio
+
+
+def _cells_up(epsilon: float, step: float) -> int:
+    ratio = epsilon / step
+    return max(1, round(ratio) if _is_multiple(epsilon, step) else math.ceil(ratio))
 
 
 def raised(epsilon: float, step: float) -> float:
-    """Return the epsilon rounded up to the grid."""
-    cells = math.ceil(epsilon / step - _ON_GRID)
-    return epsilon if abs(epsilon / step - cells) <= _ON_GRID else cells * step
+    """Return the epsilon itself when it is a multiple of the step, else the next multiple above."""
+    return epsilon if _is_multiple(epsilon, step) else _cells_up(epsilon, step) * step
 
 
 def lowered(epsilon: float, step: float) -> float:
-    """Return the epsilon rounded down to the grid."""
-    cells = math.floor(epsilon / step + _ON_GRID)
-    return epsilon if abs(epsilon / step - cells) <= _ON_GRID else cells * step
+    """Return the epsilon itself when it is a multiple of the step, else the next multiple below."""
+    return epsilon if _is_multiple(epsilon, step) else math.floor(epsilon / step) * step
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,16 @@ _FEW = np.arange(3)[:, None]
 
 
 class BoundedRangeStep:
-    """The operator S for one epsilon = cells * step, its constants worked out once."""
+    """The operator S for one epsilon, its constants worked out once.
+
+    Requires: cells * step >= epsilon, equal to it up to rounding. From above, the mechanism is taken to have the larger
+    range cells * step; from below, its own probabilities with the far argument moved right, where profiles are lower.
+    """
 
     def __init__(self, epsilon: float, cells: int, step: float) -> None:
         self.cells = cells
         self.step = step
+        own, epsilon = epsilon, cells * step
         grid = multiples(step, 0, cells + 1)
         self._per_growth = 1.0 / math.expm1(step)
         self._shrink = math.exp(-epsilon)
@@ -57,6 +62,8 @@ class BoundedRangeStep:
         # q_t on the grid, and its complement, without cancellation
         self._keep = np.maximum(np.expm1(grid - epsilon) / math.expm1(-epsilon), 0.0)
         self._flip = np.expm1(grid) / math.expm1(epsilon)
+        self._own_keep = np.maximum(np.expm1(grid - own) / math.expm1(-own), 0.0)
+        self._own_flip = np.minimum(np.expm1(grid) / math.expm1(own), 1.0)
         # T e^-epsilon for t in [j h, (j+1) h]: how far the far chord is continued, and the root of it
         self._short = np.maximum(-np.expm1(grid[1:] - epsilon), 0.0)
         self._root_scale = math.sqrt(self._scale)
@@ -66,8 +73,9 @@ class BoundedRangeStep:
         row, column = self._table.strides
         self._shifted = np.lib.stride_tricks.as_strided(self._table, (cells + 1, cells), (row + column, column))
         self._columns = np.arange(2 * cells)
-        self.rounding = (64.0 * (1.0 + self._scale) + 16.0 * cells) * UNIT
-        """Relative error of one step, a cell passed over because its slope drowns in round-off included."""
+        self.rounding = 16.0 * (cells + 4.0) * (1.0 + self._scale) * UNIT
+        """Relative error of one step: the roots that are subtracted differ by at least about epsilon / cells of
+        themselves, and a cell passed over because its slope drowns in round-off costs no more."""
 
     def apply(self, profile: Profile, size: int) -> Profile:
         """Return S f on `size` grid points from 0 on.
@@ -245,12 +253,12 @@ class BoundedRangeStep:
         out = f[cells : cells + size].copy()
         for j, start, stop in choices.spans:
             at = start + cells - j  # index in f of x - t for the first x
-            value = self._keep[j] * f[at : at + stop - start]
-            value += self._flip[j] * f[at + cells : at + cells + stop - start]
+            value = self._own_keep[j] * f[at : at + stop - start]
+            value += self._own_flip[j] * f[at + cells : at + cells + stop - start]
             np.maximum(out[start:stop], value, out=out[start:stop])
         for many, to in choices.singles:
             near = to + cells - many
-            np.maximum.at(out, to, self._keep[many] * f[near] + self._flip[many] * f[near + cells])
+            np.maximum.at(out, to, self._own_keep[many] * f[near] + self._own_flip[many] * f[near + cells])
         return out
 
 

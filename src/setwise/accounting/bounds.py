@@ -28,6 +28,10 @@ _OUT_OF_REACH = (
 )
 
 
+_MOST_IN_BATCH = 50_000
+"""Bounded-range mechanisms up to which the batch optimum is searched."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """One proven bound: its name, the statement it rests on, and its two directions.
@@ -103,9 +107,7 @@ def linear_bound(kinds: Sorted) -> Bound:
     if exact is None:
         lattice = LatticeSum(kinds.linear, kinds.failure)
         statement = "docs/optimal-composition.md, linear mechanisms"
-        return Bound(
-            "privacy-loss-lattice", statement, True, lambda x, _: lattice.delta(x), lambda d, _: lattice.epsilon(d)
-        )
+        return Bound("privacy-loss-lattice", statement, True, lattice.delta, lattice.epsilon)
     assert parts is not None
     if parts.inverse_variance and not parts.responses:
         statement = "lem:AGM"
@@ -136,6 +138,8 @@ def _batch(kinds: Sorted) -> BatchBoundedRange | None:
     if len(kinds.ranges) != 1 or epsilons is None or not shared_offset(kinds.ranges[0][0], epsilons):
         return None
     epsilon, count = kinds.ranges[0]
+    if count > _MOST_IN_BATCH:
+        return None
     beside = NOTHING
     for known, number in kinds.linear:
         group = atoms_of(randomized_response(known.epsilon, number, 1e-120))  # type: ignore[union-attr]
@@ -176,13 +180,13 @@ def _by_moments(uses: Sequence[Use], kinds: Sorted) -> Iterator[Bound]:
     zcdp = zero_concentrated_sum(uses)
     yield _from_curve("zcdp-sum", "lem:zCDPgenbound with CanonneKaSt20", zcdp.delta, zcdp.failure, tight=False)
     if not kinds.classes:
-        yield from _basic(kinds)
+        yield from _basic(kinds, kinds.failure)
 
 
-def _basic(kinds: Sorted) -> Iterator[Bound]:
+def _basic(kinds: Sorted, failure: Bracket) -> Iterator[Bound]:
     total = math.fsum([largest_loss(known) * count for known, count in kinds.linear] + [e * c for e, c in kinds.ranges])
     if total < math.inf:
-        basic = BasicSum(total * (1 + 1e-15), kinds.failure)
+        basic = BasicSum(total * (1 + 1e-15), failure)
         yield _from_curve("basic-composition", "DworkKeMcMiNa06", basic.delta, basic.failure, tight=False)
 
 
@@ -192,7 +196,7 @@ def _on_the_fly(uses: Sequence[Use]) -> Iterator[Bound]:
     yield _from_curve("zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20", spent.delta, spent.failure, tight=False)
     kinds = sort_uses(uses)
     if not kinds.classes:
-        yield from _basic(kinds)
+        yield from _basic(kinds, spent.failure)
 
 
 def lower_bound(uses: Sequence[Use]) -> Bound:

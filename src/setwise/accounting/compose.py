@@ -78,10 +78,10 @@ class Composition:
                 lower = min(bracket.upper, ask_lower(lower_bound(self.uses)))
             except Unattainable:
                 lower = 0.0
-            if width is not None and bracket.upper - lower > width * bracket.upper:
-                raise Unattainable(
-                    f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
-                )
+        if width is not None and bracket.upper - lower > width * bracket.upper:
+            raise Unattainable(
+                f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
+            )
         return Answer(float(lower), float(bracket.upper), self.interaction, bound.method, bound.statement)
 
 

@@ -36,8 +36,11 @@ class Window:
     right_tilt: float
 
 
-def window(saddle: Saddle, tilt: float) -> Window:
-    """Return the window around the mean under the tilt outside which next to nothing lies."""
+def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
+    """Return the window around the mean under the tilt outside which next to nothing lies.
+
+    With `whole`, the bulk of the sum is inside too; without, only losses from the mean under the tilt on will be used.
+    """
     height, mean, variance = saddle.at(tilt)
     ends = []
     for side in (-1.0, 1.0):
@@ -50,7 +53,18 @@ def window(saddle: Saddle, tilt: float) -> Window:
                 break
             reach *= 1.4  # a skewed sum, as when nearly all its parts are at their largest
         ends.append((end, further))
-    return Window(tilt, ends[0][0], ends[1][0], ends[0][1], ends[1][1])
+    left, left_tilt = ends[0]
+    if whole:
+        _, mean, variance = saddle.at(0.0)
+        bulk = mean - _REACH * math.sqrt(variance)
+        if bulk < left:
+            left, left_tilt = bulk, saddle.for_loss(bulk)
+    return Window(tilt, left, ends[1][0], left_tilt, ends[1][1])
+
+
+def _beyond(parts: Sequence[Part], tilt: float, end: float, *, under: float) -> float:
+    """Return Chernoff's bound, from one tilt, on the probability beyond `end`, itself under the tilt `under`."""
+    return math.exp(min(0.0, cumulant(parts, tilt) - cumulant(parts, under) - (tilt - under) * end))
 
 
 def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
@@ -72,31 +86,31 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
             "the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket"
         )
     height = cumulant(parts, tilt)
-    # Chernoff bounds on the tilted probability beyond the ends: any further tilt gives one.
-    beyond = [
-        math.exp(min(0.0, cumulant(parts, further) - height - (further - tilt) * step * end)) if cut else 0.0
-        for end, further, cut in (
-            (first - 1, window.left_tilt, first > lowest),
-            (last + 1, window.right_tilt, last < highest),
-        )
-    ]
+    cut_left, cut_right = first > lowest, last < highest
+    end_left, end_right = step * (first - 1), step * (last + 1)
     tilted, error = _transformed(parts, tilt, first, size)
     tilted = tilted[: last - first + 1]
     if from_above:
         tilted += error
         np.maximum(tilted, error, out=tilted)
     else:
-        tilted -= error + sum(beyond)
+        # What was cut off is wrapped around, to anywhere.
+        left = _beyond(parts, min(window.left_tilt, tilt), end_left, under=tilt) if cut_left else 0.0
+        right = _beyond(parts, max(window.right_tilt, tilt), end_right, under=tilt) if cut_right else 0.0
+        tilted -= error + left + right
         np.maximum(tilted, 0.0, out=tilted)
     x = multiples(step, first, last - first + 1)
     tilted *= np.exp(np.minimum(height - tilt * x, 700.0))
     shift = sum(part.count * part.lattice.shift for part in parts)
-    largest_exponent = abs(height) + tilt * max(abs(x[0]), abs(x[-1]))
+    largest_exponent = abs(height) + abs(tilt) * max(abs(x[0]), abs(x[-1]))
     relative = (ELEMENTARY + 4) * UNIT * (1.0 + largest_exponent) + sum(
         part.count * part.lattice.relative_error for part in parts
     )
-    # From above, what lies beyond the right end weighs at most this much in any tail.
-    dropped = beyond[1] * math.exp(min(height - tilt * step * last, 700.0)) if from_above else 0.0
+    dropped = 0.0
+    if from_above and cut_right:
+        dropped = _beyond(parts, max(window.right_tilt, 0.0), end_right, under=0.0)
+    if from_above and cut_left:  # raised to the first loss kept, which is on the safe side
+        tilted[0] += _beyond(parts, min(window.left_tilt, 0.0), end_left, under=0.0)
     return Atoms(x - shift, tilted, relative, dropped)
 
 

@@ -50,6 +50,12 @@ class Spent:
         )
 
 
+def _share(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1.0:
+        raise InvalidParameter(f"failure_share must be at least 0 and below 1, not {value!r}")
+    return float(value)
+
+
 def filter_parameters(uses: Sequence[Use]) -> Spent:
     """Return the sums of the uses."""
     spent = Spent()
@@ -79,8 +85,7 @@ class ZcdpFilter:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_delta(self.delta))
-        if not 0.0 <= self.failure_share < 1.0:
-            raise InvalidParameter(f"failure_share must be at least 0 and below 1, not {self.failure_share!r}")
+        object.__setattr__(self, "failure_share", _share(self.failure_share))
 
     @property
     def rho_budget(self) -> float:
@@ -123,7 +128,8 @@ class ZcdpOdometer:
     """What has been spent so far, valid at every moment at once, with probability 1 - delta.
 
     Levels of rho, each sqrt(2) times the last, each get a filter and a share of delta; the level that covers what was
-    spent bounds the privacy loss so far, however the analyst chose to stop.
+    spent bounds the privacy loss so far, however the analyst chose to stop. `failure_share` of delta is set aside for
+    outright failures; once they use more, nothing is promised.
 
     >>> from setwise.accounting.guarantees import Gaussian
     >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.2
@@ -131,11 +137,13 @@ class ZcdpOdometer:
     """
 
     delta: float
+    failure_share: float = 0.5
     first_rho: float = 1e-4
     spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", check_delta(self.delta))
+        object.__setattr__(self, "failure_share", _share(self.failure_share))
         object.__setattr__(self, "first_rho", check_epsilon(self.first_rho, "first_rho"))
 
     def record(self, use: Use) -> "ZcdpOdometer":
@@ -149,9 +157,9 @@ class ZcdpOdometer:
         """
         level = max(0, math.ceil(2.0 * math.log2(self.spent.rho / self.first_rho) - 1e-9)) if self.spent.rho > 0 else 0
         rho = max(self.spent.rho, self.first_rho * 2.0 ** (level / 2))
-        share = (self.delta - self.spent.failed) * 6.0 / (math.pi * (level + 1)) ** 2
-        if share <= 0.0:
+        if self.spent.failed > self.delta * self.failure_share:
             return math.inf
+        share = self.delta * (1.0 - self.failure_share) * 6.0 / (math.pi * (level + 1)) ** 2
         return up((rho + 2.0 * math.sqrt(-rho * math.log(share))) * (1 + 1e-14))
 
     def answer(self) -> Answer:

@@ -17,6 +17,9 @@ LARGEST_EPSILON = 500.0
 SMALLEST_EPSILON = 1e-12
 """Below this a parameter is a mistake, and differences of exp(epsilon) drown in round-off."""
 
+LARGEST_RHO = 0.6 * LARGEST_EPSILON**2
+"""Enough for the zCDP of the largest epsilon, epsilon^2 / 2."""
+
 LARGEST_SCALE = 1e12
 LARGEST_INTEGER = 10**12
 
@@ -115,7 +118,7 @@ class ZeroConcentratedDP:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", _within("rho", self.rho, 0.0, LARGEST_EPSILON))
+        object.__setattr__(self, "rho", _within("rho", self.rho, 0.0, LARGEST_RHO))
         object.__setattr__(self, "xi", _within("xi", self.xi, -LARGEST_EPSILON, LARGEST_EPSILON))
         object.__setattr__(self, "delta", _failure("delta", self.delta))
         if self.xi < -self.rho:

@@ -20,6 +20,12 @@ from setwise.errors import Unattainable
 _TOLERANCE = 4e-8
 """How much of the variance of the total loss the discretisation may add; the square of the step sets it."""
 
+_LOOSE = 1e-4
+"""A relative width beyond which the window was probably in the wrong place."""
+
+_FINEST = 1e-13
+"""The tolerance below which finer lattices are not tried."""
+
 _LOWER_COARSER = 2.0
 """The lower bound makes do with a lattice coarser by this factor: it promises nothing."""
 
@@ -32,16 +38,19 @@ class LatticeSum:
     failure: Bracket
     tolerance: float = _TOLERANCE
 
-    def delta(self, epsilon: float) -> Bracket:
-        """Return the optimal delta at epsilon."""
+    def delta(self, epsilon: float, width: float | None = None) -> Bracket:
+        """Return the optimal delta at epsilon, on finer lattices until a relative `width` is reached."""
         if epsilon >= math.fsum(count * largest_loss(known) for known, count in self.uses) * (1 + 1e-12):
             return self.failure
         saddle = self.saddle()
-        upper, lower = self.tails(saddle, saddle.for_loss(epsilon))
-        return self._at(upper, lower, epsilon)
+        upper, lower = self.tails(saddle, max(0.0, saddle.for_loss(epsilon)))
+        found = self._at(upper, lower, epsilon)
+        if width is None or found.relative_width <= width:
+            return found
+        return self._finer().delta(epsilon, width)
 
-    def epsilon(self, delta: float) -> Bracket:
-        """Return the smallest epsilon whose delta is at most `delta`."""
+    def epsilon(self, delta: float, width: float | None = None) -> Bracket:
+        """Return the smallest epsilon whose delta is at most `delta`, on finer lattices until a `width` is reached."""
         saddle = self.saddle()
         target = delta - self.failure.upper
         if target <= 0.0:
@@ -49,8 +58,22 @@ class LatticeSum:
                 f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
             )
         tilt = saddle.for_delta(target)
+        found = self._epsilon_near(delta, saddle, tilt)
+        if found.relative_width > _LOOSE:  # few uses, near their largest loss: look again where the answer is
+            again = self._epsilon_near(delta, saddle, max(0.0, saddle.for_loss(found.upper)))
+            found = Bracket(max(found.lower, again.lower), min(found.upper, again.upper))
+        if width is None or found.relative_width <= width:
+            return found
+        return self._finer().epsilon(delta, width)
+
+    def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
         upper, lower = self.tails(saddle, tilt)
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
+
+    def _finer(self) -> "LatticeSum":
+        if self.tolerance < _FINEST:
+            raise Unattainable("the width asked for is below what rounding allows for these uses; ask for a wider one")
+        return replace(self, tolerance=self.tolerance / 16.0)
 
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
         x = np.array([epsilon])
@@ -62,15 +85,16 @@ class LatticeSum:
 
     def tails(self, saddle: Saddle, tilt: float) -> tuple[LatticeTail, LatticeTail]:
         """Return the tail of the total loss from above and from below."""
-        upper, lower = self.atoms(saddle, tilt)
+        upper, lower = self.atoms(saddle, tilt, whole=False)
         return _tail_of(upper, self.step()), _tail_of(lower, self.step(_LOWER_COARSER))
 
-    def atoms(self, saddle: Saddle, tilt: float) -> tuple[Atoms, Atoms]:
+    def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
         """Return the atoms of the total loss from above and from below, most accurate where `tilt` points.
 
-        Losses of a Gaussian too large to be tabulated are added to what the upper atoms leave out.
+        Losses of a Gaussian too large to be tabulated are added to what the upper atoms leave out. With `whole` the
+        atoms serve to average any falling profile, else only to read tails from about the mean under the tilt on.
         """
-        view = window(saddle, tilt)
+        view = window(saddle, tilt, whole=whole)
         fine, coarse = self.step(), self.step(_LOWER_COARSER)
         above = [(tabulated(known, fine, self._reach(known, tilt)).upper, count) for known, count in self.uses]
         below = [(tabulated(known, coarse, self._reach(known, tilt)).lower, count) for known, count in self.uses]

@@ -31,7 +31,7 @@ from setwise.accounting.bounded_range import (
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import Known, largest_loss, spread
 from setwise.accounting.grid import multiples
-from setwise.accounting.guarantees import PureDP
+from setwise.accounting.guarantees import SMALLEST_EPSILON, PureDP
 from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.lattice_sum import LatticeSum
 from setwise.accounting.profile import Profile, nothing_to_come
@@ -59,7 +59,13 @@ _FEW_USES = 60
 _NEGLIGIBLE = 1e-290
 """Below this a delta is at the end of the range of floats, and no width is asked of it."""
 
-_FIRST_TOLERANCE, _MIDDLE_TOLERANCE = 1e-6, 1e-5
+_BENT = 1e-10
+"""Charged for profiles that are convex only up to the charges of a linear stage."""
+
+_RARE = 1e-40
+"""Atoms of a middle stage below this probability are left out and charged."""
+
+_FIRST_TOLERANCE, _MIDDLE_TOLERANCE = 1e-6, 4e-5
 """Shares of the variance that discretising a linear stage may add: read once, or at every grid point."""
 
 
@@ -105,7 +111,7 @@ class Optimum:
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return the optimal delta at epsilon; a relative `width` that cannot be reached is refused."""
         saddle = self._saddle()
-        tilt = saddle.for_loss(epsilon)
+        tilt = max(0.0, saddle.for_loss(epsilon))
         height, mean, _ = saddle.at(tilt)
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
         return self._refined(
@@ -166,7 +172,9 @@ class Optimum:
                 case LinearStage():
                     uses += stage.uses
                 case RangeStage():
-                    uses += [(PureDP(epsilon=epsilon / 2), count) for epsilon, count in stage.groups]
+                    uses += [
+                        (PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in stage.groups
+                    ]
         return LatticeSum(tuple(uses), self.failure).saddle()
 
     def _solved(self, saddle: Saddle, tilt: float, cells: int, stretch: float) -> "_Solved":
@@ -250,12 +258,12 @@ def _losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, A
     else:
         return atoms, atoms
     whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), tolerance)
-    return whole.atoms(whole.saddle(), tilt)
+    return whole.atoms(whole.saddle(), tilt, whole=True)
 
 
 def _averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Before:
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
-    upper, lower = _losses(stage, tilt, _MIDDLE_TOLERANCE)
+    upper, lower = (_trimmed(atoms) for atoms in _losses(stage, tilt, _MIDDLE_TOLERANCE))
     variance, support = after.variance + stage.variance, after.support + stage.support
     x = multiples(band.step, 0, band.size(variance, support))
     profile = after.profile
@@ -263,14 +271,22 @@ def _averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Bef
         _mean_at(upper, profile.read_upper, x) * (1 + upper.relative_error + (upper.size + 8) * UNIT) + upper.dropped
     )
     below = _mean_at(lower, profile.read_lower, x) * (1 - lower.relative_error - (lower.size + 8) * UNIT)
-    return Before(Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0)), variance, support)
+    # Rounding may have bent the profile by that much: the next step takes it to be convex.
+    bent = Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), _BENT)
+    return Before(bent, variance, support)
+
+
+def _trimmed(atoms: Atoms) -> Atoms:
+    """Leave out atoms too rare to matter, and say how much that is."""
+    rare = atoms.mass < _RARE
+    left_out = float(atoms.mass[rare].sum()) * (1 + atoms.relative_error)
+    return Atoms(atoms.loss[~rare], atoms.mass[~rare], atoms.relative_error, atoms.dropped + left_out)
 
 
 def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
     total = np.zeros_like(x)
     for loss, mass in zip(atoms.loss, atoms.mass, strict=True):
-        if mass > 0.0:
-            total += mass * read(x - loss)
+        total += mass * read(x - loss)
     return total
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_POSITION = 1e-12
+_POSITION = 1e-11
 """Charged, relative to the value, for the rounding of positions between grid points."""
 
 
@@ -50,7 +50,9 @@ class Profile:
         """Return lower bounds on f at any x, rounding charged."""
         size = np.abs(x)
         position = size / self.step
-        after = np.ceil(position - 1e-9).astype(np.int64)
+        after = np.ceil(position * (1.0 - 1e-15) - 1e-12).astype(
+            np.int64
+        )  # a tie counts as on the node, and is charged
         known = after < self.lower.size
         at = np.where(known, after, 0)
         value = np.where(known, self.lower[at], 0.0)

@@ -30,7 +30,12 @@ def down(value: float) -> float:
 
 
 def probability(value: float, error: float) -> Bracket:
-    """Return the bracket of a probability computed as `value` with at most `error` of absolute error."""
+    """Return the bracket of a probability computed as `value` with at most `error` of absolute error.
+
+    A value that is not a number says nothing: the bracket is then [0, 1].
+    """
+    if math.isnan(value) or math.isnan(error):
+        return Bracket(0.0, 1.0)
     lower = max(0.0, min(1.0, down(value - error))) if value > error else 0.0
     return Bracket(lower, max(lower, min(1.0, up(value + error))) if value + error > 0.0 else 0.0)
 

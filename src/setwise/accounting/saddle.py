@@ -4,7 +4,7 @@ Nothing is certified by a tilt; a good one makes the certified bounds tight.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,8 @@ import numpy as np
 from setwise.accounting.grid import multiples
 from setwise.accounting.lattice import LossLattice
 
-_LARGEST_TILT = 1e5
+_LARGEST = 60.0
+"""Tilts are at most this over the smallest standard deviation of a part: beyond, each part is at its largest loss."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +60,38 @@ class Saddle:
 
     def for_loss(self, loss: float) -> float:
         """Return the tilt, of either sign, under which the mean is about `loss`."""
-        tilt = 0.0
-        for _ in range(30):
-            _, mean, variance = self.at(tilt)
-            change = (loss - mean) / max(variance, 1e-300)
-            largest = 1.0 + abs(tilt)
-            tilt += min(max(change, -largest), largest)
-            if abs(loss - mean) <= 1e-3 * math.sqrt(variance) or abs(tilt) > _LARGEST_TILT:
-                break
-        return tilt
+        _, mean, variance = self.at(0.0)
+        guess = (loss - mean) / variance
+        if guess < 0.0:
+            return -self._root(-guess, lambda tilt: self.at(-tilt)[1] > loss)
+        return self._root(guess, lambda tilt: self.at(tilt)[1] < loss)
 
     def for_delta(self, delta: float) -> float:
-        """Return the tilt, at least 0, whose mean is about where the tail has probability delta."""
+        """Return the tilt, at least 0, whose mean is about the epsilon at which delta is as given."""
         target = math.log(delta)
-        _, _, variance = self.at(0.0)
-        tilt = math.sqrt(-2.0 * target / variance)
-        for _ in range(30):
+
+        def too_small(tilt: float) -> bool:
             height, mean, variance = self.at(tilt)
-            excess = height - tilt * mean - target
-            if abs(excess) < 0.05 or tilt > _LARGEST_TILT:
-                break
-            tilt = min(2.0 * tilt, max(0.5 * tilt, tilt + excess / max(tilt * variance, 1e-300)))
-        return tilt
+            # the saddle-point approximation of delta: exp(height - tilt mean) / (sqrt(2 pi) deviation tilt (tilt + 1))
+            spread = math.sqrt(2 * math.pi * variance) * tilt * (tilt + 1.0)
+            return height - tilt * mean - math.log(max(1.0, spread)) > target
+
+        return self._root(math.sqrt(-2.0 * target / self.at(0.0)[2]), too_small)
+
+    def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
+        """Return about where `too_small` turns false, by doubling or halving from the guess and then bisecting."""
+        largest = _LARGEST / math.sqrt(min(_moments(part.lattice, 0.0)[2] for part in self.parts))
+        high = min(max(guess, 1e-9), largest)
+        low = 0.0
+        while too_small(high):
+            if high >= largest:
+                return largest
+            low, high = high, min(1.5 * high, largest)
+        if low == 0.0:
+            low = high
+            while low > 1e-12 and not too_small(low):
+                low, high = low / 1.5, low
+        while high - low > 0.02 * high and high > 1e-12:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if too_small(middle) else (low, middle)
+        return 0.5 * (low + high)

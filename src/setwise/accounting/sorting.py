@@ -108,6 +108,8 @@ def _split(guarantee: Guarantee) -> tuple[Whole | None, float]:
             return ZeroConcentratedDP(rho=0.5 * (s / sigma) ** 2 * (1 + 1e-14)), truncation_failure(guarantee)
         case TruncatedDiscreteGaussian():
             return guarantee, truncation_failure(guarantee)
+        case DiscreteLaplace(scale=scale, sensitivity=s) if s > MOST_NOISE_VALUES:
+            return ZeroConcentratedDP(rho=0.5 * (s / scale) ** 2 * (1 + 1e-14)), 0.0
         case DiscreteLaplace(scale=scale, sensitivity=1):
             return PureDP(epsilon=up(1.0 / scale)), 0.0  # its loss takes two values: it is randomized response
         case (

@@ -56,7 +56,8 @@ class LatticeTail:
         slack = 8 * UNIT * (abs(self.top) + self.step * last + np.abs(x))  # how far rounding may move the distance
         clear = self.top - x < -slack  # x lies above every loss, whatever the rounding
         misplaced = np.where(clear, 0.0, decayed * slack)
-        error = value * (self.relative_error + (3 * last + 64) * UNIT) + misplaced + self.dropped
+        exponents = 2.0 * min(300.0, self.step * last)  # of the growth that the tables divide by
+        error = value * (self.relative_error + (3 * last + exponents + 64) * UNIT) + misplaced + self.dropped
         return value, error
 
 

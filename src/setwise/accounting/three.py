@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.guarantees import BoundedRange, PureDP
-from setwise.accounting.rounding import probability
+from setwise.accounting.rounding import UNIT, probability
 from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
 
@@ -55,8 +55,7 @@ class ThreeMechanisms:
             return self._any_order(g)
         e = self.epsilon
         first = self.x(e / 2, g) if g >= e / 2 else self.y((e + g) / 3, g)
-        value = first + self.z((2 * e + g) / 3, g)
-        return probability(value, value * _RELATIVE_ERROR)
+        return self._bracket(first + self.z((2 * e + g) / 3, g), g)
 
     def bounded_range_first(self, g: float) -> Bracket:
         """Return the optimal delta of (BR, DP, BR) at overall epsilon g; (BR, BR, DP) has the same."""
@@ -68,7 +67,7 @@ class ThreeMechanisms:
             value = max(self.x(e / 2, g), self.y(g, g) + self.z(g, g))
         else:
             value = max(self.x(g, g), self.y(e / 2, g) + self.z(e / 2, g))
-        return probability(value, value * _RELATIVE_ERROR)
+        return self._bracket(value, g)
 
     def _any_order(self, g: float) -> Bracket:
         """Return the common value for g >= epsilon: the best t is epsilon/2 up to g = 3 epsilon/2, then g/3."""
@@ -77,7 +76,12 @@ class ThreeMechanisms:
         e = self.epsilon
         t = max(e / 2, g / 3)
         value = self.x(t, g) if g <= 1.5 * e else self._keep * self._q(t) * self._one_left((g - t) / 2)
-        return probability(value, value * _RELATIVE_ERROR)
+        return self._bracket(value, g)
+
+    def _bracket(self, value: float, g: float) -> Bracket:
+        """Return the bracket of a value; arguments that come close to epsilon cancel in q, up to three times over."""
+        nearest = max(self.epsilon - g / 3, 1e-300)
+        return probability(value, value * (_RELATIVE_ERROR + 24 * UNIT * (self.epsilon + g) / nearest))
 
 
 def _check(g: float) -> None:
