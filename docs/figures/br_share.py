@@ -4,6 +4,7 @@ Fifty uses of epsilon = 0.1 at delta = 1e-6, of which a share are bounded range 
 repository with the `paper` extra installed: python docs/figures/br_share.py
 """
 
+import math
 from pathlib import Path
 
 import matplotlib as mpl
@@ -30,14 +31,15 @@ def mixture(ranges: int) -> list[str]:
 def paper_bound(ranges: int) -> float:
     """Return eq:setWiseCompEps2."""
     total = subgaussian_sum(as_uses(mixture(ranges)))
-    assert total is not None
-    return total.paper_epsilon(DELTA)
+    return total.paper_epsilon(DELTA) if total is not None else math.nan
 
 
 def draw(folder: Path) -> None:
     """Write both pictures."""
     # A fixed salt and no date: the same picture is the same file.
-    mpl.rcParams.update({"font.size": 10, "svg.hashsalt": "setwise", "axes.spines.top": False, "axes.spines.right": False})
+    mpl.rcParams.update(
+        {"font.size": 10, "svg.hashsalt": "setwise", "axes.spines.top": False, "axes.spines.right": False}
+    )
     counts = list(range(USES + 1))
     share = [100 * count / USES for count in counts]
     brackets = [compose(mixture(count), SETWISE).epsilon(DELTA, width=WIDTH) for count in counts]
@@ -45,11 +47,15 @@ def draw(folder: Path) -> None:
     batch = [compose(mixture(count), BATCH).epsilon(DELTA).upper for count in counts]
     pure = compose(mixture(0), SETWISE).epsilon(DELTA).upper
 
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(9.2, 4.1), width_ratios=(3, 2), layout="constrained"
-    )
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.2, 4.1), width_ratios=(3, 2), layout="constrained")
     # The palette of Okabe and Ito; line styles tell the curves apart without colour.
-    left.plot(share, [paper_bound(count) for count in counts], color="#D55E00", linestyle="-.", label="paper, eq:setWiseCompEps2")
+    left.plot(
+        share,
+        [paper_bound(count) for count in counts],
+        color="#D55E00",
+        linestyle="-.",
+        label="paper, eq:setWiseCompEps2",
+    )
     left.axhline(pure, color="#666666", linestyle=":", label="all pure DP, optimum (thm:opt_DPCOMP)")
     left.plot(share, setwise, color="#0072B2", label="set-wise optimum, certified upper end")
     left.plot(share, batch, color="#009E73", linestyle="--", label="batch optimum (thm:opt_nonadaptive)")
