@@ -5,7 +5,7 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 RUN = $(VENV)/bin
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check format bench mutants clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
@@ -26,6 +26,7 @@ format: $(VENV)/.tested-with
 bench: $(VENV)/.tested-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/composition.py
 	$(RUN)/python benchmarks/optimum.py
+	$(RUN)/python benchmarks/samplers.py
 
 clean:
 	rm -rf $(VENV)
@@ -40,3 +41,6 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.tested-with: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/.installed
+
+mutants: $(VENV)/.tested-with  ## break every mechanism in every listed way and see the tests catch it (about ten minutes)
+	$(RUN)/python tests/mutants/run.py --write docs/mutants.md

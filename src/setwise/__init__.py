@@ -34,6 +34,28 @@ if TYPE_CHECKING:
     from setwise.accounting.notation import format_use as format_use
     from setwise.accounting.notation import parse_use as parse_use
     from setwise.accounting.use import Use as Use
+    from setwise.mechanisms.exponential import Exponential as Exponential
+    from setwise.mechanisms.histogram import Histogram as Histogram
+    from setwise.mechanisms.interval import Interval as Interval
+    from setwise.mechanisms.known_gaussian import KnownGaussian as KnownGaussian
+    from setwise.mechanisms.known_gumbel import KnownGumbel as KnownGumbel
+    from setwise.mechanisms.known_laplace import KnownLaplace as KnownLaplace
+    from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares as OrderedLeastSquares
+    from setwise.mechanisms.planner import Plan as Plan
+    from setwise.mechanisms.planner import plan as plan
+    from setwise.mechanisms.preview import Preview as Preview
+    from setwise.mechanisms.question import CountNoise as CountNoise
+    from setwise.mechanisms.question import Question as Question
+    from setwise.mechanisms.randomness import SystemRandomness as SystemRandomness
+    from setwise.mechanisms.release import Item as Item
+    from setwise.mechanisms.release import Release as Release
+    from setwise.mechanisms.truncated_gaussian import Threshold as Threshold
+    from setwise.mechanisms.truncated_gaussian import TruncatedGaussian as TruncatedGaussian
+    from setwise.mechanisms.two_phase_top_k import GaussianCounts as GaussianCounts
+    from setwise.mechanisms.two_phase_top_k import LaplaceCounts as LaplaceCounts
+    from setwise.mechanisms.two_phase_top_k import TwoPhaseTopK as TwoPhaseTopK
+    from setwise.mechanisms.unknown_gumbel import UnknownGumbel as UnknownGumbel
+    from setwise.mechanisms.unknown_laplace import UnknownLaplace as UnknownLaplace
 
 # Loaded when first used, so that `import setwise` and `setwise --help` stay quick.
 _HOMES = {
@@ -44,14 +66,35 @@ _HOMES = {
     "Calibrated": "accounting.calibrate",
     "Composition": "accounting.compose",
     "ConcentratedDP": "accounting.guarantees",
+    "CountNoise": "mechanisms.question",
     "DiscreteGaussian": "accounting.guarantees",
     "DiscreteLaplace": "accounting.guarantees",
+    "Exponential": "mechanisms.exponential",
     "Gaussian": "accounting.guarantees",
+    "GaussianCounts": "mechanisms.two_phase_top_k",
     "Guarantee": "accounting.guarantees",
+    "Histogram": "mechanisms.histogram",
     "Interaction": "accounting.interaction",
+    "Interval": "mechanisms.interval",
+    "Item": "mechanisms.release",
+    "KnownGaussian": "mechanisms.known_gaussian",
+    "KnownGumbel": "mechanisms.known_gumbel",
+    "KnownLaplace": "mechanisms.known_laplace",
     "Laplace": "accounting.guarantees",
+    "LaplaceCounts": "mechanisms.two_phase_top_k",
+    "OrderedLeastSquares": "mechanisms.ordered_least_squares",
+    "Plan": "mechanisms.planner",
+    "Preview": "mechanisms.preview",
     "PureDP": "accounting.guarantees",
+    "Question": "mechanisms.question",
+    "Release": "mechanisms.release",
+    "SystemRandomness": "mechanisms.randomness",
+    "Threshold": "mechanisms.truncated_gaussian",
     "TruncatedDiscreteGaussian": "accounting.guarantees",
+    "TruncatedGaussian": "mechanisms.truncated_gaussian",
+    "TwoPhaseTopK": "mechanisms.two_phase_top_k",
+    "UnknownGumbel": "mechanisms.unknown_gumbel",
+    "UnknownLaplace": "mechanisms.unknown_laplace",
     "Use": "accounting.use",
     "ZcdpFilter": "accounting.filter",
     "ZcdpOdometer": "accounting.filter",
@@ -61,6 +104,7 @@ _HOMES = {
     "largest_count": "accounting.calibrate",
     "largest_epsilon": "accounting.calibrate",
     "parse_use": "accounting.notation",
+    "plan": "mechanisms.planner",
     "smallest_noise": "accounting.calibrate",
 }
 

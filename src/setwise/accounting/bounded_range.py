@@ -29,7 +29,7 @@ _BAND = 7.0
 _ON_GRID = 1e-12
 """Ratios this close to a whole number, relative to it, are taken for it: the step is then made to cover both."""
 
-_FINER = 8
+_FINER = 4
 """How much finer than asked for the grid may be made so that parameters fall on it."""
 
 MOST_STATES = 1_500
@@ -78,7 +78,7 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
             return max(_cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
         # Rounding up costs in proportion, the grid itself with the square of its step: no use in less of the one.
-        enough = 0.25 / cells**2
+        enough = 1.0 / cells**2
         parts = range(cells, _FINER * cells + 1)
         step = smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
     return max([step, *(up(up(e / _cells_up(e, step))) for e in distinct if _is_multiple(e, step))])

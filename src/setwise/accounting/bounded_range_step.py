@@ -38,6 +38,9 @@ Integers = NDArray[np.int64]
 _TIE = 1e-6
 """Cells this close to the next t, in units of the step, count for both."""
 
+_FEW_T = 6
+"""Blocks in which w varies by no more than this many steps are taken as a whole."""
+
 _NONE = np.empty(0, dtype=np.int64)
 _FEW = np.arange(3)[:, None]
 
@@ -148,8 +151,8 @@ class BoundedRangeStep:
         """Return the smooth cells as (j, first, last), competing with t in [j h, (j+1) h]; the rough cells; the tail.
 
         A local maximum sits in cell p with t in [w_p, w_p + h], or, where w jumps up by more than h, at the edge of
-        two cells. A block of cells without such an edge is smooth: the few j its cells can need serve all of it. The
-        tail are the cells that see the end of the grid.
+        two cells. A block whose w varies little is smooth: every cell competes with every j that any cell of it could
+        need, which covers its edges too. The tail are the cells that see the end of the grid.
         """
         tail = omega.size - self.cells - 1
         block = 12 * self.cells
@@ -169,15 +172,11 @@ class BoundedRangeStep:
             begin, index = index, index + sum(1 for _ in group)
             first, last = begin * block, index * block if index < blocks else tail
             inside = low >= 0 and high < self.cells
-            if inside and (high == low or (high <= low + 6 and self._gentle(omega[max(0, first - 1) : last]))):
+            if inside and high <= low + _FEW_T:
                 smooth += [(j, first, last) for j in range(low, min(high + 2, self.cells))]
             else:
                 rough.append(np.arange(first, last))
         return smooth, np.concatenate(rough) if rough else _NONE, tail
-
-    def _gentle(self, omega: Floats) -> bool:
-        """Return whether w nowhere rises by as much as h from one cell to the next."""
-        return bool((omega[1:] < omega[:-1] * (1.0 + 0.9 * self.step)).all())
 
     def _compete_all(
         self,

@@ -1,3 +1,0 @@
-.PHONY: mutants
-mutants:
-	python tests/mutants/run.py --write docs/mutants.md
