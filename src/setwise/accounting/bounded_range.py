@@ -23,7 +23,10 @@ Group = tuple[float, int]
 
 Progress = Callable[[float], None]
 
-_BAND = 7.0
+Apply = Callable[[BoundedRangeStep, Profile, int], Profile]
+"""How an operator is applied: for both bounds, or for the upper one only."""
+
+_BAND = 6.4
 """Standard deviations kept to the right of the way from the overall epsilon to 0; beyond, monotone bounds serve."""
 
 _ON_GRID = 1e-12
@@ -138,9 +141,34 @@ class Before:
     support: float = 0.0
 
 
-def in_worst_order(groups: Sequence[Group], after: Before, band: Band, progress: Progress) -> Before:
+def in_worst_order(groups: Sequence[Group], after: Before, band: Band, apply: Apply, progress: Progress) -> Before:
     """Return the profile of the groups, drawn in any adaptive order, before what follows."""
-    operators = [BoundedRangeStep(epsilon, round(epsilon / band.step), band.step) for epsilon, _ in groups]
+    if len(groups) == 1:
+        profile = _repeated(groups[0], after, band, apply, progress)
+    else:
+        profile = _over_all_orders(groups, after, band, apply, progress)
+    return Before(profile, after.variance + variance_of(groups), after.support + support_of(groups))
+
+
+def _operator(epsilon: float, step: float) -> BoundedRangeStep:
+    return BoundedRangeStep(epsilon, round(epsilon / step), step)
+
+
+def _repeated(group: Group, after: Before, band: Band, apply: Apply, progress: Progress) -> Profile:
+    """Return S^n f for one epsilon."""
+    epsilon, count = group
+    operator = _operator(epsilon, band.step)
+    profile = after.profile
+    for used in range(1, count + 1):
+        size = band.size(after.variance + used * epsilon * epsilon / 4, after.support + used * epsilon)
+        profile = apply(operator, profile, size)
+        progress(1.0)
+    return profile
+
+
+def _over_all_orders(groups: Sequence[Group], after: Before, band: Band, apply: Apply, progress: Progress) -> Profile:
+    """Return the maximum over all adaptive orders, layer by layer of the lattice of counts."""
+    operators = [_operator(epsilon, band.step) for epsilon, _ in groups]
     most = tuple(count for _, count in groups)
     layer = {tuple(0 for _ in groups): after.profile}
     for _ in range(sum(most)):
@@ -149,14 +177,14 @@ def in_worst_order(groups: Sequence[Group], after: Before, band: Band, progress:
             used = [(epsilon, c) for (epsilon, _), c in zip(groups, state, strict=True)]
             size = band.size(after.variance + variance_of(used), after.support + support_of(used))
             options = [
-                operators[a].apply(layer[before], size)
+                apply(operators[a], layer[before], size)
                 for a in range(len(most))
                 if (before := _with(state, a, -1)) in layer
             ]
             following[state] = options[0] if len(options) == 1 else _larger(options)
         layer = following
         progress(1.0)
-    return Before(layer[most], after.variance + variance_of(groups), after.support + support_of(groups))
+    return layer[most]
 
 
 def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:

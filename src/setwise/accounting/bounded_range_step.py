@@ -9,15 +9,15 @@ a_p - b_p u / u_p, with b_p = (f_p - f_{p+1}) / (e^h - 1) and a_p = f_p + b_p. W
 x + epsilon - t is in cell p + N, and x = x_p + (j+1) h, T = exp((j+1) h), the objective is concave in v = e^t, of the
 form A - B v - C / v, and its largest value over *all* v is
 
-    f_{p+N} + (1 - T e^-epsilon) b_{p+N} + c (sqrt(a_p - a_{p+N}) - sqrt(T e^-epsilon (b_p - e^-epsilon b_{p+N})))^2
+    f_{p+N} + (1 - T e^-epsilon) b_{p+N} + c (a_p - a_{p+N}) (1 - sqrt(T e^-epsilon omega_p))^2,
+
+    omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}),
 
 with c = 1 / (1 - e^-epsilon): a sum of non-negative terms. It is attained at t = (w_p + (j+1) h) / 2, where
-
-    w_p = log((e^epsilon b_p - b_{p+N}) / (a_p - a_{p+N}))
-
-depends on the cell alone. Chords continued beyond their cell lie below f, so no cell ever overstates the supremum, and
-the cell where it is attained states it exactly. That cell has t in [w_p, w_p + h], whatever x: each cell competes for
-two or three values of x only, and a step costs a few passes over the grid. No search is trusted.
+w_p = epsilon + log(omega_p) depends on the cell alone. Chords continued beyond their cell lie below f, so no cell ever
+overstates the supremum, and the cell where it is attained states it exactly. That cell has t in [w_p, w_p + h],
+whatever x: each cell competes for two or three values of x only, and a step costs a few passes over the grid. No search
+is trusted.
 (Proof: docs/optimal-composition.md, "One step".)
 """
 
@@ -41,6 +41,8 @@ _TIE = 1e-6
 _FEW_T = 6
 """Blocks in which w varies by no more than this many steps are taken as a whole."""
 
+_TINY = 1e-300
+_NEARLY_ONE = 1.0 - 1e-6
 _NONE = np.empty(0, dtype=np.int64)
 _FEW = np.arange(3)[:, None]
 
@@ -69,13 +71,11 @@ class BoundedRangeStep:
         self._own_flip = np.minimum(np.expm1(grid) / math.expm1(own), 1.0)
         # T e^-epsilon for t in [j h, (j+1) h]: how far the far chord is continued, and the root of it
         self._short = np.maximum(-np.expm1(grid[1:] - epsilon), 0.0)
-        self._root_scale = math.sqrt(self._scale)
-        self._root = self._root_scale * np.exp(0.5 * (grid[1:] - epsilon))
+        self._root = np.exp(0.5 * (grid[1:] - epsilon))
         # the square of values that `_compete_all` fills, row p shifted by p so that columns are values of x
         self._table = np.full((cells + 1, 2 * cells + 1), -1.0)
         row, column = self._table.strides
         self._shifted = np.lib.stride_tricks.as_strided(self._table, (cells + 1, cells), (row + column, column))
-        self._columns = np.arange(2 * cells)
         self.rounding = 16.0 * (cells + 4.0) * (1.0 + self._scale) * UNIT
         """Relative error of one step: the roots that are subtracted differ by at least about epsilon / cells of
         themselves, and a cell passed over because its slope drowns in round-off costs no more."""
@@ -88,6 +88,14 @@ class BoundedRangeStep:
         upper, choices = self._upper(profile.upper, size)
         lower = self._lower(profile.lower, size, choices)
         return Profile(self.step, lower, upper, profile.rounding + self.rounding)
+
+    def apply_upper(self, profile: Profile, size: int) -> Profile:
+        """Return S f from above on `size` grid points from 0 on; the lower values say nothing.
+
+        Requires: the profile is on this operator's step.
+        """
+        upper, _ = self._upper(profile.upper, size)
+        return Profile(self.step, np.zeros(size), upper, profile.rounding + self.rounding)
 
     def _extended(self, values: Floats, size: int, beyond: float) -> Floats:
         """Return f at x = -epsilon, ..., (size - 1) h + epsilon: mirrored on the left, `beyond` on the right."""
@@ -106,9 +114,9 @@ class BoundedRangeStep:
         f = self._extended(values, size, float(values[-1]))
         out = f[cells : cells + size].copy()  # t = 0 says nothing: S f >= f
         choices = Choices([], [])
-        count = size + cells - 1
-        if values[-1] == 0.0:
-            count = min(count, int(np.count_nonzero(f)))  # f falls: beyond this both chords are 0
+        # Cells beyond the last value known have nothing to say; f falls, so beyond its zeros neither have cells.
+        cut = values[-1] > 0.0
+        count = min(size, values.size) + cells - 1 if cut else min(size + cells - 1, int(np.count_nonzero(f)))
         if count == 0:
             return out, choices
         # chords of cell p and of its partner p + cells, where f[p] is the value at x = (p - cells) h
@@ -118,25 +126,27 @@ class BoundedRangeStep:
         a_near, a_far, b_near, b_far = a[:count], a[cells : cells + count], b[:count], b[cells : cells + count]
         drop_a = a_near - a_far
         drop_b = b_near - self._shrink * b_far
-        # Where the chords differ by round-off only, t makes no difference: any value in range will do.
-        flat = np.flatnonzero(drop_a <= 256 * UNIT * a_near)
-        drop_a[flat] = drop_b[flat] = 0.0
-        np.maximum(drop_b, 0.0, out=drop_b)
-        root_a, root_b = np.sqrt(drop_a), np.sqrt(drop_b)
-        root_a *= self._root_scale
-        drop_a[flat], drop_b[flat] = 1.0, math.sqrt(self._shrink)
+        # Neither is negative but for rounding, and taking it for positive is on the safe side.
+        np.abs(drop_a, out=drop_a)
+        np.abs(drop_b, out=drop_b)
+        drop_a += _TINY
         drop_b /= drop_a
-        omega = drop_b  # less the factor e^epsilon, which is added to its logarithm
-        terms = Terms(f[cells : cells + count], b_far, root_a, root_b)
+        omega = drop_b
+        if f[0] > _NEARLY_ONE:
+            # Where the chords differ by round-off only, t makes no difference: any value in range will do.
+            omega[drop_a <= 256 * UNIT * a_near] = math.sqrt(self._shrink)
+        drop_a *= self._scale
+        terms = Terms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))
         smooth, rough, tail = self._competitors(omega)
         for j, first, last in smooth:
             lo, hi = max(first, cells - 1 - j), min(last, size + cells - 1 - j)
             if lo < hi:
                 start = lo + 1 + j - cells
                 stop = start + hi - lo
-                value = root_b[lo:hi] * -self._root[j]
-                value += root_a[lo:hi]
+                value = terms.root[lo:hi] * self._root[j]
+                value -= 1.0
                 value *= value
+                value *= drop_a[lo:hi]
                 value += b_far[lo:hi] * self._short[j]
                 value += terms.far[lo:hi]
                 np.maximum(out[start:stop], value, out=out[start:stop])
@@ -144,7 +154,12 @@ class BoundedRangeStep:
         if rough.size:
             self._compete_singly(rough, f, terms, omega, out, choices)
         if tail < omega.size:
-            self._compete_all(tail, f, terms, omega, out, choices)
+            self._compete_all(tail, f, terms, omega, out)
+            # Where the grid was cut the lower values are of no account; elsewhere they are worth a closer look.
+            start = tail + 1 - cells
+            middle = cells // 2
+            tried = range(cells + 1) if not cut else range(middle, middle + 1)
+            choices.spans.extend((j, max(start, 0), size) for j in tried)
         return out, choices
 
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
@@ -166,6 +181,7 @@ class BoundedRangeStep:
         w[blocks:] += _TIE
         floor = np.floor(w).astype(np.int64).tolist()
         smooth: list[tuple[int, int, int]] = []
+        spans: dict[int, list[int]] = {}
         rough = []
         index = 0
         for (low, high), group in groupby(zip(floor[:blocks], floor[blocks:], strict=True)):
@@ -173,43 +189,40 @@ class BoundedRangeStep:
             first, last = begin * block, index * block if index < blocks else tail
             inside = low >= 0 and high < self.cells
             if inside and high <= low + _FEW_T:
-                smooth += [(j, first, last) for j in range(low, min(high + 2, self.cells))]
+                for j in range(low, min(high + 2, self.cells)):
+                    earlier = spans.get(j)
+                    if earlier is not None and earlier[1] == first:
+                        earlier[1] = last
+                    else:
+                        if earlier is not None:
+                            smooth.append((j, earlier[0], earlier[1]))
+                        spans[j] = [first, last]
             else:
                 rough.append(np.arange(first, last))
+        smooth += [(j, first, last) for j, (first, last) in spans.items()]
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
-    def _compete_all(
-        self,
-        tail: int,
-        f: Floats,
-        terms: "Terms",
-        omega: Floats,
-        out: Floats,
-        choices: "Choices",
-    ) -> None:
+    def _compete_all(self, tail: int, f: Floats, terms: "Terms", omega: Floats, out: Floats) -> None:
         """Let every cell and every grid point of the tail compete with every t: a square of values, a few operations.
 
         Cells whose best t falls outside [0, epsilon] have no say: their chords would be continued with negative weight.
         """
         cells = self.cells
-        table, shifted = self._table, self._shifted
-        square = terms.root_a[tail:, None] - terms.root_b[tail:, None] * self._root
-        shifted[:] = terms.far[tail:, None] + terms.slope[tail:, None] * self._short + square * square
-        outside = (omega[tail:] > 1.0) | (omega[tail:] < self._least)
-        shifted[outside] = -1.0
-        edges = (
-            f[tail : omega.size, None] * self._keep[1:] + f[tail + cells : omega.size + cells, None] * self._flip[1:]
-        )
+        square = terms.root[tail:, None] * self._root
+        square -= 1.0
+        square *= square
+        square *= terms.gain[tail:, None]
+        square += terms.slope[tail:, None] * self._short
+        far = np.where((omega[tail:] > 1.0) | (omega[tail:] < self._least), -1e300, terms.far[tail:])
+        square += far[:, None]
+        edges = f[tail : omega.size, None] * self._keep[1:]
+        edges += f[tail + cells : omega.size + cells, None] * self._flip[1:]
         # cell p at t in [j h, (j+1) h] and its left edge at t = (j+1) h serve x = x_p + (j+1) h
-        np.maximum(shifted, edges, out=shifted)
+        np.maximum(square, edges, out=self._shifted)
+        best = self._table.max(axis=0)
         start = tail + 1 - cells
         count = min(out.size - start, 2 * cells)
-        columns = self._columns[:count]
-        winner = table[:, :count].argmax(axis=0)
-        np.maximum(out[start : start + count], table[winner, columns], out=out[start : start + count])
-        j = np.clip(columns - winner, 0, cells - 1)
-        choices.singles.append((j, columns + start))
-        choices.singles.append((j + 1, columns + start))
+        np.maximum(out[start : start + count], best[:count], out=out[start : start + count])
 
     def _compete_singly(
         self,
@@ -230,8 +243,8 @@ class BoundedRangeStep:
         at = cell + 1 + j - cells
         ok = np.flatnonzero((j >= 0) & (j < cells) & (at >= 0) & (at < size))
         j, at, cell = j[ok], at[ok], cell[ok]
-        square = terms.root_a[cell] - self._root[j] * terms.root_b[cell]
-        np.maximum.at(out, at, terms.far[cell] + self._short[j] * terms.slope[cell] + square * square)
+        square = (1.0 - self._root[j] * terms.root[cell]) ** 2
+        np.maximum.at(out, at, terms.far[cell] + self._short[j] * terms.slope[cell] + terms.gain[cell] * square)
         choices.singles.append((j, at))
         edge = np.flatnonzero(w > before + 0.5)
         if edge.size:
@@ -280,9 +293,9 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Per cell: the far value and slope, and the root of c (a_p - a_{p+N}), and that of b_p - e^-epsilon b_{p+N}."""
+    """Per cell: far value and slope, the gain c (a_p - a_{p+N}), and the root of omega_p."""
 
     far: Floats
     slope: Floats
-    root_a: Floats
-    root_b: Floats
+    gain: Floats
+    root: Floats

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from setwise.accounting.atoms import NOTHING, Atoms, atoms_of
 from setwise.accounting.bounded_range import (
+    Apply,
     Band,
     Before,
     Group,
@@ -28,6 +29,7 @@ from setwise.accounting.bounded_range import (
     support_of,
     variance_of,
 )
+from setwise.accounting.bounded_range_step import BoundedRangeStep
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import Known, largest_loss, spread
 from setwise.accounting.grid import multiples
@@ -37,7 +39,7 @@ from setwise.accounting.lattice_sum import LatticeSum
 from setwise.accounting.profile import Profile, nothing_to_come
 from setwise.accounting.rounding import UNIT, unite
 from setwise.accounting.saddle import Saddle
-from setwise.accounting.two_point import randomized_response
+from setwise.accounting.two_point import randomized_response, two_point_loss, worst_t
 from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
@@ -55,6 +57,9 @@ _ENUMERATED = 20_000
 
 _FEW_USES = 60
 """Up to this many uses the whole support is cheap, and always enough."""
+
+_MANY_USES = 200
+"""From this many bounded-range uses on an analyst who does not adapt comes close to the worst."""
 
 _NEGLIGIBLE = 1e-290
 """Below this a delta is at the end of the range of floats, and no width is asked of it."""
@@ -114,9 +119,12 @@ class Optimum:
         tilt = max(0.0, saddle.for_loss(epsilon))
         height, mean, _ = saddle.at(tilt)
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
-        return self._refined(
-            lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).delta(epsilon), width, sharpness
-        )
+        plain = self._plain_analyst(tilt)
+
+        def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
+            return self._solved(saddle, tilt, cells, stretch, apply).delta(epsilon)
+
+        return self._refined(attempt, width, sharpness, plain and plain(epsilon).lower)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return the smallest epsilon whose delta is at most `delta`; a relative `width` out of reach is refused."""
@@ -126,23 +134,33 @@ class Optimum:
             )
         saddle = self._saddle()
         tilt = saddle.for_delta(delta - self.failure.upper)
-        return self._refined(
-            lambda cells, stretch: self._solved(saddle, tilt, cells, stretch).epsilon(delta), width, 0.78
-        )
+        plain = self._plain_analyst(tilt)
 
-    def _refined(self, attempt: Callable[[int, float], Bracket], width: float | None, sharpness: float) -> Bracket:
+        def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
+            return self._solved(saddle, tilt, cells, stretch, apply).epsilon(delta)
+
+        return self._refined(attempt, width, 0.78, plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower)
+
+    def _refined(
+        self,
+        attempt: Callable[[int, float, Apply], Bracket],
+        width: float | None,
+        sharpness: float,
+        floor: float | None,
+    ) -> Bracket:
         """Run on finer and longer grids until the width holds.
 
         The relative width falls with the square of the number of cells; the last run is used to choose the next grid,
-        never to certify.
+        never to certify. With a lower bound to start from, the first run does without lower values.
         """
         wanted = DEFAULT_WIDTH if width is None else width
         cells = min(512, max(_FEWEST_CELLS, _even(math.sqrt(1.3 * sharpness / wanted))))
         stretch = 1.0
-        best = Bracket(0.0, math.inf)
+        best = Bracket(floor or 0.0, math.inf)
+        apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
         while self._work(cells) <= _MOST_WORK and cells <= _MOST_CELLS:
             before = best
-            found = attempt(cells, stretch)
+            found = attempt(cells, stretch, apply)
             best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
             if best.relative_width <= wanted or best.upper < _NEGLIGIBLE:
                 return best
@@ -151,9 +169,34 @@ class Optimum:
             if best.upper < math.inf:
                 cells = _even(cells * min(4.0, max(1.25, 1.1 * math.sqrt(best.relative_width / wanted))))
             stretch *= 1.5
+            apply = BoundedRangeStep.apply
         if width is None and best.upper < math.inf:
             return best
         raise Unattainable(f"a relative width of {wanted:g} cannot be reached for these uses; ask for a wider one")
+
+    def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
+        """Return the delta of an analyst who takes one t throughout, the best of a few, where that is exact.
+
+        With many bounded-range uses adaptivity gains little, and the lower bound is a binomial sum.
+        """
+        match self.stages:
+            case (RangeStage(groups=((epsilon, count),)),) if count >= _MANY_USES:
+                before = NOTHING
+            case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= _MANY_USES:
+                found = _enumerated(uses)
+                if found is None:
+                    return None
+                before = found
+            case _:
+                return None
+        middle = worst_t(epsilon, max(tilt, 1e-9))
+        choices = [t for t in middle * np.array([0.98, 0.99, 0.995, 1.0, 1.005]) if 0.0 < t < epsilon]
+        losses = [two_point_loss(float(t), float(t) - epsilon, count) for t in choices]
+
+        def at_worst(x: float) -> Bracket:
+            return max((before.average(loss, x) for loss in losses), key=lambda bracket: bracket.lower)
+
+        return lambda x: unite(self.failure, at_worst(x))
 
     @property
     def _groups(self) -> list[Group]:
@@ -177,19 +220,19 @@ class Optimum:
                     ]
         return LatticeSum(tuple(uses), self.failure).saddle()
 
-    def _solved(self, saddle: Saddle, tilt: float, cells: int, stretch: float) -> "_Solved":
+    def _solved(self, saddle: Saddle, tilt: float, cells: int, stretch: float, apply: Apply) -> "_Solved":
         step = grid_step([epsilon for epsilon, _ in self._groups], cells)
         exact = all(raised(epsilon, step) == lowered(epsilon, step) for epsilon, _ in self._groups) and all(
             fewer(stage.groups) == added_up(stage.groups) for stage in self.stages if isinstance(stage, RangeStage)
         )
-        end = 1.02 * stretch * saddle.at(tilt)[1]
+        end = 1.01 * stretch * saddle.at(tilt)[1]
         support = math.fsum(s.support if isinstance(s, LinearStage) else support_of(s.groups) for s in self.stages)
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
             end = support
-        upper = self._run(step, end, tilt, raised, fewer)
+        upper = self._run(step, end, tilt, raised, fewer, apply)
         if exact:
             return upper
-        lower = self._run(step, end, tilt, lowered, _one_by_one)
+        lower = self._run(step, end, tilt, lowered, _one_by_one, apply)
         size = upper.rest.upper.size
         values = lower.rest.lower[:size]
         rest = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
@@ -202,6 +245,7 @@ class Optimum:
         tilt: float,
         rounded: Callable[[float, float], float],
         grouped: Callable[[Sequence[Group]], list[Group]],
+        apply: Apply,
     ) -> "_Solved":
         """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""
         variance = math.fsum(s.variance if isinstance(s, LinearStage) else variance_of(s.groups) for s in self.stages)
@@ -224,7 +268,7 @@ class Optimum:
                     for part in (
                         [grouped(on_grid)] if grouped is fewer else [[one] for one in reversed(grouped(on_grid))]
                     ):
-                        done = in_worst_order(part, done, band, advance)
+                        done = in_worst_order(part, done, band, apply, advance)
                 case LinearStage() as stage if index == 0:
                     upper, lower = _losses(stage, tilt, _FIRST_TOLERANCE)
                     return _Solved(upper, lower, done.profile, self.failure)
@@ -243,20 +287,26 @@ def _even(cells: float) -> int:
     return 2 * math.ceil(cells / 2)
 
 
-def _losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
-    """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice."""
+def _enumerated(uses: Sequence[tuple[Known, int]]) -> Atoms | None:
+    """Return the exact losses of pure DP uses when there are few, else None."""
     atoms = NOTHING
-    for known, count in stage.uses:
+    for known, count in uses:
         match known:
             case PureDP(epsilon=epsilon):
                 group = atoms_of(randomized_response(epsilon, count, 1e-120))
             case _:
-                break
+                return None
         if atoms.size * group.size > _ENUMERATED:
-            break
+            return None
         atoms = atoms.times(group)
-    else:
-        return atoms, atoms
+    return atoms
+
+
+def _losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
+    """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice."""
+    exact = _enumerated(stage.uses)
+    if exact is not None:
+        return exact, exact
     whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), tolerance)
     return whole.atoms(whole.saddle(), tilt, whole=True)
 

@@ -32,6 +32,17 @@ def odds_of_low(high: float, low: float) -> float:
     return math.exp(low) * math.expm1(-high) / math.expm1(low)
 
 
+def worst_t(epsilon: float, tilt: float) -> float:
+    """Return the t in (0, epsilon) that maximises E[exp(tilt loss)] of generalized randomized response.
+
+    Against a tail that falls like exp(-tilt x), this is the worst of all epsilon-BR mechanisms.
+    """
+    short = math.exp(-tilt * epsilon)
+    scale = -1.0 / math.expm1(-epsilon)
+    v = tilt * (short + (1.0 - short) * scale) / ((1.0 - short) * scale * math.exp(-epsilon) * (1.0 + tilt))
+    return min(max(math.log(v), 1e-3 * epsilon), (1 - 1e-3) * epsilon)
+
+
 @dataclass(frozen=True, slots=True)
 class Masses:
     """Consecutive masses of a binomial, from `first` on, and what was dropped outside them."""
