@@ -21,6 +21,9 @@ from setwise.errors import Unattainable
 Floats = NDArray[np.float64]
 
 _LARGEST_TRANSFORM = 2**22
+_FEW_LOSSES = 2048
+"""Sums with fewer losses than this are convolved term by term."""
+
 _REACH = 7.0
 """Standard deviations of the tilted sum kept on either side; what lies beyond is bounded and charged."""
 
@@ -62,11 +65,6 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     return Window(tilt, left, ends[1][0], left_tilt, ends[1][1])
 
 
-def _beyond(parts: Sequence[Part], tilt: float, end: float, *, under: float) -> float:
-    """Return Chernoff's bound, from one tilt, on the probability beyond `end`, itself under the tilt `under`."""
-    return math.exp(min(0.0, cumulant(parts, tilt) - cumulant(parts, under) - (tilt - under) * end))
-
-
 def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     """Return the atoms of the sum, ascending: masses never too small `from_above`, never too large otherwise.
 
@@ -77,6 +75,8 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     step, tilt = parts[0].lattice.step, window.tilt
     lowest = sum(part.count * part.lattice.first for part in parts)
     highest = sum(part.count * (part.lattice.first + part.lattice.mass.size - 1) for part in parts)
+    if highest - lowest < _FEW_LOSSES:
+        return _directly(parts, lowest)
     first = max(lowest, math.floor(window.left / step))
     first = min(first, highest)
     last = max(first, min(highest, math.ceil(window.right / step)))
@@ -95,8 +95,13 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
         np.maximum(tilted, error, out=tilted)
     else:
         # What was cut off is wrapped around, to anywhere.
-        left = _beyond(parts, min(window.left_tilt, tilt), end_left, under=tilt) if cut_left else 0.0
-        right = _beyond(parts, max(window.right_tilt, tilt), end_right, under=tilt) if cut_right else 0.0
+        left, right = (
+            math.exp(min(0.0, cumulant(parts, further) - height - (further - tilt) * end)) if cut else 0.0
+            for cut, further, end in (
+                (cut_left, min(window.left_tilt, tilt), end_left),
+                (cut_right, max(window.right_tilt, tilt), end_right),
+            )
+        )
         tilted -= error + left + right
         np.maximum(tilted, 0.0, out=tilted)
     x = multiples(step, first, last - first + 1)
@@ -108,10 +113,27 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     )
     dropped = 0.0
     if from_above and cut_right:
-        dropped = _beyond(parts, max(window.right_tilt, 0.0), end_right, under=0.0)
+        further = max(window.right_tilt, 0.0)
+        dropped = math.exp(min(0.0, cumulant(parts, further) - further * end_right))
     if from_above and cut_left:  # raised to the first loss kept, which is on the safe side
-        tilted[0] += _beyond(parts, min(window.left_tilt, 0.0), end_left, under=0.0)
+        further = min(window.left_tilt, 0.0)
+        tilted[0] += math.exp(min(0.0, cumulant(parts, further) - further * end_left)) if further < 0.0 else 1.0
     return Atoms(x - shift, tilted, relative, dropped)
+
+
+def _directly(parts: Sequence[Part], lowest: int) -> Atoms:
+    """Return the atoms of a sum with few losses term by term: all terms are positive, so every digit is kept."""
+    total = np.ones(1)
+    for part in parts:
+        power, count = part.lattice.mass, part.count
+        while count:
+            total = np.convolve(total, power) if count & 1 else total
+            count >>= 1
+            power = np.convolve(power, power) if count else power
+    step = parts[0].lattice.step
+    shift = sum(part.count * part.lattice.shift for part in parts)
+    relative = sum(part.count * part.lattice.relative_error for part in parts) + 64 * _FEW_LOSSES * UNIT
+    return Atoms(multiples(step, lowest, total.size) - shift, np.maximum(total, 0.0), relative, 0.0)
 
 
 def _good_size(size: int) -> int:

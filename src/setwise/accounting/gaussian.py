@@ -48,10 +48,11 @@ def _positive_side(x: Floats, sigma: float) -> tuple[Floats, Floats]:
         far_left = 0.5 * erfc(start) - 0.5 * np.exp(-(start**2)) * erfcx(np.maximum(start + distance, 0.0))
         value = np.where(start < -1.0, far_left, 0.5 * np.exp(-(start**2)) * difference)
         relative = SPECIAL * UNIT * (3.0 + 2.0 * from_start / np.maximum(difference, 1e-300))
-    # start carries an error of a few units of its larger part, which the exponential magnifies by 2 |start|.
+    # start carries an error of a few units of its larger part (sigma itself may have been rounded when it was merged),
+    # which the exponential magnifies by 2 |start|.
     parts = x * sigma + 0.5 / sigma
     magnified = np.where(start < -1.0, 1.0, 2 * np.abs(start) + 2)
-    relative = relative + magnified * 6 * UNIT * parts + (np.minimum(start, 1e3) ** 2 + ELEMENTARY) * UNIT
+    relative = relative + magnified * 16 * UNIT * parts + (np.minimum(start, 1e3) ** 2 + ELEMENTARY) * UNIT
     return value, value * relative + 1e-300
 
 

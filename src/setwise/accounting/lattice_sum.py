@@ -38,9 +38,14 @@ class LatticeSum:
     failure: Bracket
     tolerance: float = _TOLERANCE
 
+    @property
+    def support(self) -> float:
+        """The largest loss, rounded up: from there on only failures count."""
+        return math.fsum(count * largest_loss(known) for known, count in self.uses) * (1 + 1e-14)
+
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return the optimal delta at epsilon, on finer lattices until a relative `width` is reached."""
-        if epsilon >= math.fsum(count * largest_loss(known) for known, count in self.uses) * (1 + 1e-12):
+        if epsilon >= self.support:
             return self.failure
         saddle = self.saddle()
         upper, lower = self.tails(saddle, max(0.0, saddle.for_loss(epsilon)))
@@ -62,6 +67,7 @@ class LatticeSum:
         if found.relative_width > _LOOSE:  # few uses, near their largest loss: look again where the answer is
             again = self._epsilon_near(delta, saddle, max(0.0, saddle.for_loss(found.upper)))
             found = Bracket(max(found.lower, again.lower), min(found.upper, again.upper))
+        found = Bracket(min(found.lower, self.support), min(found.upper, self.support))
         if width is None or found.relative_width <= width:
             return found
         return self._finer().epsilon(delta, width)

@@ -139,7 +139,9 @@ class Optimum:
         def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
             return self._solved(saddle, tilt, cells, stretch, apply).epsilon(delta)
 
-        return self._refined(attempt, width, 0.78, plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower)
+        floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
+        found = self._refined(attempt, width, 0.78, floor)
+        return Bracket(min(found.lower, self._support), min(found.upper, self._support))
 
     def _refined(
         self,
@@ -199,6 +201,12 @@ class Optimum:
         return lambda x: unite(self.failure, at_worst(x))
 
     @property
+    def _support(self) -> float:
+        """The largest loss, rounded up."""
+        each = [s.support if isinstance(s, LinearStage) else support_of(s.groups) for s in self.stages]
+        return math.fsum(each) * (1 + 1e-14)
+
+    @property
     def _groups(self) -> list[Group]:
         return [group for stage in self.stages if isinstance(stage, RangeStage) for group in stage.groups]
 
@@ -226,7 +234,7 @@ class Optimum:
             fewer(stage.groups) == added_up(stage.groups) for stage in self.stages if isinstance(stage, RangeStage)
         )
         end = 1.01 * stretch * saddle.at(tilt)[1]
-        support = math.fsum(s.support if isinstance(s, LinearStage) else support_of(s.groups) for s in self.stages)
+        support = self._support
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
             end = support
         upper = self._run(step, end, tilt, raised, fewer, apply)

@@ -60,8 +60,16 @@ class Saddle:
 
     def for_loss(self, loss: float) -> float:
         """Return the tilt, of either sign, under which the mean is about `loss`."""
+
+        def residual(tilt: float) -> tuple[float, float]:
+            _, mean, variance = self.at(tilt)
+            return loss - mean, variance
+
         _, mean, variance = self.at(0.0)
         guess = (loss - mean) / variance
+        quick = _newton(residual, guess)
+        if quick is not None:
+            return quick
         if guess < 0.0:
             return -self._root(-guess, lambda tilt: self.at(-tilt)[1] > loss)
         return self._root(guess, lambda tilt: self.at(tilt)[1] < loss)
@@ -70,13 +78,15 @@ class Saddle:
         """Return the tilt, at least 0, whose mean is about the epsilon at which delta is as given."""
         target = math.log(delta)
 
-        def too_small(tilt: float) -> bool:
+        def residual(tilt: float) -> tuple[float, float]:
             height, mean, variance = self.at(tilt)
             # the saddle-point approximation of delta: exp(height - tilt mean) / (sqrt(2 pi) deviation tilt (tilt + 1))
             spread = math.sqrt(2 * math.pi * variance) * tilt * (tilt + 1.0)
-            return height - tilt * mean - math.log(max(1.0, spread)) > target
+            return height - tilt * mean - math.log(max(1.0, spread)) - target, tilt * variance
 
-        return self._root(math.sqrt(-2.0 * target / self.at(0.0)[2]), too_small)
+        guess = math.sqrt(-2.0 * target / self.at(0.0)[2])
+        quick = _newton(residual, guess)
+        return quick if quick is not None and quick > 0.0 else self._root(guess, lambda tilt: residual(tilt)[0] > 0.0)
 
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return about where `too_small` turns false, by doubling or halving from the guess and then bisecting."""
@@ -95,3 +105,18 @@ class Saddle:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if too_small(middle) else (low, middle)
         return 0.5 * (low + high)
+
+
+def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
+    """Return where the residual vanishes by a few plain Newton steps, or None when they do not settle."""
+    for _ in range(6):
+        value, slope = residual(tilt)
+        if not slope > 0.0:
+            return None
+        step = value / slope
+        tilt += step
+        if abs(step) <= 0.01 * abs(tilt):
+            return tilt
+        if abs(step) > 10.0 * abs(tilt) + 1.0:
+            return None
+    return None

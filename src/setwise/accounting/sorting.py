@@ -22,7 +22,7 @@ from setwise.accounting.guarantees import (
     ZeroConcentratedDP,
 )
 from setwise.accounting.linear import LinearParts
-from setwise.accounting.rounding import down, failures, up
+from setwise.accounting.rounding import failures, up
 from setwise.accounting.use import Use
 
 Group = tuple[float, int]
@@ -84,9 +84,8 @@ def sort_uses(uses: Sequence[Use]) -> Sorted:
             case _:
                 linear[known] = linear.get(known, 0) + use.count
     if inverse_variance:
-        # Gaussian losses are Gaussian and add; a few units down keeps the merged noise from being overstated.
-        sigma = 1.0 / math.sqrt(math.fsum(inverse_variance))
-        linear[Gaussian(sigma=down(down(sigma * (1 - 1e-15))))] = 1
+        # Gaussian losses are Gaussian and add; the rounding of the merged sigma is charged with its loss.
+        linear[Gaussian(sigma=1.0 / math.sqrt(math.fsum(inverse_variance)))] = 1
     return Sorted(tuple(linear.items()), tuple(sorted(ranges.items())), tuple(failed), tuple(classes))
 
 
