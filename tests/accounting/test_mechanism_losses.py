@@ -1,0 +1,89 @@
+"""Mechanisms with known noise, against their definition."""
+
+import math
+
+import pytest
+
+from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Laplace, PureDP, TruncatedDiscreteGaussian
+from setwise.accounting.use import Use
+from tests.accounting import mechanism_enumeration as enumeration
+
+
+def close(answer, truth, relative):
+    assert answer.lower <= truth * (1 + 1e-12)
+    assert answer.upper >= truth * (1 - 1e-12)
+    assert answer.upper - answer.lower <= relative * truth
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.5, 1.0, 3.0, 20.0])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.99])
+def test_laplace_once(scale, share):
+    total = share / scale
+    truth = -math.expm1((total - 1.0 / scale) / 2)
+    close(compose([Laplace(scale=scale)]).delta(total), truth, 2e-4)
+
+
+def test_laplace_promises_nothing_beyond_its_scale():
+    assert compose([Laplace(scale=2.0)]).delta(0.6).upper <= 1e-12
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2, 3, 5])
+@pytest.mark.parametrize("scale", [1.0, 2.5, 6.0])
+@pytest.mark.parametrize("total", [0.0, 0.2, 0.7])
+def test_discrete_laplace(scale, sensitivity, total):
+    weights = enumeration.discrete_laplace(scale, 300)
+    truth = enumeration.delta(weights, sensitivity, total)
+    answer = compose([DiscreteLaplace(scale=scale, sensitivity=sensitivity)]).delta(total)
+    if truth > 1e-9:
+        close(answer, truth, 1e-8)
+    else:
+        assert answer.upper < 1e-9
+
+
+def test_discrete_laplace_twice():
+    weights = enumeration.discrete_laplace(1.5, 60)
+    truth = enumeration.delta(weights, 2, 1.0, uses=2)
+    close(compose([Use(DiscreteLaplace(scale=1.5, sensitivity=2), 2)]).delta(1.0), truth, 1e-8)
+
+
+def test_discrete_laplace_of_one_is_randomized_response():
+    laplace = compose([Use(DiscreteLaplace(scale=2.0), 5)]).delta(0.7)
+    assert laplace.bracket.overlaps(compose([Use(PureDP(epsilon=0.5), 5)]).delta(0.7).bracket)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2])
+@pytest.mark.parametrize("sigma", [0.7, 1.5, 4.0])
+@pytest.mark.parametrize("total", [0.0, 0.3, 1.0])
+def test_discrete_gaussian(sigma, sensitivity, total):
+    weights = enumeration.discrete_gaussian(sigma, 120)
+    truth = enumeration.delta(weights, sensitivity, total)
+    close(compose([DiscreteGaussian(sigma=sigma, sensitivity=sensitivity)]).delta(total), truth, 1e-5)
+
+
+def test_discrete_gaussian_twice():
+    weights = enumeration.discrete_gaussian(2.0, 30)
+    truth = enumeration.delta(weights, 1, 0.8, uses=2)
+    close(compose([Use(DiscreteGaussian(sigma=2.0), 2)]).delta(0.8), truth, 1e-5)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2, 3])
+@pytest.mark.parametrize(("sigma", "bound"), [(1.0, 3), (2.0, 5), (2.0, 12), (10.0, 40), (0.8, 8)])
+@pytest.mark.parametrize("total", [0.0, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("uses", [1, 2])
+def test_truncated_discrete_gaussian(sigma, bound, sensitivity, total, uses):
+    weights = enumeration.discrete_gaussian(sigma, bound)
+    truth = enumeration.delta(weights, sensitivity, total, uses)
+    guarantee = TruncatedDiscreteGaussian(sigma=sigma, bound=bound, sensitivity=sensitivity)
+    answer = compose([Use(guarantee, uses)]).delta(total)
+    assert answer.lower <= truth * (1 + 1e-9)
+    assert answer.upper >= truth * (1 - 1e-9)
+    assert answer.width <= 1e-3 * truth
+
+
+def test_the_chance_of_failure_is_never_promised_away():
+    guarantee = TruncatedDiscreteGaussian(sigma=2.0, bound=6)
+    weights = enumeration.discrete_gaussian(2.0, 6)
+    lost = weights[6] / math.fsum(weights.values())
+    assert compose([guarantee]).delta(400.0).upper >= lost
+    assert compose([Use(guarantee, 3)]).delta(400.0).upper >= 1 - (1 - lost) ** 3 - 1e-15

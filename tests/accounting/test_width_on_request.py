@@ -1,0 +1,33 @@
+"""A width that is asked for holds, or is refused."""
+
+import pytest
+
+from setwise.accounting.compose import compose
+from setwise.errors import Unattainable
+
+
+@pytest.mark.parametrize(
+    ("uses", "total", "width"),
+    [
+        (["pure:0.2"], 0.2, 1e-5),
+        (["pure:4.0", "pure:0.3"], 4.3, 1e-4),
+        (["discrete-laplace:1.4177000860518483,2", "pure:0.8341860124436372x2"], 0.6674565674985193, 1e-9),
+        (["laplace:1"], 0.99999, 1e-9),
+        (["bounded-range:0.1x10"], 0.4, 1e-5),
+        (["bounded-range:0.1x10", "gaussian:30"], 0.4, 1e-4),
+        (["zcdp:0.01x3"], 0.4, 1e-3),
+    ],
+)
+@pytest.mark.parametrize("interaction", ["ordered", "setwise"])
+def test_holds_or_is_refused(uses, total, width, interaction):
+    try:
+        answer = compose(uses, interaction).delta(total, width=width)
+    except Unattainable:
+        return
+    assert answer.width <= width * answer.upper
+
+
+def test_reached_where_it_can_be():
+    assert compose(["bounded-range:0.1x10"]).delta(0.4, width=1e-5).width <= 1e-5 * 4e-4
+    epsilon = compose(["bounded-range:0.1x10"]).epsilon(1e-6, width=1e-5)
+    assert epsilon.width <= 1e-5 * epsilon.upper
