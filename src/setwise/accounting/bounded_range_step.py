@@ -61,7 +61,6 @@ class BoundedRangeStep:
         grid = multiples(step, 0, cells + 1)
         self._per_growth = 1.0 / math.expm1(step)
         self._shrink = math.exp(-epsilon)
-        self._least = math.exp(-epsilon - step)
         self._scale = -1.0 / math.expm1(-epsilon)
         self._mirror, self._decay = -np.expm1(-grid[1:]), np.exp(-grid[1:])
         # q_t on the grid, and its complement, without cancellation
@@ -74,6 +73,7 @@ class BoundedRangeStep:
         self._root = np.exp(0.5 * (grid[1:] - epsilon))
         # the square of values that `_compete_all` fills, row p shifted by p so that columns are values of x
         self._table = np.full((cells + 1, 2 * cells + 1), -1.0)
+        self._centers = np.arange(cells) + 0.0
         row, column = self._table.strides
         self._shifted = np.lib.stride_tricks.as_strided(self._table, (cells + 1, cells), (row + column, column))
         self.rounding = 16.0 * (cells + 4.0) * (1.0 + self._scale) * UNIT
@@ -203,9 +203,10 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _compete_all(self, tail: int, f: Floats, terms: "Terms", omega: Floats, out: Floats) -> None:
-        """Let every cell and every grid point of the tail compete with every t: a square of values, a few operations.
+        """Let the cells of the tail compete, and its grid points with every t: a square of values, a few operations.
 
-        Cells whose best t falls outside [0, epsilon] have no say: their chords would be continued with negative weight.
+        A cell has a say only near its own best t. Chords continued further would magnify rounding where f is flat, as
+        it is near the end of a cut grid.
         """
         cells = self.cells
         square = terms.root[tail:, None] * self._root
@@ -213,8 +214,9 @@ class BoundedRangeStep:
         square *= square
         square *= terms.gain[tail:, None]
         square += terms.slope[tail:, None] * self._short
-        far = np.where((omega[tail:] > 1.0) | (omega[tail:] < self._least), -1e300, terms.far[tail:])
-        square += far[:, None]
+        square += terms.far[tail:, None]
+        w = np.log(omega[tail:] + _TINY) / self.step + cells
+        square[np.abs(w[:, None] - self._centers) > 2.0] = -1.0
         edges = f[tail : omega.size, None] * self._keep[1:]
         edges += f[tail + cells : omega.size + cells, None] * self._flip[1:]
         # cell p at t in [j h, (j+1) h] and its left edge at t = (j+1) h serve x = x_p + (j+1) h

@@ -170,7 +170,7 @@ class Optimum:
                 break  # a finer grid no longer helps: what is left is the rounding of unequal parameters
             if best.upper < math.inf:
                 cells = _even(cells * min(4.0, max(1.25, 1.1 * math.sqrt(best.relative_width / wanted))))
-            stretch *= 1.5
+            stretch *= 1.05 if best.upper < math.inf else 1.5
             apply = BoundedRangeStep.apply
         if width is None and best.upper < math.inf:
             return best
