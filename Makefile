@@ -23,7 +23,7 @@ format: $(VENV)/.tested-with
 	$(RUN)/ruff check --fix .
 	$(RUN)/ruff format .
 
-bench: $(VENV)/.tested-with  ## the benchmarks, each a table
+bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/composition.py
 	$(RUN)/python benchmarks/optimum.py
 	$(RUN)/python benchmarks/samplers.py
@@ -37,6 +37,10 @@ $(VENV)/bin/python:
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --constraint constraints.txt --editable .
 	touch $@
+
+$(VENV)/.benched-with: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install --constraint constraints.txt --editable '.[dev,bench]'
+	touch $@ $(VENV)/.tested-with $(VENV)/.installed
 
 $(VENV)/.tested-with: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, PureDP
-from setwise.accounting.moments import subgaussian_sum
+from setwise.accounting.inverse import epsilon_at
+from setwise.accounting.moments import subgaussian_sum, zero_concentrated_sum
 from setwise.accounting.use import Use
 from setwise.errors import Unattainable
 from tests.accounting.strategies import (
@@ -188,3 +189,12 @@ def test_the_papers_setwise_bound_is_never_below_the_optimum(uses, delta):
         assume(False)
     assert optimum.lower <= subgaussian_sum(uses).paper_epsilon(delta) * SLACK
     assert optimum.upper <= subgaussian_sum(uses).paper_epsilon(delta) * (1 + 2e-3)
+
+
+def test_many_unequal_ranges_fall_back_on_the_better_bound():
+    """Rounding many parameters up to few can cost more than the moment bound: the least upper bound is taken."""
+    whole = compose([f"bounded-range:{0.01 * step:.2f}x3" for step in range(1, 12)])
+    answer = whole.epsilon(1e-6)
+    moments = epsilon_at(1e-6, zero_concentrated_sum(whole.uses).delta).upper
+    assert answer.lower <= answer.upper <= moments
+    assert answer.lower > 0.9 * answer.upper

@@ -24,6 +24,10 @@ from setwise.errors import InvalidParameter, Unattainable
 Progress = Callable[[float], None]
 
 
+_NARROW = 0.01
+"""A tight bracket wider than this, relative to its upper end, is compared with the other bounds."""
+
+
 def quiet(_: float) -> None:
     """Report no progress."""
 
@@ -55,7 +59,7 @@ class Composition:
     def _best(
         self, ask: Callable[[Bound], Bracket], ask_lower: Callable[[Bound], float], width: float | None
     ) -> Answer:
-        """Return the best answer: the first tight bound that succeeds, else the least of the others."""
+        """Return the least upper bound: that of the first tight bracket that is narrow, else the least of all."""
         found: list[tuple[Bracket, Bound]] = []
         refusals: list[Unattainable] = []
         for bound in bounds_for(self.uses, self.interaction, self.progress):
@@ -67,22 +71,24 @@ class Composition:
                 refusals.append(refusal)
                 continue
             found.append((bracket, bound))
-            if bound.tight:
+            if bound.tight and bracket.relative_width <= _NARROW:
                 break
         if not found:
             raise refusals[0]
-        bracket, bound = min(found, key=lambda pair: pair[0].upper)
-        lower = bracket.lower
-        if not bound.tight:  # its lower end says nothing of the optimum under this interaction
+        best, bound = min(found, key=lambda pair: pair[0].upper)
+        # Only tight brackets have a lower end that some analyst reaches under this interaction.
+        lowers = [bracket.lower for bracket, source in found if source.tight]
+        if not lowers:
             try:
-                lower = min(bracket.upper, ask_lower(lower_bound(self.uses)))
+                lowers = [ask_lower(lower_bound(self.uses))]
             except Unattainable:
-                lower = 0.0
-        if width is not None and bracket.upper - lower > width * bracket.upper:
+                lowers = [0.0]
+        lower = min(max(lowers), best.upper)
+        if width is not None and best.upper - lower > width * best.upper:
             raise Unattainable(
                 f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
             )
-        return Answer(float(lower), float(bracket.upper), self.interaction, bound.method, bound.statement)
+        return Answer(float(lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
 
 def as_uses(uses: Iterable[Use | Guarantee | str]) -> tuple[Use, ...]:
