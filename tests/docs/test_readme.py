@@ -20,11 +20,13 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 
 
 def test_python_examples_print_what_they_say():
-    (source,) = [text for language, text in BLOCKS if language == "python"]
+    source = "".join(text for language, text in BLOCKS if language == "python")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(source, "README.md", "exec"), {})
-    assert printed.getvalue().splitlines() == re.findall(r"print\(.*\)  # (.*)", source)
+    *promised, released = printed.getvalue().splitlines()
+    assert promised == re.findall(r"print\(.*\)  # (.*)", source)
+    assert released.endswith("] True")  # which labels come out is up to the noise
 
 
 @pytest.mark.parametrize(

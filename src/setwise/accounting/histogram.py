@@ -1,7 +1,7 @@
 """Noise on a histogram of which one user changes few counts: the uses it amounts to.
 
-One user changes at most `contributions` counts (the l0-sensitivity), each by at most the l-infinity-sensitivity that the
-noise is scaled by. Only those counts differ between neighbours, so only they cost.
+One user changes at most `contributions` counts (the l0-sensitivity), each by at most the l-infinity-sensitivity that
+the noise is scaled by. Only those counts differ between neighbours, so only they cost.
 """
 
 import math
