@@ -19,7 +19,7 @@ from setwise.accounting.guarantees import (
     PureDP,
     TruncatedDiscreteGaussian,
 )
-from setwise.accounting.lattice import LossPair, from_atoms, from_bins, from_cells
+from setwise.accounting.lattice import LossLattice, LossPair, from_atoms, from_bins, from_cells
 from setwise.accounting.rounding import ELEMENTARY, SPECIAL, UNIT
 
 Floats = NDArray[np.float64]
@@ -142,9 +142,10 @@ def _laplace(known: Laplace, step: float) -> LossPair:
     reach = math.ceil(epsilon / step) + 2
     nodes = multiples(step, -reach, 2 * reach + 1)
     error = 8 * ELEMENTARY * UNIT
+    halves = np.append(nodes, nodes[-1] + step) - step / 2
     return LossPair(
-        from_cells(step, -reach, *between(nodes), 0.0, error),
-        from_bins(step, -reach, *between(np.append(nodes, nodes[-1] + step) - step / 2), 0.0, error),
+        lambda: from_cells(step, -reach, *between(nodes), 0.0, error),
+        lambda: from_bins(step, -reach, *between(halves), 0.0, error),
     )
 
 
@@ -156,12 +157,18 @@ def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
     mean = 0.5 * deviation**2
     last = math.ceil((mean + reach * deviation) / step)
     nodes = multiples(step, -last, 2 * last + 1)
-    cells, cell_error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
-    bins, bin_error = _normal_masses((nodes - mean) / deviation, step / deviation)
-    tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
+
     # The pair is symmetric: the Q mass of a cell is the P mass of its mirror image.
-    upper = from_cells(step, -last, cells, cells[::-1], tail, cell_error)
-    return LossPair(upper, from_bins(step, -last, bins, bins[::-1], 0.0, bin_error))
+    def above() -> LossLattice:
+        cells, error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
+        tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
+        return from_cells(step, -last, cells, cells[::-1], tail, error)
+
+    def below() -> LossLattice:
+        bins, error = _normal_masses((nodes - mean) / deviation, step / deviation)
+        return from_bins(step, -last, bins, bins[::-1], 0.0, error)
+
+    return LossPair(above, below)
 
 
 def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:

@@ -8,7 +8,9 @@ off by the square of the step.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,12 +39,21 @@ class LossLattice:
         return multiples(self.step, self.first, self.mass.size) - self.shift
 
 
-@dataclass(frozen=True, slots=True)
 class LossPair:
-    """One privacy loss, from above and from below."""
+    """One privacy loss, from above and from below, each tabulated when it is first asked for."""
 
-    upper: LossLattice
-    lower: LossLattice
+    def __init__(self, above: Callable[[], LossLattice], below: Callable[[], LossLattice]) -> None:
+        self._above, self._below = above, below
+
+    @cached_property
+    def upper(self) -> LossLattice:
+        """The loss from above."""
+        return self._above()
+
+    @cached_property
+    def lower(self) -> LossLattice:
+        """The loss from below."""
+        return self._below()
 
 
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
@@ -81,8 +92,8 @@ def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relativ
     """Return the pair of lattices for a finite loss distribution."""
     q = mass * np.exp(-loss)
     return LossPair(
-        from_cells(*_collected(step, np.floor(loss / step + 1e-9), mass, q), infinite, relative_error),
-        from_bins(*_collected(step, np.rint(loss / step), mass, q), infinite, relative_error),
+        lambda: from_cells(*_collected(step, np.floor(loss / step + 1e-9), mass, q), infinite, relative_error),
+        lambda: from_bins(*_collected(step, np.rint(loss / step), mass, q), infinite, relative_error),
     )
 
 
