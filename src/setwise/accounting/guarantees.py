@@ -17,8 +17,13 @@ LARGEST_EPSILON = 500.0
 SMALLEST_EPSILON = 1e-12
 """Below this a parameter is a mistake, and differences of exp(epsilon) drown in round-off."""
 
-LARGEST_RHO = 0.6 * LARGEST_EPSILON**2
-"""Enough for the zCDP of the largest epsilon, epsilon^2 / 2."""
+LARGEST_RHO = 1e15
+"""Enough for the zCDP of the largest epsilon and of the smallest noise."""
+
+LARGEST_TOTAL = 1e6
+"""Overall epsilons beyond this are a mistake."""
+
+SMALLEST_SIGMA = 1e-6
 
 LARGEST_SCALE = 1e12
 LARGEST_INTEGER = 10**12
@@ -41,7 +46,8 @@ def _within(name: str, value: object, smallest: float, largest: float) -> float:
 
 def check_epsilon(value: object, name: str = "epsilon") -> float:
     """Return a valid privacy-loss parameter or raise `InvalidParameter`."""
-    return _within(name, value, SMALLEST_EPSILON, LARGEST_EPSILON)
+    # Rounding up what was converted may pass the limit by a hair.
+    return _within(name, value, SMALLEST_EPSILON, LARGEST_EPSILON * (1 + 1e-12))
 
 
 def check_total_epsilon(value: object, name: str = "epsilon") -> float:
@@ -49,6 +55,8 @@ def check_total_epsilon(value: object, name: str = "epsilon") -> float:
     number = _number(name, value)
     if number < 0:
         raise InvalidParameter(f"{name} must not be negative, not {value!r}")
+    if number > LARGEST_TOTAL:
+        raise InvalidParameter(f"{name} must be at most {LARGEST_TOTAL:g}, not {value!r}")
     return number
 
 
@@ -103,8 +111,8 @@ class ConcentratedDP:
     tau: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", _within("mu", self.mu, 0.0, LARGEST_EPSILON))
-        object.__setattr__(self, "tau", _within("tau", self.tau, 0.0, LARGEST_EPSILON))
+        object.__setattr__(self, "mu", _within("mu", self.mu, 0.0, LARGEST_RHO))
+        object.__setattr__(self, "tau", _within("tau", self.tau, 0.0, LARGEST_RHO))
         if not (self.mu or self.tau):
             raise InvalidParameter("mu and tau cannot both be 0")
 
@@ -119,7 +127,7 @@ class ZeroConcentratedDP:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", _within("rho", self.rho, 0.0, LARGEST_RHO))
-        object.__setattr__(self, "xi", _within("xi", self.xi, -LARGEST_EPSILON, LARGEST_EPSILON))
+        object.__setattr__(self, "xi", _within("xi", self.xi, -LARGEST_RHO, LARGEST_RHO))
         object.__setattr__(self, "delta", _failure("delta", self.delta))
         if self.xi < -self.rho:
             raise InvalidParameter(
@@ -161,7 +169,7 @@ class Gaussian:
     sigma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", _within("sigma", self.sigma, 1e-3, LARGEST_SCALE))
+        object.__setattr__(self, "sigma", _within("sigma", self.sigma, SMALLEST_SIGMA, LARGEST_SCALE))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,7 +90,7 @@ def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, re
 
 def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relative_error: float) -> LossPair:
     """Return the pair of lattices for a finite loss distribution."""
-    q = mass * np.exp(-loss)
+    q = mass * np.exp(np.minimum(-loss, 700.0))  # such masses are far below the range of floats
     return LossPair(
         lambda: from_cells(*_collected(step, np.floor(loss / step + 1e-9), mass, q), infinite, relative_error),
         lambda: from_bins(*_collected(step, np.rint(loss / step), mass, q), infinite, relative_error),

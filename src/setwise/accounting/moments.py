@@ -115,7 +115,8 @@ class SubgaussianSum:
             return Bracket(0.0, 1.0)
         tail = math.exp(-excess * excess / (2.0 * self.variance)) if self.variance else 0.0
         exponent = excess * excess / (2.0 * self.variance) if self.variance else 0.0
-        tail = min(1.0, tail * (1.0 + (16 * exponent + 2 * ELEMENTARY) * UNIT))
+        if self.variance:  # a tail below the range of floats is still not 0
+            tail = min(1.0, up(tail * (1.0 + (16 * exponent + 2 * ELEMENTARY) * UNIT)))
         return unite(Bracket(0.0, self.failure.upper), Bracket(0.0, tail))
 
     def paper_epsilon(self, delta: float) -> float:

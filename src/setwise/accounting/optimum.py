@@ -48,7 +48,10 @@ DEFAULT_WIDTH = 1e-3
 """The relative width aimed for when none is asked for."""
 
 _FEWEST_CELLS = 24
-_MOST_CELLS = 4096
+_MOST_CELLS = 2048
+_LARGEST_RATIO = 32.0
+"""Bounded-range epsilons below the largest over this are rounded up from above, and left out from below."""
+
 _MOST_WORK = 4e9
 """Grid points times steps beyond which a width is said to be out of reach."""
 
@@ -115,6 +118,8 @@ class Optimum:
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return the optimal delta at epsilon; a relative `width` that cannot be reached is refused."""
+        if epsilon >= self._support:
+            return self.failure
         saddle = self._saddle()
         tilt = max(0.0, saddle.for_loss(epsilon))
         height, mean, _ = saddle.at(tilt)
@@ -122,7 +127,7 @@ class Optimum:
         plain = self._plain_analyst(tilt)
 
         def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
-            return self._solved(saddle, tilt, cells, stretch, apply).delta(epsilon)
+            return self._solved(epsilon, tilt, cells, stretch, apply).delta(epsilon)
 
         return self._refined(attempt, width, sharpness, plain and plain(epsilon).lower)
 
@@ -137,7 +142,7 @@ class Optimum:
         plain = self._plain_analyst(tilt)
 
         def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
-            return self._solved(saddle, tilt, cells, stretch, apply).epsilon(delta)
+            return self._solved(saddle.at(tilt)[1], tilt, cells, stretch, apply).epsilon(delta)
 
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         found = self._refined(attempt, width, 0.78, floor)
@@ -160,7 +165,7 @@ class Optimum:
         stretch = 1.0
         best = Bracket(floor or 0.0, math.inf)
         apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
-        while self._work(cells) <= _MOST_WORK and cells <= _MOST_CELLS:
+        while self._work(cells) <= _MOST_WORK:
             before = best
             found = attempt(cells, stretch, apply)
             best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
@@ -211,7 +216,10 @@ class Optimum:
         return [group for stage in self.stages if isinstance(stage, RangeStage) for group in stage.groups]
 
     def _work(self, cells: int) -> float:
-        smallest = min(epsilon for epsilon, _ in self._groups)
+        largest = max(epsilon for epsilon, _ in self._groups)
+        smallest = max(min(epsilon for epsilon, _ in self._groups), largest / _LARGEST_RATIO)
+        if cells * largest / smallest > _MOST_CELLS:
+            return math.inf
         steps = sum(count for _, count in self._groups)
         return steps * cells * (1.0 + 12.0 * math.sqrt(variance_of(self._groups)) / smallest)
 
@@ -228,19 +236,29 @@ class Optimum:
                     ]
         return LatticeSum(tuple(uses), self.failure).saddle()
 
-    def _solved(self, saddle: Saddle, tilt: float, cells: int, stretch: float, apply: Apply) -> "_Solved":
-        step = grid_step([epsilon for epsilon, _ in self._groups], cells)
-        exact = all(raised(epsilon, step) == lowered(epsilon, step) for epsilon, _ in self._groups) and all(
+    def _solved(self, about: float, tilt: float, cells: int, stretch: float, apply: Apply) -> "_Solved":
+        """Return the profile of all but the first stage, accurate when read at about the given overall epsilon."""
+        # Epsilons far below the largest are rounded up to a share of it, or left out: one grid must serve all.
+        least = max(epsilon for epsilon, _ in self._groups) / _LARGEST_RATIO
+        step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], cells)
+
+        def above(epsilon: float, step: float) -> float:
+            return raised(max(epsilon, least), step)
+
+        def below(epsilon: float, step: float) -> float:
+            return lowered(epsilon, step) if epsilon >= least else 0.0
+
+        exact = all(above(epsilon, step) == below(epsilon, step) for epsilon, _ in self._groups) and all(
             fewer(stage.groups) == added_up(stage.groups) for stage in self.stages if isinstance(stage, RangeStage)
         )
-        end = 1.01 * stretch * saddle.at(tilt)[1]
+        end = 1.01 * stretch * about
         support = self._support
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
             end = support
-        upper = self._run(step, end, tilt, raised, fewer, apply)
+        upper = self._run(step, end, tilt, above, fewer, apply)
         if exact:
             return upper
-        lower = self._run(step, end, tilt, lowered, _one_by_one, apply)
+        lower = self._run(step, end, tilt, below, _one_by_one, apply)
         size = upper.rest.upper.size
         values = lower.rest.lower[:size]
         rest = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
