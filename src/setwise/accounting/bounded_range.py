@@ -81,7 +81,7 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
             return max(_cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
         # Rounding up costs in proportion, the grid itself with the square of its step: no use in less of the one.
-        enough = 1.0 / cells**2
+        enough = 0.3 / cells**2
         parts = range(cells, _FINER * cells + 1)
         step = smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
     return max([step, *(up(up(e / _cells_up(e, step))) for e in distinct if _is_multiple(e, step))])
@@ -95,16 +95,6 @@ def _is_multiple(epsilon: float, step: float) -> bool:
 def _cells_up(epsilon: float, step: float) -> int:
     ratio = epsilon / step
     return max(1, round(ratio) if _is_multiple(epsilon, step) else math.ceil(ratio))
-
-
-def raised(epsilon: float, step: float) -> float:
-    """Return the epsilon itself when it is a multiple of the step, else the next multiple above."""
-    return epsilon if _is_multiple(epsilon, step) else _cells_up(epsilon, step) * step
-
-
-def lowered(epsilon: float, step: float) -> float:
-    """Return the epsilon itself when it is a multiple of the step, else the next multiple below."""
-    return epsilon if _is_multiple(epsilon, step) else math.floor(epsilon / step) * step
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +141,8 @@ def in_worst_order(groups: Sequence[Group], after: Before, band: Band, apply: Ap
 
 
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
-    return BoundedRangeStep(epsilon, round(epsilon / step), step)
+    """Return the operator on the grid: its range is rounded up to it from above, and its reach from below."""
+    return BoundedRangeStep(epsilon, _cells_up(epsilon, step), step)
 
 
 def _repeated(group: Group, after: Before, band: Band, apply: Apply, progress: Progress) -> Profile:

@@ -50,8 +50,8 @@ _FEW = np.arange(3)[:, None]
 class BoundedRangeStep:
     """The operator S for one epsilon, its constants worked out once.
 
-    Requires: cells * step >= epsilon, equal to it up to rounding. From above, the mechanism is taken to have the larger
-    range cells * step; from below, its own probabilities with the far argument moved right, where profiles are lower.
+    Requires: cells * step >= epsilon. From above, the mechanism is taken to have the larger range cells * step; from
+    below, it keeps its own probabilities and its far argument moves right, where profiles are lower.
     """
 
     def __init__(self, epsilon: float, cells: int, step: float) -> None:

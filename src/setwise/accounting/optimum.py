@@ -23,9 +23,7 @@ from setwise.accounting.bounded_range import (
     fewer,
     grid_step,
     in_worst_order,
-    lowered,
     quiet,
-    raised,
     support_of,
     variance_of,
 )
@@ -242,23 +240,21 @@ class Optimum:
         least = max(epsilon for epsilon, _ in self._groups) / _LARGEST_RATIO
         step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], cells)
 
-        def above(epsilon: float, step: float) -> float:
-            return raised(max(epsilon, least), step)
+        def in_any_order(groups: Sequence[Group]) -> list[list[Group]]:
+            return [fewer([(max(epsilon, least), count) for epsilon, count in groups])]
 
-        def below(epsilon: float, step: float) -> float:
-            return lowered(epsilon, step) if epsilon >= least else 0.0
+        def smaller_first(groups: Sequence[Group]) -> list[list[Group]]:
+            return [[group] for group in reversed(added_up(groups)) if group[0] >= least]
 
-        exact = all(above(epsilon, step) == below(epsilon, step) for epsilon, _ in self._groups) and all(
-            fewer(stage.groups) == added_up(stage.groups) for stage in self.stages if isinstance(stage, RangeStage)
-        )
         end = 1.01 * stretch * about
         support = self._support
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
             end = support
-        upper = self._run(step, end, tilt, above, fewer, apply)
-        if exact:
+        upper = self._run(step, end, tilt, in_any_order, apply)
+        if all(in_any_order(s.groups) == [added_up(s.groups)] for s in self.stages if isinstance(s, RangeStage)):
             return upper
-        lower = self._run(step, end, tilt, below, _one_by_one, apply)
+        # Parameters were rounded up: the lower bound is that of one order which the analyst can take.
+        lower = self._run(step, end, tilt, smaller_first, apply)
         size = upper.rest.upper.size
         values = lower.rest.lower[:size]
         rest = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
@@ -269,8 +265,7 @@ class Optimum:
         step: float,
         end: float,
         tilt: float,
-        rounded: Callable[[float, float], float],
-        grouped: Callable[[Sequence[Group]], list[Group]],
+        parts: Callable[[Sequence[Group]], list[list[Group]]],
         apply: Apply,
     ) -> "_Solved":
         """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""
@@ -288,12 +283,7 @@ class Optimum:
         for index in range(len(self.stages) - 1, -1, -1):
             match self.stages[index]:
                 case RangeStage(groups=groups):
-                    on_grid = [
-                        (rounded(epsilon, step), count) for epsilon, count in groups if rounded(epsilon, step) > 0.0
-                    ]
-                    for part in (
-                        [grouped(on_grid)] if grouped is fewer else [[one] for one in reversed(grouped(on_grid))]
-                    ):
+                    for part in parts(groups):
                         done = in_worst_order(part, done, band, apply, advance)
                 case LinearStage() as stage if index == 0:
                     upper, lower = _losses(stage, tilt, _FIRST_TOLERANCE)
@@ -301,11 +291,6 @@ class Optimum:
                 case LinearStage() as stage:
                     done = _averaged(stage, done, band, tilt)
         return _Solved(NOTHING, NOTHING, done.profile, self.failure)
-
-
-def _one_by_one(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups in ascending order: one order the analyst can take, smaller epsilons first."""
-    return added_up(groups)
 
 
 def _even(cells: float) -> int:
