@@ -70,7 +70,7 @@ def test_people_get_a_table():
         (["pure:0.1"], "--delta"),
         (["pure:0.1", "--delta", "1e-6", "--epsilon", "1"], "--epsilon"),
         (["pure:0.1", "--delta", "1e-6", "--interaction", "sometimes"], "sometimes"),
-        (["pure:0.1", "--delta", "1e-6", "--width", "0"], "--width"),
+        (["pure:0.1", "--delta", "1e-6", "--width", "0"], "width"),
         (["approx:0,1e-5", "--delta", "1e-6"], "1e-05"),
         (["--delta", "1e-6"], "MECH"),
     ],

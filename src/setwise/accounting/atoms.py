@@ -46,10 +46,18 @@ class Atoms:
 
     def average(self, inner: Loss, x: float) -> Bracket:
         """Return the delta at epsilon = x of these atoms composed with another loss: E[delta_inner(x - loss)]."""
-        value, error = inner.delta(x - self.loss)
-        mean = float((self.mass * value).sum())
-        charged = float((self.mass * error).sum()) * (1 + self.relative_error)
-        return probability(mean, mean * (self.relative_error + (self.size + 4) * UNIT) + charged + self.dropped)
+        # Positions are rounded, and next to a largest loss that shows: both ends are read on their safe side.
+        moved = np.where(self.loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(self.loss)))
+        if not moved.any():
+            value, error = inner.delta(x - self.loss)
+            upper, lower = value + error, value - error
+        else:
+            value, error = inner.delta(np.concatenate((x - self.loss - moved, x - self.loss + moved)))
+            upper, lower = (value + error)[: self.size], (value - error)[self.size :]
+        relative = self.relative_error + (self.size + 8) * UNIT
+        above = float((self.mass * upper).sum()) * (1 + relative) + self.dropped
+        below = float((self.mass * np.maximum(lower, 0.0)).sum()) * (1 - relative)
+        return Bracket(min(1.0, probability(below, 0.0).lower), max(below, probability(above, 0.0).upper))
 
 
 NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)

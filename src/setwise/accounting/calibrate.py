@@ -5,6 +5,7 @@ is one that was checked, with its upper bound.
 """
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -63,7 +64,7 @@ def smallest_noise(
     epsilon: float,
     delta: float,
     interaction: str | Interaction = Interaction.SETWISE,
-    smallest: float = 1e-2,
+    smallest: float = 2e-3,
     largest: float = 1e9,
 ) -> Calibrated:
     """Return the smallest noise for which the planned uses are together (epsilon, delta)-DP.
@@ -149,6 +150,13 @@ def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
 
 
 _FREE = "?"
+_PLANNED = re.compile(r"(?P<kind>[a-z-]+):\?(?:x(?P<count>[0-9]{1,12}))?|(?P<fixed>[a-z-]+:[^x?]+)x\?")
+_FREE_PARAMETERS: dict[str, tuple[str, Callable[[float], Guarantee]]] = {
+    "gaussian": ("noise", lambda value: Gaussian(sigma=value)),
+    "laplace": ("noise", lambda value: Laplace(scale=value)),
+    "pure": ("epsilon", lambda value: PureDP(epsilon=value)),
+    "bounded-range": ("epsilon", lambda value: BoundedRange(epsilon=value)),
+}
 
 
 def parse_plan(texts: Sequence[str]) -> tuple[str, Callable[[float], list[Use]]]:
@@ -163,21 +171,17 @@ def parse_plan(texts: Sequence[str]) -> tuple[str, Callable[[float], list[Use]]]
     if len(free) != 1 or free[0].count(_FREE) != 1:
         raise InvalidParameter(f"exactly one use must have a ? in it, such as gaussian:?x10, not {' '.join(texts)!r}")
     (open_use,) = free
-    fixed = list(as_uses([text for text in texts if text is not open_use])) if len(texts) > 1 else []
-    head, _, tail = open_use.partition(_FREE)
-    if head.endswith("x"):
-        return "count", lambda count: [*fixed, parse_use(f"{head}{int(count)}{tail}")]
-    kind = head.removesuffix(":")
-    makers: dict[str, tuple[str, Callable[[float], Guarantee]]] = {
-        "gaussian": ("noise", lambda value: Gaussian(sigma=value)),
-        "laplace": ("noise", lambda value: Laplace(scale=value)),
-        "pure": ("epsilon", lambda value: PureDP(epsilon=value)),
-        "bounded-range": ("epsilon", lambda value: BoundedRange(epsilon=value)),
-    }
-    if kind not in makers:
-        raise InvalidParameter(
-            f"a ? can stand for the parameter of {', '.join(makers)}, or for a count, not in {open_use!r}"
-        )
-    count = parse_use(f"{kind}:1{tail}").count
-    what, make = makers[kind]
-    return what, lambda value: [*fixed, Use(make(value), count)]
+    place = texts.index(open_use)
+    before, after = (list(as_uses(part)) if part else [] for part in (texts[:place], texts[place + 1 :]))
+    form = _PLANNED.fullmatch(open_use)
+    if form is None:
+        raise InvalidParameter(f"{open_use!r} is not a plan such as gaussian:?x10, pure:?x25 or bounded-range:0.1x?")
+    if form["fixed"]:
+        parse_use(form["fixed"])  # refuses what cannot be counted
+        return "count", lambda count: [*before, parse_use(f"{form['fixed']}x{int(count)}"), *after]
+    if form["kind"] not in _FREE_PARAMETERS:
+        known = ", ".join(_FREE_PARAMETERS)
+        raise InvalidParameter(f"a ? can stand for the parameter of {known}, or for a count, not in {open_use!r}")
+    what, make = _FREE_PARAMETERS[form["kind"]]
+    count = int(form["count"] or 1)
+    return what, lambda value: [*before, Use(make(value), count), *after]

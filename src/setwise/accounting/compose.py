@@ -46,6 +46,7 @@ class Composition:
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
         x = check_total_epsilon(epsilon)
+        _check_width(width)
         return self._best(lambda bound: bound.delta(x, width), lambda low: low.delta(x, None).lower, width)
 
     def epsilon(self, delta: float, *, width: float | None = None) -> Answer:
@@ -54,6 +55,7 @@ class Composition:
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
         p = check_delta(delta)
+        _check_width(width)
         return self._best(lambda bound: bound.epsilon(p, width), lambda low: low.epsilon(p, None).lower, width)
 
     def _best(
@@ -89,6 +91,11 @@ class Composition:
                 f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
             )
         return Answer(float(lower), float(best.upper), self.interaction, bound.method, bound.statement)
+
+
+def _check_width(width: float | None) -> None:
+    if width is not None and not 0.0 < width < 1.0:
+        raise InvalidParameter(f"width must lie strictly between 0 and 1, not {width!r}")
 
 
 def as_uses(uses: Iterable[Use | Guarantee | str]) -> tuple[Use, ...]:

@@ -59,6 +59,13 @@ _ENUMERATED = 20_000
 _FEW_USES = 60
 """Up to this many uses the whole support is cheap, and always enough."""
 
+_MOST_RUNS = 12
+_LARGEST_TILT = 25.0
+"""In units of one over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
+
+_MOST_READS = 5e7
+"""Grid points times losses beyond which a linear stage between bounded-range ones is too much work."""
+
 _MANY_USES = 200
 """From this many bounded-range uses on an analyst who does not adapt comes close to the worst."""
 
@@ -119,7 +126,7 @@ class Optimum:
         if epsilon >= self._support:
             return self.failure
         saddle = self._saddle()
-        tilt = max(0.0, saddle.for_loss(epsilon))
+        tilt = _moderate(saddle, max(0.0, saddle.for_loss(epsilon)))
         height, mean, _ = saddle.at(tilt)
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
         plain = self._plain_analyst(tilt)
@@ -136,7 +143,7 @@ class Optimum:
                 f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
             )
         saddle = self._saddle()
-        tilt = saddle.for_delta(delta - self.failure.upper)
+        tilt = _moderate(saddle, saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt)
 
         def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
@@ -163,7 +170,9 @@ class Optimum:
         stretch = 1.0
         best = Bracket(floor or 0.0, math.inf)
         apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
-        while self._work(cells) <= _MOST_WORK:
+        for _ in range(_MOST_RUNS):
+            if self._work(cells) > _MOST_WORK:
+                break
             before = best
             found = attempt(cells, stretch, apply)
             best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
@@ -293,6 +302,14 @@ class Optimum:
         return _Solved(NOTHING, NOTHING, done.profile, self.failure)
 
 
+def _moderate(saddle: Saddle, tilt: float) -> float:
+    """Return the tilt, kept where round-off in the first stage is not magnified beyond use.
+
+    A bounded-range mechanism is likened to one with half its range, so that near the largest loss tilts run away.
+    """
+    return min(tilt, _LARGEST_TILT / math.sqrt(saddle.at(0.0)[2]))
+
+
 def _even(cells: float) -> int:
     """Round up to an even number: the worst t is near epsilon/2, and a grid that contains it is tighter."""
     return 2 * math.ceil(cells / 2)
@@ -327,6 +344,8 @@ def _averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Bef
     upper, lower = (_trimmed(atoms) for atoms in _losses(stage, tilt, _MIDDLE_TOLERANCE))
     variance, support = after.variance + stage.variance, after.support + stage.support
     x = multiples(band.step, 0, band.size(variance, support))
+    if x.size * upper.size > _MOST_READS:
+        raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
     profile = after.profile
     above = (
         _mean_at(upper, profile.read_upper, x) * (1 + upper.relative_error + (upper.size + 8) * UNIT) + upper.dropped

@@ -25,7 +25,8 @@ def compose(
     epsilon: Annotated[float | None, typer.Option(help="The overall epsilon; delta is found.")] = None,
     interaction: Kind = "setwise",
     width: Annotated[
-        float | None, typer.Option(help="Refuse a bracket wider than this share of its upper end.")
+        float | None,
+        typer.Option(help="Refine until no wider than this share of the upper end, or refuse."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -36,8 +37,6 @@ def compose(
 
     if (delta is None) == (epsilon is None):
         raise InvalidParameter("give either --delta or --epsilon, and the other is found")
-    if width is not None and not 0.0 < width < 1.0:
-        raise InvalidParameter(f"--width must lie strictly between 0 and 1, not {width!r}")
     with progress("composing") as watch:
         composition = composed(uses, interaction, progress=watch)
         if delta is not None:

@@ -47,12 +47,12 @@ def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
 def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], found: str) -> list[tuple[str, str]]:
     """Return the rows that explain an answer: what was composed, the promise, and what it rests on."""
     name, value = asked
-    bracket = f"between {answer.lower:.6g} and {answer.upper:.6g}" if answer.lower < answer.upper else "exactly this"
+    where = f"between {answer.lower:.6g} and {_rounded_up(answer.upper)}" if answer.lower < answer.upper else "there"
     return [
         ("uses", "  ".join(format_use(use) for use in uses)),
         ("interaction", f"{answer.interaction}: {_COVERS[str(answer.interaction)]}"),
         (name, f"{value:g}"),
-        (found, f"{_rounded_up(answer.upper)} is promised (the optimum lies {bracket})"),
+        (found, f"{_rounded_up(answer.upper)} is promised (the optimum lies {where})"),
         ("method", answer.method),
         ("statement", answer.statement),
     ]
@@ -60,7 +60,6 @@ def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], f
 
 def _rounded_up(value: float) -> str:
     """Write a promise with six digits, never smaller than it is."""
-    text = f"{value:.6g}"
-    if float(text) < value:
-        text = f"{value * (1 + 5e-6):.6g}"
-    return text
+    from decimal import ROUND_CEILING, Context, Decimal
+
+    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():g}"

@@ -49,10 +49,13 @@ class Exponential:
         """
         if not len(scores):
             raise InvalidParameter("scores must name at least one candidate")
-        exact = [rational("score", score, Fraction(-LARGEST_SCORE), Fraction(LARGEST_SCORE)) for score in scores]
+        try:
+            exact = [rational("score", score, Fraction(-LARGEST_SCORE), Fraction(LARGEST_SCORE)) for score in scores]
+        except InvalidParameter:  # whose message would quote a private score
+            raise InvalidParameter("scores must be integers or rationals within ±2^62") from None
         denominator = math.lcm(*(score.denominator for score in exact))
         whole = [int(score * denominator) for score in exact]
         if max(map(abs, whole)) > LARGEST_SCORE:
-            raise InvalidParameter(f"scores need a common denominator that keeps them within ±2^62, not {denominator}")
+            raise InvalidParameter("scores need a common denominator that keeps them within ±2^62")
         rate = self.epsilon / (self.score_range * denominator)
         return int(gumbel_order(np.array(whole, dtype=np.int64), rate, 1, randomness)[0])
