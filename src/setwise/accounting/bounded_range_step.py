@@ -23,6 +23,7 @@ is trusted.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -71,14 +72,16 @@ class BoundedRangeStep:
         # T e^-epsilon for t in [j h, (j+1) h]: how far the far chord is continued, and the root of it
         self._short = np.maximum(-np.expm1(grid[1:] - epsilon), 0.0)
         self._root = np.exp(0.5 * (grid[1:] - epsilon))
-        # the square of values that `_compete_all` fills, row p shifted by p so that columns are values of x
-        self._table = np.full((cells + 1, 2 * cells + 1), -1.0)
-        self._centers = np.arange(cells) + 0.0
-        row, column = self._table.strides
-        self._shifted = np.lib.stride_tricks.as_strided(self._table, (cells + 1, cells), (row + column, column))
         self.rounding = 16.0 * (cells + 4.0) * (1.0 + self._scale) * UNIT
         """Relative error of one step: the roots that are subtracted differ by at least about epsilon / cells of
         themselves, and a cell passed over because its slope drowns in round-off costs no more."""
+
+    @cached_property
+    def _square(self) -> tuple[Floats, Floats]:
+        """A table that `_compete_all` fills, and its rows each shifted by one more, so that columns are values of x."""
+        table = np.full((self.cells + 1, 2 * self.cells + 1), -1.0)
+        row, column = table.strides
+        return table, np.lib.stride_tricks.as_strided(table, (self.cells + 1, self.cells), (row + column, column))
 
     def apply(self, profile: Profile, size: int) -> Profile:
         """Return S f on `size` grid points from 0 on.
@@ -216,12 +219,13 @@ class BoundedRangeStep:
         square += terms.slope[tail:, None] * self._short
         square += terms.far[tail:, None]
         w = np.log(omega[tail:] + _TINY) / self.step + cells
-        square[np.abs(w[:, None] - self._centers) > 2.0] = -1.0
+        square[np.abs(w[:, None] - np.arange(cells)) > 2.0] = -1.0
         edges = f[tail : omega.size, None] * self._keep[1:]
         edges += f[tail + cells : omega.size + cells, None] * self._flip[1:]
         # cell p at t in [j h, (j+1) h] and its left edge at t = (j+1) h serve x = x_p + (j+1) h
-        np.maximum(square, edges, out=self._shifted)
-        best = self._table.max(axis=0)
+        table, shifted = self._square
+        np.maximum(square, edges, out=shifted)
+        best = table.max(axis=0)
         start = tail + 1 - cells
         count = min(out.size - start, 2 * cells)
         np.maximum(out[start : start + count], best[:count], out=out[start : start + count])

@@ -46,7 +46,7 @@ DEFAULT_WIDTH = 1e-3
 """The relative width aimed for when none is asked for."""
 
 _FEWEST_CELLS = 24
-_MOST_CELLS = 2048
+_MOST_CELLS = 4096
 _LARGEST_RATIO = 32.0
 """Bounded-range epsilons below the largest over this are rounded up from above, and left out from below."""
 
