@@ -163,6 +163,8 @@ class BoundedRangeStep:
             middle = cells // 2
             tried = range(cells + 1) if not cut else range(middle, middle + 1)
             choices.spans.extend((j, max(start, 0), size) for j in tried)
+        # Both arguments are at least x - epsilon, and f falls: where f is flat, this keeps rounding from growing.
+        np.minimum(out, f[:size], out=out)
         return out, choices
 
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:

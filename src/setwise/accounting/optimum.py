@@ -50,7 +50,7 @@ _MOST_CELLS = 4096
 _LARGEST_RATIO = 32.0
 """Bounded-range epsilons below the largest over this are rounded up from above, and left out from below."""
 
-_MOST_WORK = 4e9
+_MOST_WORK = 2e9
 """Grid points times steps beyond which a width is said to be out of reach."""
 
 _ENUMERATED = 20_000
@@ -59,7 +59,9 @@ _ENUMERATED = 20_000
 _FEW_USES = 60
 """Up to this many uses the whole support is cheap, and always enough."""
 
-_MOST_RUNS = 12
+_MOST_RUNS, _FEW_RUNS = 12, 4
+"""Grids tried at most, and as long as none has reached the epsilon looked for."""
+
 _LARGEST_TILT = 25.0
 """In units of one over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
 
@@ -170,8 +172,8 @@ class Optimum:
         stretch = 1.0
         best = Bracket(floor or 0.0, math.inf)
         apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
-        for _ in range(_MOST_RUNS):
-            if self._work(cells) > _MOST_WORK:
+        for run in range(_MOST_RUNS):
+            if self._work(cells) > _MOST_WORK or (run >= _FEW_RUNS and best.upper == math.inf):
                 break
             before = best
             found = attempt(cells, stretch, apply)
@@ -227,7 +229,8 @@ class Optimum:
         smallest = max(min(epsilon for epsilon, _ in self._groups), largest / _LARGEST_RATIO)
         if cells * largest / smallest > _MOST_CELLS:
             return math.inf
-        steps = sum(count for _, count in self._groups)
+        states = [fewer(s.groups) for s in self.stages if isinstance(s, RangeStage)]
+        steps = sum(math.prod(count + 1 for _, count in groups) * len(groups) for groups in states)
         return steps * cells * (1.0 + 12.0 * math.sqrt(variance_of(self._groups)) / smallest)
 
     def _saddle(self) -> Saddle:
@@ -347,10 +350,14 @@ def _averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Bef
     if x.size * upper.size > _MOST_READS:
         raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
     profile = after.profile
+    # Positions are rounded: both ends are read on their safe side.
+    off = 8 * UNIT * (float(x[-1]) + float(np.abs(upper.loss).max()) + float(np.abs(lower.loss).max()))
     above = (
-        _mean_at(upper, profile.read_upper, x) * (1 + upper.relative_error + (upper.size + 8) * UNIT) + upper.dropped
+        _mean_at(upper, profile.read_upper, x - off) * (1 + upper.relative_error + (upper.size + 8) * UNIT)
+        + upper.dropped
     )
-    below = _mean_at(lower, profile.read_lower, x) * (1 - lower.relative_error - (lower.size + 8) * UNIT)
+    shrunk = 1 - lower.relative_error - (lower.size + 8) * UNIT
+    below = _mean_at(lower, profile.read_lower, x + off) * shrunk
     # Rounding may have bent the profile by that much: the next step takes it to be convex.
     bent = Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), _BENT)
     return Before(bent, variance, support)
@@ -370,6 +377,12 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
     return total
 
 
+def _left_of(x: float, loss: Floats) -> Floats:
+    """Return x - loss, moved left by more than its rounding: profiles fall, so this is safe from above."""
+    moved = np.where(loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(loss)))
+    return np.asarray(x - loss - moved, dtype=np.float64)
+
+
 @dataclass(frozen=True, slots=True)
 class _Solved:
     """Losses of the first stage, and the profile of all that follows."""
@@ -380,8 +393,8 @@ class _Solved:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        above = float((self.upper.mass * self.rest.read_upper(epsilon - self.upper.loss)).sum())
-        below = float((self.lower.mass * self.rest.read_lower(epsilon - self.lower.loss)).sum())
+        above = float((self.upper.mass * self.rest.read_upper(_left_of(epsilon, self.upper.loss))).sum())
+        below = float((self.lower.mass * self.rest.read_lower(-_left_of(-epsilon, -self.lower.loss))).sum())
         above = above * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped
         below = below * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT)
         above, below = min(above, 1.0), max(below, 0.0)
