@@ -15,8 +15,9 @@ from setwise.accounting.interaction import Interaction
 from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.lattice_sum import LatticeSum
 from setwise.accounting.linear import MOST_ATOMS, exact_linear
+from setwise.accounting.linear_stage import LinearStage
 from setwise.accounting.moments import BasicSum, subgaussian_sum, zero_concentrated_sum
-from setwise.accounting.optimum import LinearStage, Optimum, RangeStage, Stage
+from setwise.accounting.optimum import Optimum, RangeStage, Stage
 from setwise.accounting.sorting import Sorted, sort_uses, witness
 from setwise.accounting.three import three_in_order
 from setwise.accounting.two_point import randomized_response

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.atoms import NOTHING, Atoms, atoms_of
+from setwise.accounting.atoms import NOTHING, Atoms
 from setwise.accounting.bounded_range import (
     Apply,
     Band,
@@ -29,15 +29,15 @@ from setwise.accounting.bounded_range import (
 )
 from setwise.accounting.bounded_range_step import BoundedRangeStep
 from setwise.accounting.bracket import Bracket
-from setwise.accounting.dominating import Known, largest_loss, spread
-from setwise.accounting.grid import multiples
+from setwise.accounting.dominating import Known
 from setwise.accounting.guarantees import SMALLEST_EPSILON, PureDP
 from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.lattice_sum import LatticeSum
+from setwise.accounting.linear_stage import FIRST_TOLERANCE, LinearStage, averaged, enumerated, left_of, losses
 from setwise.accounting.profile import Profile, nothing_to_come
 from setwise.accounting.rounding import UNIT, unite
 from setwise.accounting.saddle import Saddle
-from setwise.accounting.two_point import randomized_response, two_point_loss, worst_t
+from setwise.accounting.two_point import two_point_loss, worst_t
 from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
@@ -53,9 +53,6 @@ _LARGEST_RATIO = 32.0
 _MOST_WORK = 2e9
 """Grid points times steps beyond which a width is said to be out of reach."""
 
-_ENUMERATED = 20_000
-"""Atoms up to which randomized responses are enumerated exactly."""
-
 _FEW_USES = 60
 """Up to this many uses the whole support is cheap, and always enough."""
 
@@ -65,40 +62,11 @@ _MOST_RUNS, _FEW_RUNS = 12, 4
 _LARGEST_TILT = 25.0
 """In units of one over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
 
-_MOST_READS = 5e7
-"""Grid points times losses beyond which a linear stage between bounded-range ones is too much work."""
-
 _MANY_USES = 200
 """From this many bounded-range uses on an analyst who does not adapt comes close to the worst."""
 
 _NEGLIGIBLE = 1e-290
 """Below this a delta is at the end of the range of floats, and no width is asked of it."""
-
-_BENT = 1e-10
-"""Charged for profiles that are convex only up to the charges of a linear stage."""
-
-_RARE = 1e-40
-"""Atoms of a middle stage below this probability are left out and charged."""
-
-_FIRST_TOLERANCE, _MIDDLE_TOLERANCE = 1e-6, 4e-5
-"""Shares of the variance that discretising a linear stage may add: read once, or at every grid point."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinearStage:
-    """Mechanisms with fixed dominating pairs, and how often each is used: order among them does not matter."""
-
-    uses: tuple[tuple[Known, int], ...]
-
-    @property
-    def variance(self) -> float:
-        """Roughly the variance of their loss."""
-        return math.fsum(count * spread(known)[0] for known, count in self.uses)
-
-    @property
-    def support(self) -> float:
-        """Their largest loss."""
-        return math.fsum(count * largest_loss(known) for known, count in self.uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +167,7 @@ class Optimum:
             case (RangeStage(groups=((epsilon, count),)),) if count >= _MANY_USES:
                 before = NOTHING
             case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= _MANY_USES:
-                found = _enumerated(uses)
+                found = enumerated(uses)
                 if found is None:
                     return None
                 before = found
@@ -298,10 +266,10 @@ class Optimum:
                     for part in parts(groups):
                         done = in_worst_order(part, done, band, apply, advance)
                 case LinearStage() as stage if index == 0:
-                    upper, lower = _losses(stage, tilt, _FIRST_TOLERANCE)
+                    upper, lower = losses(stage, tilt, FIRST_TOLERANCE)
                     return _Solved(upper, lower, done.profile, self.failure)
                 case LinearStage() as stage:
-                    done = _averaged(stage, done, band, tilt)
+                    done = averaged(stage, done, band, tilt)
         return _Solved(NOTHING, NOTHING, done.profile, self.failure)
 
 
@@ -318,71 +286,6 @@ def _even(cells: float) -> int:
     return 2 * math.ceil(cells / 2)
 
 
-def _enumerated(uses: Sequence[tuple[Known, int]]) -> Atoms | None:
-    """Return the exact losses of pure DP uses when there are few, else None."""
-    atoms = NOTHING
-    for known, count in uses:
-        match known:
-            case PureDP(epsilon=epsilon):
-                group = atoms_of(randomized_response(epsilon, count, 1e-120))
-            case _:
-                return None
-        if atoms.size * group.size > _ENUMERATED:
-            return None
-        atoms = atoms.times(group)
-    return atoms
-
-
-def _losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
-    """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice."""
-    exact = _enumerated(stage.uses)
-    if exact is not None:
-        return exact, exact
-    whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), tolerance)
-    return whole.atoms(whole.saddle(), tilt, whole=True)
-
-
-def _averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Before:
-    """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
-    upper, lower = (_trimmed(atoms) for atoms in _losses(stage, tilt, _MIDDLE_TOLERANCE))
-    variance, support = after.variance + stage.variance, after.support + stage.support
-    x = multiples(band.step, 0, band.size(variance, support))
-    if x.size * upper.size > _MOST_READS:
-        raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
-    profile = after.profile
-    # Positions are rounded: both ends are read on their safe side.
-    off = 8 * UNIT * (float(x[-1]) + float(np.abs(upper.loss).max()) + float(np.abs(lower.loss).max()))
-    above = (
-        _mean_at(upper, profile.read_upper, x - off) * (1 + upper.relative_error + (upper.size + 8) * UNIT)
-        + upper.dropped
-    )
-    shrunk = 1 - lower.relative_error - (lower.size + 8) * UNIT
-    below = _mean_at(lower, profile.read_lower, x + off) * shrunk
-    # Rounding may have bent the profile by that much: the next step takes it to be convex.
-    bent = Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), _BENT)
-    return Before(bent, variance, support)
-
-
-def _trimmed(atoms: Atoms) -> Atoms:
-    """Leave out atoms too rare to matter, and say how much that is."""
-    rare = atoms.mass < _RARE
-    left_out = float(atoms.mass[rare].sum()) * (1 + atoms.relative_error)
-    return Atoms(atoms.loss[~rare], atoms.mass[~rare], atoms.relative_error, atoms.dropped + left_out)
-
-
-def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
-    total = np.zeros_like(x)
-    for loss, mass in zip(atoms.loss, atoms.mass, strict=True):
-        total += mass * read(x - loss)
-    return total
-
-
-def _left_of(x: float, loss: Floats) -> Floats:
-    """Return x - loss, moved left by more than its rounding: profiles fall, so this is safe from above."""
-    moved = np.where(loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(loss)))
-    return np.asarray(x - loss - moved, dtype=np.float64)
-
-
 @dataclass(frozen=True, slots=True)
 class _Solved:
     """Losses of the first stage, and the profile of all that follows."""
@@ -393,8 +296,8 @@ class _Solved:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        above = float((self.upper.mass * self.rest.read_upper(_left_of(epsilon, self.upper.loss))).sum())
-        below = float((self.lower.mass * self.rest.read_lower(-_left_of(-epsilon, -self.lower.loss))).sum())
+        above = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
+        below = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
         above = above * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped
         below = below * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT)
         above, below = min(above, 1.0), max(below, 0.0)
