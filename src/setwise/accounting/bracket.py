@@ -1,6 +1,5 @@
 """A certified interval around a number that cannot be computed exactly."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from setwise.errors import InvalidParameter
@@ -41,9 +40,3 @@ class Bracket:
     def overlaps(self, other: "Bracket") -> bool:
         """Whether some number lies in both."""
         return self.lower <= other.upper and other.lower <= self.upper
-
-
-def intersection(brackets: Iterable[Bracket]) -> Bracket:
-    """Return what several brackets of one number say together."""
-    every = list(brackets)
-    return Bracket(max(b.lower for b in every), min(b.upper for b in every))

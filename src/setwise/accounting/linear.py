@@ -5,7 +5,6 @@ commute: such mechanisms compose to the same delta in a batch, in any order, and
 (docs/optimal-composition.md, "Linear mechanisms".)
 """
 
-import math
 from dataclasses import dataclass
 
 from setwise.accounting.atoms import NOTHING, Atoms, Loss, atoms_of
@@ -65,10 +64,3 @@ def exact_linear(parts: LinearParts) -> ExactLinear | None:
             return None
         outer = outer.times(group)
     return ExactLinear(outer, inner, failures(list(parts.failed)))
-
-
-def smallest_loss_beyond(parts: LinearParts) -> float:
-    """Return the largest possible loss: at and beyond it delta is only the chance of failure."""
-    if parts.inverse_variance:
-        return math.inf
-    return math.fsum(epsilon * count for epsilon, count in parts.responses)
