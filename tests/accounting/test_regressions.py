@@ -1,0 +1,78 @@
+"""Inputs that once got a wrong or useless answer."""
+
+import json
+import subprocess
+import sys
+
+import mpmath
+import pytest
+
+from setwise.accounting.calibrate import parse_plan, smallest_noise
+from setwise.accounting.compose import compose
+from setwise.errors import InvalidParameter
+
+
+def pure_beside_gaussian(epsilon, count, sigma, total):
+    """The exact delta of `count` randomized responses and one Gaussian."""
+    with mpmath.workdps(60):
+        e, s, g = mpmath.mpf(epsilon), mpmath.mpf(sigma), mpmath.mpf(total)
+        keep = 1 / (1 + mpmath.exp(-e))
+
+        def gaussian(x):
+            return mpmath.ncdf(1 / (2 * s) - x * s) - mpmath.exp(x) * mpmath.ncdf(-1 / (2 * s) - x * s)
+
+        terms = (
+            mpmath.binomial(count, low)
+            * keep ** (count - low)
+            * (1 - keep) ** low
+            * gaussian(g - (count - 2 * low) * e)
+            for low in range(count + 1)
+        )
+        return mpmath.fsum(terms)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "sigma", "total"),
+    [(10.068, 1e12, 302.03999999999996), (0.1, 1e12, 3.0), (13.032, 1e6, 390.96), (17.54, 1e3, 526.1999999999999)],
+)
+def test_positions_next_to_the_largest_loss(epsilon, sigma, total):
+    answer = compose([f"pure:{epsilon}x30", f"gaussian:{sigma}"]).delta(total)
+    assert answer.lower <= pure_beside_gaussian(epsilon, 30, sigma, total) <= answer.upper
+
+
+@pytest.mark.parametrize(
+    ("uses", "total"),
+    [
+        (["gaussian:20", "bounded-range:2x4"], 4.5),
+        (["gaussian:16.994", "bounded-range:0.454x3"], 1.0),
+        (["gaussian:100x10", "bounded-range:0.1x10"], 1.2),
+        (["laplace:27.44x25", "bounded-range:0.01x10"], 0.99),
+    ],
+)
+def test_beyond_half_the_range_brackets_are_narrow(uses, total):
+    answer = compose(uses).delta(total)
+    assert answer.width <= 0.06 * answer.upper
+
+
+def test_profiles_that_are_flat_at_the_end_stay_bounded():
+    answer = compose(["bounded-range:0.855x100"]).delta(55.0)
+    assert 0.0 < answer.lower <= answer.upper < 1e-20
+
+
+def test_a_plan_keeps_its_order():
+    _, plan = parse_plan(["laplace:?x5", "bounded-range:0.3x5"])
+    found = smallest_noise(plan, epsilon=1.8, delta=1e-6, interaction="ordered")
+    assert compose([f"laplace:{found.value!r}x5", "bounded-range:0.3x5"], "ordered").delta(1.8).upper <= 1e-6
+
+
+@pytest.mark.parametrize("text", ["pure:?5x3", "pure:0.1x?5", "gaussian:?e9x3", "gaussian:?,3x5", "?:1x2"])
+def test_a_plan_with_more_than_a_question_mark_is_refused(text):
+    with pytest.raises(InvalidParameter):
+        parse_plan([text])
+
+
+def test_tiny_deltas_come_to_an_end():
+    uses = ["pure:0.1x25", "bounded-range:0.1x25"]
+    command = [sys.executable, "-m", "setwise.cli.main", "compose", *uses, "--delta", "1e-100", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout)["epsilon"]["upper"] <= 5.0 * (1 + 1e-12)
