@@ -9,13 +9,13 @@ from significance import assert_frequencies
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian
 from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_gaussian import KnownGaussian
 from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.known_laplace import KnownLaplace
 from setwise.mechanisms.laplace_noise import LaplaceNoise
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 
 RANDOMNESS = SystemRandomness()
 DOMAIN = ("a", "b", "c", "d")

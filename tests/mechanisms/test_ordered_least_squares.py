@@ -12,10 +12,10 @@ from significance import assert_frequencies
 from setwise.accounting.guarantees import Gaussian
 from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares, non_increasing
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 
 RANDOMNESS = SystemRandomness()
 

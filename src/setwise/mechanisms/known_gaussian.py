@@ -21,7 +21,7 @@ class KnownGaussian:
     """Add Gaussian noise of standard deviation per_item * sigma to every count of `domain`, zeros included.
 
     At most `contributions` counts change between neighbours, each by at most `per_item`: that many Gaussian steps,
-    together exactly a Gaussian of sigma / sqrt(contributions). The noise is rounded to whole numbers, which costs nothing.
+    together exactly a Gaussian of sigma / sqrt(contributions). Rounding the noise to whole numbers costs nothing.
 
     Theorem: BalleWa18.
 
