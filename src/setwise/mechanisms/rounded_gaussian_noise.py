@@ -18,9 +18,14 @@ from scipy.stats import norm
 from setwise.mechanisms.exponential_coin import RADIUS
 from setwise.mechanisms.fixed_point import exp_minus
 from setwise.mechanisms.gaussian_noise import GaussianNoise
+from setwise.mechanisms.inversion import draw
 from setwise.mechanisms.laplace_noise import LARGEST_NOISE, LARGEST_TABLE_SCALE, SMALLEST_NOISE
 from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.rational import float_above, float_below, probability, rational
+from setwise.mechanisms.rounded_gaussian_law import RoundedGaussian
+
+_SMALLEST_TABLE_SIGMA = Fraction(1, 4)
+"""Below it the weights span so many orders that their bounds need thousands of bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +42,13 @@ class RoundedGaussianNoise:
         object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return `count` independent exact draws.
+        """Return `count` independent exact draws, from a table where one holds the law."""
+        if _SMALLEST_TABLE_SIGMA <= self.sigma <= LARGEST_TABLE_SCALE:
+            return draw(RoundedGaussian(variance=self.sigma * self.sigma), count, randomness, width)
+        return self._by_rejection(count, randomness, width)
+
+    def _by_rejection(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
+        """Return `count` independent exact draws by rejection.
 
         The size |X| = n + u has density proportional to exp(-n^2 / (2 sigma^2)) exp(-(2 n u + u^2) / (2 sigma^2)):
         n is a discrete Gaussian draw that is not negative, u is uniform, and a coin of the second factor decides
