@@ -18,7 +18,6 @@ COUNTS = (20, 100)
 SHARES = (0, 25, 50, 75, 100)
 OURS = (0, 50)
 _FARTHEST = {20: 1.95, 100: 5.0}
-_STYLES = {0: "-", 25: (0, (6, 1.5)), 50: "-.", 75: (0, (3, 1, 1, 1, 1, 1)), 100: "--"}
 _SMALLEST = 1e-12
 """Deltas below this are off the picture."""
 
@@ -81,11 +80,13 @@ def draw(table: Table) -> "Picture":
         part = table.where("uses", float(uses))
         g = part.numbers("overall_epsilon")
         for share in SHARES:
-            stroke = Stroke(chart.BATCH.color, _STYLES[share], width=1.3)
+            stroke = Stroke(chart.BATCH.color, chart.SHARES[share], width=1.3)
             chart.line(panel, g, part.numbers(f"batch_{share}"), stroke, f"thm:opt_nonadaptive, {share}% pure DP")
         for share in OURS:
             stroke = chart.OURS if share == 0 else chart.OURS_TOO
-            chart.dots(panel, g, part.numbers(f"ours_{share}_upper"), stroke, f"ours: set-wise optimum, {share}% pure DP")
+            chart.dots(
+                panel, g, part.numbers(f"ours_{share}_upper"), stroke, f"ours: set-wise optimum, {share}% pure DP"
+            )
         panel.set_yscale("log")
         panel.set(xlim=(0, g[-1]), ylim=(_SMALLEST, 1), xlabel="overall epsilon", ylabel="delta")
         panel.set_title(f"{uses} uses of epsilon = {EPSILON:g}", loc="left")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Any = {  # a mapping; matplotlib types its keys one by one
     "font.family": ["DejaVu Sans", "sans-serif"],
     "font.size": 9.5,
     "axes.titlesize": 10,
@@ -33,12 +33,19 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
+Dashes = str | tuple[float, tuple[float, ...]]
+"""A line style by name, or as an offset and lengths of dashes and gaps."""
+
+SHARES: dict[int, Dashes] = {0: "-", 25: (0, (6, 1.5)), 50: "-.", 75: (0, (3, 1, 1, 1, 1, 1)), 100: "--"}
+"""The line style for each share of pure DP, in percent."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stroke:
     """A colour of Okabe and Ito's palette with a line style and marker that tell it apart without colour."""
 
     color: str
-    style: str | tuple[float, tuple[float, ...]] = "-"
+    style: Dashes = "-"
     marker: str = ""
     width: float = 1.6
 
@@ -59,7 +66,9 @@ def check_matplotlib() -> None:
         raise MissingExtra("the pictures need matplotlib: pip install 'setwise[paper]'")
 
 
-def panels(count: int, size: tuple[float, float], ratios: "Sequence[float] | None" = None) -> "tuple[Picture, list[Axes]]":
+def panels(
+    count: int, size: tuple[float, float], ratios: "Sequence[float] | None" = None
+) -> "tuple[Picture, list[Axes]]":
     """Return a picture with `count` panels in a row; its size is in inches."""
     from matplotlib.figure import Figure as Picture
 

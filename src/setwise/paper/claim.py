@@ -64,7 +64,7 @@ class Claim:
 
     @property
     def verdict(self) -> str:
-        """"pass" or "fail"."""
+        """The outcome, as a word: pass or fail."""
         return "pass" if self.passed else "fail"
 
     @property

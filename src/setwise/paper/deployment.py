@@ -1,5 +1,6 @@
 """`new:deployment`: a published deployment, 3,000 bounded-range uses of 0.15 at delta = 1e-9."""
 
+import math
 from typing import TYPE_CHECKING
 
 from setwise.accounting.compose import compose
@@ -59,7 +60,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
         ),
         Claim(
             label="new:deployment",
-            says="no proof can promise less than the lower end of our bracket (paper: the upper end; ours: the lower)",
+            says="our bracket is narrow: no proof can promise less than its lower end (paper: upper end; ours: "
+            "lower end)",
             paper=table.at(last, "ours_upper"),
             ours=table.at(last, "ours_lower"),
             tolerance=0.01,
@@ -77,8 +79,14 @@ def draw(table: Table) -> "Picture":
     chart.band(left, uses, low, high, chart.OURS, "ours: set-wise optimum, certified bracket")
     left.plot([USES], [PUBLISHED], "*", color="#000000", markersize=11, clip_on=False, label="published: 34.9")
     left.annotate(
-        f"[{low[-1]:.2f}, {high[-1]:.2f}]", (uses[-1], high[-1]), (-10, -18), textcoords="offset points",
-        ha="right", fontsize=8.5, color=chart.OURS.color,
+        f"[{math.floor(1000 * low[-1]) / 1000:.3f}, {math.ceil(1000 * high[-1]) / 1000:.3f}]",
+        (uses[-1], high[-1]),
+        (-8, -40),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8.5,
+        color=chart.OURS.color,
+        arrowprops={"arrowstyle": "-", "color": chart.OURS.color, "linewidth": 0.8},
     )
     left.set(xlim=(0, USES), ylim=(0, None), ylabel="overall epsilon, delta = 1e-9")
     above = [100.0 * (paper / upper - 1.0) for paper, upper in zip(table.numbers("paper"), high, strict=True)]

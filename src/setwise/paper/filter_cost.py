@@ -17,7 +17,7 @@ DELTA = 1e-6
 KINDS = (("bounded-range", "bounded-range:0.1"), ("pure", "pure:0.1"), ("gaussian", "gaussian:14.1421356"))
 """A pick, a Laplace count, and a Gaussian count of the same variance."""
 
-COUNTS = (4, 8, 12, 16, 24, 32, 40, 50, 60, 70, 80, 90, 100)
+COUNTS = tuple(range(4, 101, 4))
 
 
 def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
@@ -65,9 +65,9 @@ def draw(table: Table) -> "Picture":
     for panel, (name, _), title in zip(axes, KINDS, titles, strict=True):
         part = table.where("kind", name)
         x = part.numbers("uses")
-        chart.line(panel, x, part.numbers("odometer"), chart.OTHER, "ours: zCDP odometer, valid at any moment")
+        chart.line(panel, x, part.numbers("odometer"), chart.OTHER, "ours: zCDP odometer, valid at any moment", 4)
         chart.line(panel, x, part.numbers("paper"), chart.PAPER, "preregistered set, paper (lem:genbound)")
-        chart.line(panel, x, part.numbers("filter"), chart.PAPER_TOO, "ours: zCDP filter, parameters on the fly")
+        chart.line(panel, x, part.numbers("filter"), chart.PAPER_TOO, "ours: zCDP filter, parameters on the fly", 4)
         chart.line(panel, x, part.numbers("setwise"), chart.OURS, "ours: preregistered set, set-wise optimum")
         panel.set(xlim=(0, 100), ylim=(0, None), xlabel="number of uses")
         panel.set_title(title, loc="left")

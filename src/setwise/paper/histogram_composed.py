@@ -7,6 +7,7 @@ from setwise.paper.claim import Claim, Relation
 from setwise.paper.figure import Figure, Progress
 from setwise.paper.histogram_noise import (
     EPSILONS,
+    equal_sigma,
     gaussian_by_paper,
     gaussian_composed,
     gaussian_exact,
@@ -105,7 +106,7 @@ def draw(table: Table) -> "Picture":
         chart.line(panel, x, part.numbers("ours_laplace"), chart.OURS_TOO, "ours: Laplace noise by its own loss")
         panel.set(xlim=(2, 10), ylim=(0, None), xlabel="histograms k, each of l0-sensitivity 10")
         panel.set(ylabel="overall epsilon, delta = 1e-6")
-        panel.set_title(f"Laplace scale 1/{epsilon:g}, Gaussian of equal variance", loc="left")
+        panel.set_title(f"Laplace scale {1 / epsilon:g}, Gaussian sigma {equal_sigma(epsilon):.3g}", loc="left")
     chart.legend_below(picture, axes[0], 2)
     return picture
 

@@ -7,6 +7,7 @@ from setwise.paper.claim import Claim, Relation
 from setwise.paper.figure import Figure, Progress
 from setwise.paper.histogram_noise import (
     EPSILONS,
+    equal_sigma,
     gaussian_by_paper,
     gaussian_exact,
     laplace_by_paper,
@@ -47,7 +48,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
         found += [
             Claim(
                 label="fig:GM_oneshot",
-                says=f"small l0-sensitivity: Laplace below optimal Gaussian (1, epsilon = {epsilon:g}; paper: Gaussian)",
+                says=f"small l0-sensitivity: Laplace is below optimal Gaussian (1, epsilon = {epsilon:g}; "
+                "paper: Gaussian)",
                 paper=table.at(few, "gaussian"),
                 ours=table.at(few, "laplace"),
                 relation=Relation.BELOW,
@@ -85,7 +87,7 @@ def draw(table: Table) -> "Picture":
         chart.line(panel, x, part.numbers("ours_laplace"), chart.OURS, "ours: Laplace noise by its own loss")
         panel.set(xlim=(0, 100), ylim=(0, None), xlabel="l0-sensitivity (counts one user changes)")
         panel.set(ylabel="overall epsilon, delta = 1e-6")
-        panel.set_title(f"Laplace scale 1/{epsilon:g}, Gaussian of equal variance", loc="left")
+        panel.set_title(f"Laplace scale {1 / epsilon:g}, Gaussian sigma {equal_sigma(epsilon):.3g}", loc="left")
     chart.legend_below(picture, axes[0], 2)
     return picture
 

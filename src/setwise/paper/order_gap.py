@@ -126,14 +126,20 @@ def draw(table: Table) -> "Picture":
     chart.line(left, g, table.numbers("difference"), chart.PAPER, "BR, DP, BR against DP, BR, BR (lem:ordbrdp2)")
     batch = [value - other for value, other in zip(first, table.numbers("batch"), strict=True)]
     chart.line(left, g, batch, chart.BATCH, "a batch (thm:opt_nonadaptive) against DP, BR, BR")
-    low = [a - b for a, b in zip(table.numbers("recursion_DBB_lower"), table.numbers("recursion_BDB_upper"), strict=True)]
-    high = [a - b for a, b in zip(table.numbers("recursion_DBB_upper"), table.numbers("recursion_BDB_lower"), strict=True)]
+    low = [
+        a - b for a, b in zip(table.numbers("recursion_DBB_lower"), table.numbers("recursion_BDB_upper"), strict=True)
+    ]
+    high = [
+        a - b for a, b in zip(table.numbers("recursion_DBB_upper"), table.numbers("recursion_BDB_lower"), strict=True)
+    ]
     middle = [0.5 * (a + b) for a, b in zip(low, high, strict=True)]
     chart.dots(left, g[::3], middle[::3], chart.OURS, "ours: certified recursion (lem:adap_recursion_hetero)")
     left.set(ylabel="difference in delta", ylim=(0, None))
     chart.line(right, g, table.numbers("ratio"), chart.PAPER, "")
     chart.line(right, g, [b / a for a, b in zip(first, table.numbers("batch"), strict=True)], chart.BATCH, "")
-    ratio = [b / a for a, b in zip(table.numbers("recursion_DBB_upper"), table.numbers("recursion_BDB_upper"), strict=True)]
+    ratio = [
+        b / a for a, b in zip(table.numbers("recursion_DBB_upper"), table.numbers("recursion_BDB_upper"), strict=True)
+    ]
     chart.dots(right, g[::3], ratio[::3], chart.OURS, "")
     right.set(ylabel="ratio of delta to that of DP, BR, BR", ylim=(None, 1.002))
     for panel in (left, right):

@@ -32,7 +32,9 @@ def batch_range_delta(uses: int, epsilon: float, g: float) -> float:
     """
 
     def at(t: float) -> float:
-        weights = [comb(uses, i) * (exp(-t) - exp(-epsilon)) ** (uses - i) * (1 - exp(-t)) ** i for i in range(uses + 1)]
+        weights = [
+            comb(uses, i) * (exp(-t) - exp(-epsilon)) ** (uses - i) * (1 - exp(-t)) ** i for i in range(uses + 1)
+        ]
         gains = [max(0.0, exp(uses * t - i * epsilon) - exp(g)) for i in range(uses + 1)]
         total = math.fsum(w * gain for w, gain in zip(weights, gains, strict=True))
         return total / (1 - exp(-epsilon)) ** uses

@@ -19,7 +19,6 @@ SHARES = (0, 25, 50, 75, 100)
 """Pure-DP uses, in percent."""
 
 OURS = (0, 50)
-_STYLES = {0: "-", 25: (0, (6, 1.5)), 50: "-.", 75: (0, (3, 1, 1, 1, 1, 1)), 100: "--"}
 
 
 def compute(progress: Progress, most: int = 100) -> Table:
@@ -83,12 +82,12 @@ def draw(table: Table) -> "Picture":
         part = table.where("epsilon", epsilon)
         uses = part.numbers("uses")
         for share in SHARES:
-            stroke = Stroke(chart.PAPER.color, _STYLES[share], width=1.3)
+            stroke = Stroke(chart.PAPER.color, chart.SHARES[share], width=1.3)
             chart.line(panel, uses, part.numbers(f"paper_{share}"), stroke, f"eq:setWiseCompEps2, {share}% pure DP")
         chart.line(panel, uses, part.numbers("optimal_pure"), chart.PURE, "thm:opt_DPCOMP, all as pure DP")
         for share in OURS:
             low, high = part.numbers(f"ours_{share}_lower"), part.numbers(f"ours_{share}_upper")
-            stroke = Stroke(chart.OURS.color, _STYLES[share], width=2.0)
+            stroke = Stroke(chart.OURS.color, chart.SHARES[share], width=2.0)
             chart.band(panel, uses, low, high, stroke, f"ours: set-wise optimum, {share}% pure DP")
         panel.set(xlim=(0, uses[-1]), ylim=(0, None), xlabel="number of uses k", ylabel="overall epsilon")
         panel.set_title(f"uses of epsilon = {epsilon:g}, delta = 1e-6", loc="left")

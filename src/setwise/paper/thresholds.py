@@ -100,7 +100,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
     return (
         Claim(
             label="fig:truncGauss",
-            says="the truncation level is below the Laplace threshold for many counts (100; paper: Laplace as published)",
+            says="the truncation level is below the Laplace threshold for many counts (100; paper: Laplace as "
+            "published)",
             paper=table.at(many_counts, "laplace_published"),
             ours=table.at(many_counts, "paper_truncation"),
             relation=Relation.BELOW,
@@ -131,8 +132,8 @@ def claims(table: Table) -> tuple[Claim, ...]:
         ),
         Claim(
             label="table:tasks",
-            says="unkLap keeps delta = 1e-10 with the published threshold, t = ln(Delta/delta), at Delta = 1; its bad event "
-            "compares two noises (paper: failure claimed; ours: exp(-t)(2 + t)/4)",
+            says="unkLap keeps delta = 1e-10 with the published threshold, t = ln(Delta/delta), at Delta = 1; its bad "
+            "event compares two noises (paper: failure claimed; ours: exp(-t)(2 + t)/4)",
             paper=DELTA,
             ours=failure_of_margin(math.log(1.0 / DELTA), 1),
             relation=Relation.CORRECTED,
@@ -168,20 +169,24 @@ def draw(table: Table) -> "Picture":
     picture, (panel,) = chart.panels(1, (7.8, 5.4))
     x = table.numbers("sensitivity")
     curves = (
-        ("laplace_published", chart.PAPER, "unkLap, published threshold (breaks its delta 6-fold)"),
         ("laplace_corrected", chart.OTHER, "unkLap, corrected threshold"),
         ("paper_threshold", chart.PAPER_TOO, "truncGauss, T + tau (eq:truncationLevel, lem:GM)"),
         ("ours_laplace", chart.OURS_TOO, "ours: Laplace, all groups read, composed optimally"),
         ("ours_gaussian", chart.OURS, "ours: truncated Gaussian on the integers, T, exact Gaussian"),
+        ("laplace_published", chart.PAPER, "unkLap, published threshold (breaks its delta 6-fold)"),
     )
     for name, stroke, label in curves:
         chart.line(panel, x, table.numbers(name), stroke, label)
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.set_xticks([1, 2, 5, 10, 20, 50, 100], ["1", "2", "5", "10", "20", "50", "100"])
-    panel.set_yticks([200, 500, 1000, 2000, 5000, 10000, 20000], ["200", "500", "1,000", "2,000", "5,000", "10,000", "20,000"])
+    panel.set_yticks(
+        [200, 500, 1000, 2000, 5000, 10000, 20000], ["200", "500", "1,000", "2,000", "5,000", "10,000", "20,000"]
+    )
     panel.minorticks_off()
-    panel.set(xlabel="l0-sensitivity Delta (counts one user changes)", ylabel="threshold a noisy count must pass (users)")
+    panel.set(
+        xlabel="l0-sensitivity Delta (counts one user changes)", ylabel="threshold a noisy count must pass (users)"
+    )
     panel.set_title("(0.1, 1e-10)-DP, each user adds at most 1 to a count", loc="left")
     panel.legend(loc="upper left", fontsize=8.5, frameon=False)
     return picture
