@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from setwise.accounting.bracket import Bracket
 from setwise.accounting.compose import compose
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
 from setwise.paper.figure import Figure, Progress
 from setwise.paper.mixture import mixture
+from setwise.paper.narrow import narrow
 from setwise.paper.table import Cell, Table
 
 if TYPE_CHECKING:
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0)
-_WIDTH = 3e-4
-"""Relative width of the brackets: a small part of the differences drawn."""
+_WIDTHS = (3e-4, 5e-4, 1e-3)
+"""Relative widths of the brackets to try: a small part of the differences drawn."""
 
 COUNTS = (5, 6, 7, 8, 9, 10, 11, 12, 14, 16, 18, 20, 24, 28, 34, 40, 48, 56, 68, 80, 96, 112, 136, 160)
 
@@ -28,7 +30,7 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
     rows: list[dict[str, Cell]] = []
     places = [(epsilon, count) for epsilon in EPSILONS for count in counts]
     for done, (epsilon, count) in enumerate(places):
-        found = compose(mixture(epsilon, count, 0)).epsilon(DELTA, width=_WIDTH)
+        found = _adaptive(epsilon, count)
         rows.append(
             {
                 "epsilon": epsilon,
@@ -40,6 +42,11 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
         )
         progress((done + 1) / len(places))
     return Table.of_rows(rows)
+
+
+def _adaptive(epsilon: float, count: int) -> Bracket:
+    composed = compose(mixture(epsilon, count, 0))
+    return narrow(lambda width: composed.epsilon(DELTA, width=width).bracket, _WIDTHS)
 
 
 def extra(table: Table, end: str) -> list[float]:

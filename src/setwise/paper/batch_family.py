@@ -82,11 +82,9 @@ def draw(table: Table) -> "Picture":
         for share in SHARES:
             stroke = Stroke(chart.BATCH.color, chart.SHARES[share], width=1.3)
             chart.line(panel, g, part.numbers(f"batch_{share}"), stroke, f"thm:opt_nonadaptive, {share}% pure DP")
-        for share in OURS:
-            stroke = chart.OURS if share == 0 else chart.OURS_TOO
-            chart.dots(
-                panel, g, part.numbers(f"ours_{share}_upper"), stroke, f"ours: set-wise optimum, {share}% pure DP"
-            )
+        for share, marker in zip(OURS, ("o", "s"), strict=True):
+            label = f"ours: set-wise optimum, {share}% pure DP"
+            chart.dots(panel, g, part.numbers(f"ours_{share}_upper"), chart.OURS, label, marker)
         panel.set_yscale("log")
         panel.set(xlim=(0, g[-1]), ylim=(_SMALLEST, 1), xlabel="overall epsilon", ylabel="delta")
         panel.set_title(f"{uses} uses of epsilon = {EPSILON:g}", loc="left")

@@ -77,9 +77,13 @@ def panels(
     return picture, list(grid[0])
 
 
-def dots(axes: "Axes", x: "Sequence[float]", y: "Sequence[float]", stroke: Stroke, label: str) -> None:
-    """Draw open circles, for a curve that lies on top of another."""
-    axes.plot(x, y, "o", color=stroke.color, markerfacecolor="none", markersize=4.5, markeredgewidth=1.2, label=label)
+def dots(
+    axes: "Axes", x: "Sequence[float]", y: "Sequence[float]", stroke: Stroke, label: str, marker: str = "o"
+) -> None:
+    """Draw open markers, for a curve that lies on top of another."""
+    axes.plot(
+        x, y, marker, color=stroke.color, markerfacecolor="none", markersize=4.5, markeredgewidth=1.2, label=label
+    )
 
 
 def line(
@@ -100,11 +104,17 @@ def line(
 
 
 def band(
-    axes: "Axes", x: "Sequence[float]", low: "Sequence[float]", high: "Sequence[float]", stroke: Stroke, label: str
+    axes: "Axes",
+    x: "Sequence[float]",
+    low: "Sequence[float]",
+    high: "Sequence[float]",
+    stroke: Stroke,
+    label: str,
+    every: int | None = None,
 ) -> None:
     """Draw a certified bracket: its upper end as a line, and the way down to the lower end filled."""
     axes.fill_between(x, low, high, color=stroke.color, alpha=0.35, linewidth=0)
-    line(axes, x, high, stroke, label)
+    line(axes, x, high, stroke, label, every)
 
 
 def legend_below(picture: "Picture", axes: "Axes", columns: int) -> None:

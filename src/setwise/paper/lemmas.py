@@ -142,8 +142,8 @@ def _orders() -> tuple[Claim, ...]:
     return (
         Claim(
             label="prop:sbr-ord",
-            says="the place of one BR among three DP does not matter (k = 4, epsilon = 0.5, g = 0.6; largest distance of "
-            "a certified end from the batch optimum)",
+            says="the place of one BR among three DP does not matter (k = 4, epsilon = 0.5, g = 0.6; largest "
+            "distance of a certified end from the batch optimum)",
             paper=0.0,
             ours=max(abs(end - batch) for bracket in ends for end in (bracket.lower, bracket.upper)),
             tolerance=1e-5,

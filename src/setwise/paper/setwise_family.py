@@ -87,8 +87,8 @@ def draw(table: Table) -> "Picture":
         chart.line(panel, uses, part.numbers("optimal_pure"), chart.PURE, "thm:opt_DPCOMP, all as pure DP")
         for share in OURS:
             low, high = part.numbers(f"ours_{share}_lower"), part.numbers(f"ours_{share}_upper")
-            stroke = Stroke(chart.OURS.color, chart.SHARES[share], width=2.0)
-            chart.band(panel, uses, low, high, stroke, f"ours: set-wise optimum, {share}% pure DP")
+            stroke = Stroke(chart.OURS.color, chart.SHARES[share], "o" if share == 0 else "s", 1.8)
+            chart.band(panel, uses, low, high, stroke, f"ours: set-wise optimum, {share}% pure DP", 4)
         panel.set(xlim=(0, uses[-1]), ylim=(0, None), xlabel="number of uses k", ylabel="overall epsilon")
         panel.set_title(f"uses of epsilon = {epsilon:g}, delta = 1e-6", loc="left")
     chart.legend_below(picture, axes[0], 3)

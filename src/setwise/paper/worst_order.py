@@ -5,7 +5,7 @@ Evidence for docs/open-questions.md: every value is a certified bracket, so that
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations, permutations
 
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.compose import compose
@@ -67,4 +67,34 @@ def all_orders(parameters: Sequence[float], g: float) -> Orders:
     return Orders(
         {order: delta_in_order(order, g) for order in sorted(set(permutations(parameters)))},
         delta_in_any_order(parameters, g),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Over all sets of one size: how often the ascending order is beaten, by how much, how often choosing helps."""
+
+    size: int
+    cases: int
+    beaten: int
+    largest_excess: float
+    choosing_helps: int
+
+
+def survey(size: int, values: Sequence[float], shares: Sequence[float]) -> Survey:
+    """Return the survey of all sets of `size` distinct values, each at these shares of its sum."""
+    cases = [
+        all_orders(parameters, share * sum(parameters))
+        for parameters in combinations(sorted(values), size)
+        for share in shares
+    ]
+    beaten = [case for case in cases if case.smaller_first_is_beaten]
+    return Survey(
+        size,
+        len(cases),
+        len(beaten),
+        max(
+            (case.fixed[case.worst].lower / case.fixed[case.smaller_first].upper - 1.0 for case in beaten), default=0.0
+        ),
+        sum(case.choosing_helps for case in cases),
     )
