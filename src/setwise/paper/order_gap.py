@@ -145,7 +145,7 @@ def draw(table: Table) -> "Picture":
     for panel in (left, right):
         panel.axvline(EPSILON, color="#999999", linewidth=0.8)
         panel.set(xlim=(0, g[-1]), xlabel="overall epsilon (epsilon = 1 per mechanism)")
-    left.text(EPSILON + 0.01, 0.0148, "lem:xyz: all\norders agree", fontsize=8, color="#555555", va="top")
+    left.text(EPSILON + 0.01, 0.0148, "lem:xyz:\nall orders\nagree", fontsize=8, color="#555555", va="top")
     chart.legend_below(picture, left, 1)
     return picture
 
