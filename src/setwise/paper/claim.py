@@ -1,5 +1,6 @@
 """A claim of the paper, and whether it holds."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -87,11 +88,16 @@ class Claim:
         return {
             "label": self.label,
             "says": self.says,
-            "paper": self.paper,
-            "ours": self.ours,
+            "paper": _finite(self.paper),
+            "ours": _finite(self.ours),
             "check": self.check,
             "verdict": self.verdict,
         }
+
+
+def _finite(value: float) -> float | None:
+    """Return a number that JSON can hold, or None."""
+    return value if math.isfinite(value) else None
 
 
 def _by_more_than(tolerance: float) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_right
+from fractions import Fraction
 from itertools import permutations
 
 from scipy.optimize import minimize_scalar
@@ -11,15 +12,20 @@ from setwise.accounting.compose import as_uses, compose
 from setwise.accounting.conversions import (
     bounded_range_mean,
     bounded_range_to_zero_concentrated,
+    gaussian_to_concentrated,
     pure_to_concentrated,
     pure_to_zero_concentrated,
 )
-from setwise.accounting.guarantees import BoundedRange, PureDP
+from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP
 from setwise.accounting.histogram import gaussian_histogram_epsilon_by_paper
 from setwise.accounting.linear_stage import LinearStage
 from setwise.accounting.moments import subgaussian_sum, zero_concentrated_sum
 from setwise.accounting.optimum import Optimum, RangeStage
 from setwise.accounting.use import Use
+from setwise.mechanisms.known_gaussian import KnownGaussian
+from setwise.mechanisms.known_laplace import KnownLaplace
+from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares
+from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
 from setwise.paper import printed
 from setwise.paper.claim import Claim, Relation
 from setwise.paper.narrow import narrow
@@ -29,7 +35,7 @@ _EPSILON, _DELTA = 0.1, 1e-6
 
 def claims() -> tuple[Claim, ...]:
     """Return the claims, in the order of the text."""
-    return (*_introduction(), *_moments(), *_orders(), *_pure_orders())
+    return (*_introduction(), *_moments(), *_orders(), *_noises(), *_pure_orders())
 
 
 def _introduction() -> tuple[Claim, ...]:
@@ -155,6 +161,60 @@ def _orders() -> tuple[Claim, ...]:
             paper=first.upper,
             ours=last.lower,
             relation=Relation.ABOVE,
+        ),
+    )
+
+
+def _noises() -> tuple[Claim, ...]:
+    """What the text says the noise of its histogram mechanisms costs, from the mechanisms themselves."""
+    sigma, counts = Fraction(20), 10
+    words = tuple(f"word {place}" for place in range(25))
+    known = KnownGaussian(domain=words, contributions=counts, sigma=sigma)
+    ordered = OrderedLeastSquares(order=words, contributions=None, sigma=sigma)
+    truncated = TruncatedGaussian(contributions=counts, sigma=sigma, delta=Fraction("1e-9"))
+    cdp = gaussian_to_concentrated(Gaussian(sigma=20.0))
+    return (
+        Claim(
+            label="lem:peeling_lap",
+            says="the variance of Lap(b) is 2 b^2 (b = 10; ours: the integer noise that is drawn, a little less)",
+            paper=200.0,
+            ours=KnownLaplace(domain=words, contributions=counts, scale=Fraction(10)).noise.standard_deviation ** 2,
+            tolerance=0.2,
+        ),
+        Claim(
+            label="lem:GM",
+            says="Gaussian noise is (1/(2 sigma^2), 1/sigma)-CDP (sigma = 20; the mean)",
+            paper=1 / 800,
+            ours=cdp.mu,
+            tolerance=1e-15,
+        ),
+        Claim(
+            label="lem:GM",
+            says="Gaussian noise is (1/(2 sigma^2), 1/sigma)-CDP (sigma = 20; the spread)",
+            paper=1 / 20,
+            ours=cdp.tau,
+            tolerance=1e-15,
+        ),
+        Claim(
+            label="table:tasks",
+            says="knownLap with Gaussian noise is Delta/(2 sigma^2)-zCDP (Delta = 10, sigma = 20)",
+            paper=10 / 800,
+            ours=zero_concentrated_sum(known.guarantees()).rho,
+            tolerance=1e-12,
+        ),
+        Claim(
+            label="algo:least_squares",
+            says="Gaussian counts of k discovered elements are k/(2 sigma^2)-zCDP (k = 25, sigma = 20)",
+            paper=25 / 800,
+            ours=zero_concentrated_sum(ordered.guarantees()).rho,
+            tolerance=1e-12,
+        ),
+        Claim(
+            label="algo:truncGauss",
+            says="truncGauss is delta-approximately Delta/(2 sigma^2)-zCDP (Delta = 10, sigma = 20)",
+            paper=10 / 800,
+            ours=zero_concentrated_sum([truncated.concentrated()]).rho,
+            tolerance=1e-12,
         ),
     )
 

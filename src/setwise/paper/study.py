@@ -1,5 +1,6 @@
 """The whole study: every figure written, every claim checked."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,4 +116,4 @@ def write_claims(claims: Sequence[Claim], folder: Path) -> tuple[Path, ...]:
 
 
 def _plain(value: object) -> float | str:
-    return float(value) if isinstance(value, float) else str(value)
+    return math.nan if value is None else value if isinstance(value, float) else str(value)
