@@ -43,5 +43,5 @@ def ledger(store_url, clock):
 @pytest.fixture
 def sqlite_ledger(tmp_path, clock):
     """For what does not depend on the store."""
-    with Ledger.open(str(tmp_path / "ledger.db"), clock=clock) as opened:
+    with Ledger.open(str(tmp_path / "plain.db"), clock=clock) as opened:
         yield opened
