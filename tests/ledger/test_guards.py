@@ -60,6 +60,7 @@ CHANGES = [
     "ledger_balances SET total = total + 1",
     "ledger_balances SET period = '2030-01'",
     "ledger_balances SET spent = spent - 1, movement = 0",
+    "ledger_balances SET spent = spent - 1, movement = 3 WHERE what = 'pure:0.1'",  # what was returned, once more
 ]
 
 
