@@ -161,6 +161,17 @@ def test_a_filter_and_a_cap_get_nothing_back_whatever_the_code_says(ledger, spen
     assert ledger.account("bob").entries() == 1
 
 
+def test_no_settlement_returns_more_than_its_charge_drew_whatever_the_code_says(ledger, spent):
+    account = ledger.account("ada")
+    account.charge(uses("bounded-range:0.1x5"), key="five", request="q")
+    account.charge(uses("bounded-range:0.1x2"), key="two", request="q")
+    contents = Contents(account="ada", kind="settle", key="two", period="", uses="[]", text="a")
+    with pytest.raises(Refused):
+        moved = [Movement(2, "", "bounded-range:0.1", -3)]
+        ledger._store.append(Draft(holder=2, at=0, contents=contents, movements=moved))
+    assert account.entries() == 4
+
+
 def test_every_commit_is_flushed(ledger, store_url):
     """Whatever the defaults of the database are."""
     with ledger._store.reading() as connection:
