@@ -163,12 +163,12 @@ def test_a_filter_and_a_cap_get_nothing_back_whatever_the_code_says(ledger, spen
 
 def test_no_settlement_returns_more_than_its_charge_drew_whatever_the_code_says(ledger, spent):
     account = ledger.account("ada")
-    account.charge(uses("bounded-range:0.1x5"), key="five", request="q")
-    account.charge(uses("bounded-range:0.1x2"), key="two", request="q")
-    contents = Contents(account="ada", kind="settle", key="two", period="", uses="[]", text="a")
+    account.charge(uses("bounded-range:0.1x3"), key="three", request="q")
+    account.charge(uses("bounded-range:0.1"), key="one", request="q")
+    contents = Contents(account="ada", kind="settle", key="one", period="", uses="[]", text="a")
+    too_much = Draft(holder=2, at=0, contents=contents, movements=[Movement(2, "", "bounded-range:0.1", -2)])
     with pytest.raises(Refused):
-        moved = [Movement(2, "", "bounded-range:0.1", -3)]
-        ledger._store.append(Draft(holder=2, at=0, contents=contents, movements=moved))
+        ledger._store.append(too_much)
     assert account.entries() == 4
 
 
