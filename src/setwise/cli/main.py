@@ -9,6 +9,7 @@ import typer
 from setwise.cli.calibrate import calibrate
 from setwise.cli.compose import compose
 from setwise.cli.demo import demo
+from setwise.cli.ledger import ledger_app
 from setwise.cli.paper import paper
 from setwise.errors import SetwiseError, Unavailable
 
@@ -26,6 +27,7 @@ app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
 app.command()(paper)
+app.add_typer(ledger_app, name="ledger")
 
 
 def _show_version(asked: bool) -> None:
