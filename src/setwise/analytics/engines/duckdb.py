@@ -1,15 +1,12 @@
 """DuckDB: the embedded engine, for files and tables in memory."""
 
 import math
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
-from weakref import finalize
 
 import duckdb
 
@@ -18,6 +15,7 @@ from setwise.analytics.engine import Progress, silent
 from setwise.analytics.engines.dialect import Parameters
 from setwise.analytics.engines.duckdb_dialect import DuckDBDialect, duckdb_column
 from setwise.analytics.engines.duckdb_table import DuckDBTable
+from setwise.analytics.engines.spill import SpillDirectory
 from setwise.analytics.engines.template import Template
 from setwise.analytics.engines.watch import Watch
 from setwise.analytics.salt import SaltSource, secret_salt
@@ -61,12 +59,9 @@ class DuckDBEngine:
         self._salts = salts
         self._running: set[duckdb.DuckDBPyConnection] = set()
         self._lock = threading.Lock()
-        self._scratch = Path(tempfile.mkdtemp(prefix="setwise-", dir=scratch))
-        self._remove_scratch = finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
-        self._spill = shutil.disk_usage(self._scratch).free // 2 if spill is None else spill
-        self.most_spilled = 0
-        with _failures():
-            self._connection = _locked_connection(table, memory, threads, self._scratch)
+        self.spill = SpillDirectory(scratch, spill)
+        with _failures(self.spill):
+            self._connection = _locked_connection(table, memory, threads, self.spill.path)
         self._schema = self._described()
 
     def describe(self) -> Schema:
@@ -75,7 +70,7 @@ class DuckDBEngine:
 
     def rows(self) -> int | None:
         """Return about how many rows there are where metadata tells."""
-        with _failures(), self._connection.cursor() as cursor:
+        with _failures(self.spill), self._connection.cursor() as cursor:
             return self._table.rows(cursor)
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
@@ -95,7 +90,7 @@ class DuckDBEngine:
     def close(self) -> None:
         """Let go of the connection and the scratch directory."""
         self._connection.close()
-        self._remove_scratch()
+        self.spill.remove()
 
     def __enter__(self) -> Self:
         return self
@@ -106,7 +101,7 @@ class DuckDBEngine:
         self.close()
 
     def _described(self) -> Schema:
-        with _failures(), self._connection.cursor() as cursor:
+        with _failures(self.spill), self._connection.cursor() as cursor:
             found = cursor.execute(f"DESCRIBE SELECT * FROM {self._table.relation(cursor)}").fetchall()
         return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
 
@@ -122,20 +117,20 @@ class DuckDBEngine:
     def _watched(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Give a cursor of its own to a query, known to `cancel` and watched while it runs."""
         cursor = self._connection.cursor()
-        watch = Watch(
-            share=lambda: cursor.query_progress() / 100,
-            progress=self._progress,
-            scratch=self._scratch,
-            limit=self._spill,
-            interrupt=cursor.interrupt,
-        )
+
+        def look() -> bool:
+            if self.spill.overflows():
+                cursor.interrupt()
+                return True
+            self._progress(min(1.0, max(0.0, cursor.query_progress() / 100)))
+            return False
+
         with self._lock:
             self._running.add(cursor)
         try:
-            with _failures(watch), watch:
+            with _failures(self.spill), Watch(look):
                 yield cursor
         finally:
-            self.most_spilled = max(self.most_spilled, watch.most_spilled)
             with self._lock:
                 self._running.discard(cursor)
             cursor.close()
@@ -237,7 +232,7 @@ def _bytes(written: str) -> int:
 
 
 @contextmanager
-def _failures(watch: Watch | None = None) -> Iterator[None]:
+def _failures(spill: SpillDirectory) -> Iterator[None]:
     """Turn DuckDB's errors into ours with fixed sentences: its own quote rows of the table.
 
     Raised outside the handler, so that the original is not even chained.
@@ -246,10 +241,9 @@ def _failures(watch: Watch | None = None) -> Iterator[None]:
     try:
         yield
     except duckdb.InterruptException:
-        over = watch is not None and watch.overflowed
         failure = EngineFailed(
             "the query was stopped because it would fill the disk: raise the memory or the spill limit"
-            if over
+            if spill.most > spill.limit
             else "the query was cancelled"
         )
     except duckdb.OutOfMemoryException:
