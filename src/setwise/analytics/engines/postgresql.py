@@ -4,16 +4,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, LiteralString, Self, cast
+from typing import Any, Self
 
 from setwise.analytics.aggregation import Aggregation
 from setwise.analytics.engines.dialect import Parameters
 from setwise.analytics.engines.postgresql_dialect import PostgresqlDialect, postgresql_column
 from setwise.analytics.engines.template import Template
+from setwise.analytics.engines.unchained import unchained
 from setwise.analytics.salt import SaltSource
 from setwise.analytics.schema import Schema
 from setwise.analytics.suitability import check_suitable, label_kind
-from setwise.errors import EngineFailed, MissingExtra, SetwiseError, UnsuitableTable
+from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 
 try:
@@ -25,7 +26,8 @@ _SERVER_SALT = "hashtextextended(CAST(gen_random_uuid() AS text), 0)"
 """A salt that the server draws itself, so that no log of statements or parameters can hold it."""
 
 _RELATION = """
-    SELECT c.oid, n.nspname, c.relname, c.reltuples::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    SELECT c.oid, n.nspname, c.relname, c.reltuples::bigint
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.oid = to_regclass(%(name)s) AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
 """
 _COLUMNS = """
@@ -41,6 +43,7 @@ class PostgresqlEngine:
     the server draws the salt.
     """
 
+    @unchained
     def __init__(self, url: str, table: str, *, salts: SaltSource | None = None) -> None:
         self._url = url
         self._salts = salts
@@ -62,14 +65,17 @@ class PostgresqlEngine:
         """Return the columns and their kinds, from the catalogue."""
         return self._schema
 
+    @unchained
     def rows(self) -> int | None:
         """Return the planner's estimate of how many rows there are."""
         return self._rows
 
+    @unchained
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
         return self._run(aggregation, None)
 
+    @unchained
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         return self._run(aggregation, most)
@@ -101,7 +107,7 @@ class PostgresqlEngine:
         salt = _SERVER_SALT if self._salts is None else f"CAST({template.parameters.add(self._salts())} AS bigint)"
         statement = f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt) {statement}"
         with self._connected() as connection:
-            found = connection.execute(cast(LiteralString, statement), template.parameters.values).fetchall()
+            found = connection.execute(statement, template.parameters.values).fetchall()
         return Histogram.of([label for label, _ in found], [count for _, count in found])
 
     def _counts(self, aggregation: Aggregation, template: Template) -> str:
@@ -141,18 +147,12 @@ def _possible(label: str | int) -> bool:
 
 @contextmanager
 def _failures(sentence: str) -> Iterator[None]:
-    """Turn the driver's errors into ours with fixed sentences: its own quote rows, statements and addresses.
-
-    Raised outside the handler, so that the original is not even chained.
-    """
-    failure: SetwiseError | None = None
+    """Turn the driver's errors into ours with fixed sentences: its own quote rows, statements and addresses."""
     try:
         yield
     except psycopg.errors.QueryCanceled:
-        failure = EngineFailed("the query was cancelled")
+        raise EngineFailed("the query was cancelled") from None
     except psycopg.errors.InsufficientPrivilege:
-        failure = EngineFailed("PostgreSQL does not let this login read the table")
+        raise EngineFailed("PostgreSQL does not let this login read the table") from None
     except (psycopg.Error, UnicodeEncodeError):
-        failure = EngineFailed(sentence)
-    if failure is not None:
-        raise failure
+        raise EngineFailed(sentence) from None

@@ -12,11 +12,12 @@ from setwise.analytics.engine import Progress, silent
 from setwise.analytics.engines.dialect import Parameters
 from setwise.analytics.engines.spark_dialect import SparkDialect, spark_column
 from setwise.analytics.engines.template import Template
+from setwise.analytics.engines.unchained import unchained
 from setwise.analytics.engines.watch import Watch
 from setwise.analytics.salt import SaltSource, secret_salt
 from setwise.analytics.schema import Schema
 from setwise.analytics.suitability import check_suitable, label_kind
-from setwise.errors import EngineFailed, MissingExtra, SetwiseError
+from setwise.errors import EngineFailed, MissingExtra
 from setwise.mechanisms.histogram import Histogram
 
 try:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 class SparkEngine:
     """A DataFrame of a Spark session, read where the session runs."""
 
+    @unchained
     def __init__(
         self, frame: DataFrame, *, progress: Progress = silent, salts: SaltSource = secret_salt, owned: bool = False
     ) -> None:
@@ -49,14 +51,17 @@ class SparkEngine:
         """Return the columns and their kinds, from metadata alone."""
         return self._schema
 
+    @unchained
     def rows(self) -> int | None:
         """Return None: Spark does not say before it reads."""
         return None
 
+    @unchained
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
         return self._run(aggregation, None)
 
+    @unchained
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         return self._run(aggregation, most)
@@ -162,15 +167,9 @@ class _Views:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Turn Spark's errors into ours with a fixed sentence: its own quote rows and plans.
-
-    Raised outside the handler, so that the original is not even chained.
-    """
-    failure: SetwiseError | None = None
+    """Turn Spark's errors into ours with a fixed sentence: its own quote rows and plans."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
         cancelled = "cancelled" in str(error)
-        failure = EngineFailed("the query was cancelled" if cancelled else "Spark could not answer the query")
-    if failure is not None:
-        raise failure
+        raise EngineFailed("the query was cancelled" if cancelled else "Spark could not answer the query") from None

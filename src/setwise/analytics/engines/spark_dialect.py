@@ -13,7 +13,7 @@ def spark_column(name: str, native: str) -> Column:
     if native.startswith("decimal("):
         precision, scale = (int(digits) for digits in native[len("decimal(") : -1].split(","))
         return Column(name=name, kind=Kind.DECIMAL, native=native, precision=precision, scale=scale)
-    outer = native.split("(")[0].split("<")[0]
+    outer = native.split("(", maxsplit=1)[0].split("<", maxsplit=1)[0]
     return Column(name=name, kind=_kind(outer), native=native if outer.startswith("string") else outer)
 
 
@@ -21,7 +21,7 @@ def _kind(native: str) -> Kind:
     match native:
         case "varchar" | "char":
             return Kind.TEXT
-        case _ if native.split()[0] == "string":
+        case _ if native.split(maxsplit=1)[0] == "string":
             return Kind.TEXT
         case "tinyint" | "smallint" | "int" | "bigint":
             return Kind.INTEGER
@@ -103,7 +103,7 @@ class SparkDialect:
         return f"CAST({placeholder} AS {native})"
 
     def like(self, operand: str, placeholder: str) -> str:
-        """Return whether text matches a pattern in which a backslash, Spark's default, stands for the next character."""
+        """Return whether text matches a pattern in which a backslash stands for the next character itself."""
         return f"{operand} LIKE {placeholder}"
 
     def total(self, number: str, largest: int | None) -> str:
