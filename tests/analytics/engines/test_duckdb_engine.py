@@ -68,7 +68,7 @@ def test_the_connection_reads_its_source_and_nothing_else(tmp_path: Path):
             "SET enable_external_access = true",
             "SET memory_limit = '1GB'",
         ):
-            with pytest.raises(Exception, match="(?i)permission|disabled|locked|not allowed"):
+            with pytest.raises(Exception, match=r"(?i)permission|disabled|locked|not allowed"):
                 cursor.execute(statement)
         cursor.close()
         assert len(engine.histogram(BOUNDED))
