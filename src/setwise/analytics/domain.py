@@ -93,10 +93,14 @@ def _column_of(path: Path, column: str | None) -> list[Label]:
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read") from None
     names = table.column_names
     if column is None and len(names) > 1:
-        raise InvalidParameter(f"the domain file {str(path)!r} has {len(names)} columns: name one, as in {path}:{names[0]}")
+        raise InvalidParameter(
+            f"the domain file {str(path)!r} has {len(names)} columns: name one, as in {path}:{names[0]}"
+        )
     if column is not None and column not in names:
         raise InvalidParameter(f"the domain file {str(path)!r} has no column {column!r}; it has {', '.join(names)}")
     values = table.column(column or names[0])
-    if not (pa.types.is_integer(values.type) or pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+    if not (
+        pa.types.is_integer(values.type) or pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    ):
         values = values.cast(pa.string())
     return [value for value in values.to_pylist() if value is not None]

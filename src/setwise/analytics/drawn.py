@@ -82,7 +82,9 @@ def drawn_mechanism(query: Query, draws: Draws, standing: Standing) -> Drawn:
     counts, prices, noise = _count_noise(draws.counts, shape.per_item)
     bound = shape.changeable if shape.domain is not None else shape.contributions
     return Drawn(
-        mechanism=TwoPhaseTopK(discovery=picks, counts=counts, contributions=bound), name=f"{name}+{noise}", prices=prices
+        mechanism=TwoPhaseTopK(discovery=picks, counts=counts, contributions=bound),
+        name=f"{name}+{noise}",
+        prices=prices,
     )
 
 
@@ -125,14 +127,10 @@ def _noisy_histogram(shape: _Shape, draws: Draws, standing: Standing) -> Drawn:
     known = shape.domain is not None
     match counts:
         case LaplaceCounts(scale=scale) if shape.domain is not None:
-            laplace = KnownLaplace(
-                domain=shape.domain, contributions=changed, per_item=shape.per_item, scale=scale
-            )
+            laplace = KnownLaplace(domain=shape.domain, contributions=changed, per_item=shape.per_item, scale=scale)
             return Drawn(mechanism=laplace, name=str(MechanismName.KNOWN_LAPLACE), prices=prices)
         case GaussianCounts(sigma=sigma) if shape.domain is not None:
-            gaussian = KnownGaussian(
-                domain=shape.domain, contributions=changed, per_item=shape.per_item, sigma=sigma
-            )
+            gaussian = KnownGaussian(domain=shape.domain, contributions=changed, per_item=shape.per_item, sigma=sigma)
             return Drawn(mechanism=gaussian, name=str(MechanismName.KNOWN_GAUSSIAN), prices=prices)
         case LaplaceCounts(scale=scale):
             above = UnknownLaplace(
@@ -163,7 +161,9 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, Prices, s
                 f"{_written(guarantee)} is for counts a user moves by {sensitivity}, not by per_item = {per_item}"
             )
         case Gaussian():
-            raise InvalidParameter(f"{_written(guarantee)} counts are not served yet: draw pure:E or discrete-gaussian:S")
+            raise InvalidParameter(
+                f"{_written(guarantee)} counts are not served yet: draw pure:E or discrete-gaussian:S"
+            )
         case _:
             raise InvalidParameter(f"counts must draw pure:E or gaussian:S, not {_written(guarantee)}")
 

@@ -38,8 +38,8 @@ class Session:
     Each question is planned, charged, run and answered in that order. It is paid for by a total (`epsilon` and `delta`)
     of its own, or, when the session was opened on an `account`, by draws from that account (`discover`, `counts`).
 
-    `top_k`, `histogram`, `count` and `sum` ask in words; `ask` takes a query and its spending as records, `preview` says
-    what such a question would cost and how far off its answer may be, and costs nothing.
+    `top_k`, `histogram`, `count` and `sum` ask in words; `ask` takes a query and its spending as records. `preview`
+    says what such a question would cost and how far off its answer may be, and costs nothing.
     """
 
     def __init__(
@@ -216,7 +216,7 @@ class Session:
         return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
 
     def preview(self, query: Query, spending: Spending) -> Planned:
-        """Return how the question would be answered: mechanism, cost and expected error; no row is read, and it is free."""
+        """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
         standing = None if self._account is None else self._account.standing()
         return plan_query(query, spending, self._user, self._engine.describe(), standing)
 
@@ -241,7 +241,9 @@ class Session:
         asked = query_to_dict(query)
         if isinstance(asked.get("domain"), list):
             asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
-        return canonical({"table": self._name, "user": self._user, "query": asked, "spending": spending_to_dict(spending)})
+        return canonical(
+            {"table": self._name, "user": self._user, "query": asked, "spending": spending_to_dict(spending)}
+        )
 
     @property
     def spent(self) -> tuple[Use, ...]:

@@ -216,8 +216,7 @@ def _expectation(preview: Preview, question: Question) -> str:
 def _no_mechanism(question: Question) -> str:
     if question.mechanism is not None:
         return (
-            f"{question.mechanism} does not answer this question: known_* need a domain and unknown_* none, gumbel needs "
-            f"k, and the others need bounded contributions; with counts = {question.counts} and delta = "
-            f"{float(question.delta):g}"
+            f"{question.mechanism} does not answer this question with {question.counts} counts: known_* need a domain, "
+            "the gumbel ones need k, the others bounded contributions, and Gaussian noise a delta above 0"
         )
     return f"no mechanism with {question.counts} counts answers this question at delta = {float(question.delta):g}"
