@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from setwise.accounting.notation import format_use as format_use
     from setwise.accounting.notation import parse_use as parse_use
     from setwise.accounting.use import Use as Use
+    from setwise.analytics.domain import labels_of as labels_of
     from setwise.analytics.opening import open as open
     from setwise.analytics.planned import Planned as Planned
     from setwise.analytics.private_answer import AnswerItem as AnswerItem
@@ -132,6 +133,7 @@ _HOMES = {
     "ZeroConcentratedDP": "accounting.guarantees",
     "compose": "accounting.compose",
     "format_use": "accounting.notation",
+    "labels_of": "analytics.domain",
     "largest_count": "accounting.calibrate",
     "largest_epsilon": "accounting.calibrate",
     "open": "analytics.opening",

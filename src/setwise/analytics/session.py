@@ -1,5 +1,6 @@
 """Questions to one table, one after the other, and what they cost together."""
 
+import math
 import secrets
 from collections.abc import Iterable
 from hashlib import sha256
@@ -51,6 +52,7 @@ class Session:
         self._randomness = randomness
         self._account = account
         self._one_off = OneOff()
+        self._totals: dict[str, tuple[float, float]] = {}  # epsilon and delta of each question with its own total
 
     def __repr__(self) -> str:
         return f"<setwise session on {self._name!r}, users in {self._user!r}, {len(self._one_off.charges)} question(s)>"
@@ -227,11 +229,14 @@ class Session:
             charge leaves it in place.
         """
         planned = self.preview(query, spending)
+        key = secrets.token_hex(16) if key is None else key
+        if self._account is None:
+            self._totals[key] = planned.overall.upper, planned.delta
         return ask(
             planned,
             self._engine,
             self._one_off if self._account is None else self._account,
-            key=secrets.token_hex(16) if key is None else key,
+            key=key,
             request=self.request(query, spending),
             randomness=self._randomness,
         )
@@ -256,7 +261,7 @@ class Session:
         """Return what all questions so far are promised to cost together, at the overall `delta`.
 
         Questions that were chosen after seeing answers, with parameters chosen on the fly, are covered by an odometer
-        (`adaptive`). Whoever fixed all of them before the first answer may claim `batch`, `ordered` or `setwise`, which
+        (`adaptive`), or by the plain sum of their totals where that is less. Whoever fixed all of them before the first answer may claim `batch`, `ordered` or `setwise`, which
         promise more. On an account the promise is the account's own, set-wise if its draws were registered.
         """
         if self._account is not None:
@@ -270,4 +275,13 @@ class Session:
         odometer = ZcdpOdometer(delta=delta)
         for use in uses:
             odometer = odometer.record(use)
-        return odometer.answer()
+        return min(odometer.answer(), self._added_up(delta), key=lambda answer: answer.upper)
+
+    def _added_up(self, delta: float) -> Answer:
+        """Return the sum of the questions' epsilons, when the sum of their deltas is at most delta.
+
+        Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
+        """
+        epsilon, failed = (math.fsum(part) for part in zip(*self._totals.values(), strict=True))
+        upper = math.inf if failed * (1 + 1e-15) > delta else epsilon * (1 + 1e-15)
+        return Answer(0.0, upper, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")
