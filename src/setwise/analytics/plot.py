@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from setwise.analytics.words import rounded_up
 from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
@@ -47,11 +48,15 @@ def plot_answer(answer: "PrivateAnswer", path: str) -> None:
     axes.set_yticks(places, [_short(str(each.item)) for each in shown])
     axes.invert_yaxis()
     if any(each.count is not None for each in shown):
-        axes.set_xlabel(f"{answer.measure} (noisy; bars of error hold the truth with {answer.confidence:.0%} each)")
+        axes.set_xlabel(
+            f"{answer.measure} (noisy; error bars hold the truth with probability {answer.confidence:.0%} each)"
+        )
     else:
         axes.set_xticks([])
         axes.set_xlabel("in order; no counts were asked for" if shown else "no item passed the threshold")
-    axes.set_title(f"epsilon {answer.epsilon.upper:.4g}, delta {answer.delta:.3g}, {answer.mechanism}", fontsize=9)
+    axes.set_title(
+        f"epsilon {rounded_up(answer.epsilon.upper, 4)}, delta {answer.delta:g}, {answer.mechanism}", fontsize=9
+    )
     axes.spines[["top", "right"]].set_visible(False)
     try:
         figure.savefig(path, dpi=150)

@@ -231,7 +231,7 @@ class Session:
         planned = self.preview(query, spending)
         key = secrets.token_hex(16) if key is None else key
         if self._account is None:
-            self._totals[key] = planned.overall.upper, planned.delta
+            self._totals.setdefault(key, (planned.overall.upper, planned.delta))
         return ask(
             planned,
             self._engine,
@@ -261,8 +261,9 @@ class Session:
         """Return what all questions so far are promised to cost together, at the overall `delta`.
 
         Questions that were chosen after seeing answers, with parameters chosen on the fly, are covered by an odometer
-        (`adaptive`), or by the plain sum of their totals where that is less. Whoever fixed all of them before the first answer may claim `batch`, `ordered` or `setwise`, which
-        promise more. On an account the promise is the account's own, set-wise if its draws were registered.
+        (`adaptive`). Whoever fixed all of them before the first answer may claim `batch`, `ordered` or `setwise`, which
+        promise more. The plain sum of the questions' totals holds for all of these and is taken where it is less. On
+        an account the promise is the account's own, set-wise if its draws were registered.
         """
         if self._account is not None:
             return self._account.standing().epsilon
@@ -270,18 +271,21 @@ class Session:
         if not uses:
             raise InvalidParameter("nothing was asked yet, so there is nothing to add up")
         claimed = Interaction.ADAPTIVE if interaction is None else Interaction.parse(interaction)
+        return min(self._composed(uses, claimed, delta), self._added_up(claimed, delta), key=lambda each: each.upper)
+
+    def _composed(self, uses: tuple[Use, ...], claimed: Interaction, delta: float) -> Answer:
         if claimed is not Interaction.ADAPTIVE:
             return overall(uses, claimed, delta)
         odometer = ZcdpOdometer(delta=delta)
         for use in uses:
             odometer = odometer.record(use)
-        return min(odometer.answer(), self._added_up(delta), key=lambda answer: answer.upper)
+        return odometer.answer()
 
-    def _added_up(self, delta: float) -> Answer:
+    def _added_up(self, claimed: Interaction, delta: float) -> Answer:
         """Return the sum of the questions' epsilons, when the sum of their deltas is at most delta.
 
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
         epsilon, failed = (math.fsum(part) for part in zip(*self._totals.values(), strict=True))
         upper = math.inf if failed * (1 + 1e-15) > delta else epsilon * (1 + 1e-15)
-        return Answer(0.0, upper, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")
+        return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")

@@ -22,10 +22,10 @@ def rounded_up(value: float, digits: int = 6) -> str:
 def number(value: float) -> str:
     """Write a count: whole ones as they are, others with one decimal.
 
-    >>> number(1234567), number(12.25)
-    ('1,234,567', '12.2')
+    >>> number(1234567), number(12.0), number(12.25)
+    ('1,234,567', '12', '12.2')
     """
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
 def measured(query: Query) -> str:
