@@ -52,7 +52,8 @@ def make_events(path: Path, seed: int, events: int = EVENTS) -> Truth:
     )
 
 
-def _drawn(random: np.random.Generator, weights: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+def _drawn(random: np.random.Generator, weights: NDArray[np.floating], count: int) -> NDArray[np.int64]:
     """Return `count` places drawn in proportion to their weights."""
     ends = np.cumsum(weights)
-    return np.searchsorted(ends, random.random(count) * ends[-1], side="right").astype(np.int64)
+    places: NDArray[np.int64] = np.searchsorted(ends, random.random(count) * ends[-1], side="right").astype(np.int64)
+    return places
