@@ -11,6 +11,7 @@ from setwise.cli.compose import compose
 from setwise.cli.count import count, sum_column
 from setwise.cli.demo import demo
 from setwise.cli.histogram import histogram
+from setwise.cli.ledger import ledger_app
 from setwise.cli.top_k import top_k
 from setwise.errors import SetwiseError, Unavailable
 
@@ -31,6 +32,7 @@ app.command("sum")(sum_column)
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
+app.add_typer(ledger_app, name="ledger")
 
 
 def _show_version(asked: bool) -> None:
