@@ -183,23 +183,28 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
     """
     done: list[T] = []
     failed: list[BaseException] = []
+    finished = threading.Event()  # an interrupted join would take the thread for finished
 
     def run() -> None:
         try:
             done.append(work())
-        except BaseException as error:
+        except BaseException as error:  # raised again on the main thread
             failed.append(error)
+        finally:
+            finished.set()
 
     thread = threading.Thread(target=run, name="setwise-question")
     thread.start()
     try:
-        while thread.is_alive():
-            thread.join(0.1)
+        while not finished.wait(0.1):
+            pass
     except KeyboardInterrupt:
-        while thread.is_alive():
+        while not finished.is_set():
             cancel()
-            thread.join(0.1)
+            finished.wait(0.1)
+        thread.join()
         raise
+    thread.join()
     if failed:
         raise failed[0]
     return done[0]
