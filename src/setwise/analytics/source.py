@@ -18,6 +18,7 @@ Source: TypeAlias = str | Path | object
 
 _CSV = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
+_MASTERS = ("spark://", "local", "yarn", "k8s://")
 _DUCKDB_MAGIC = b"DUCK"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _PARQUET_MAGIC = b"PAR1"
@@ -35,14 +36,23 @@ def open_engine(
     """Return an engine that reads the source.
 
     `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
-    "spark://host:7077" or "local[4]" (for files and the tables of its catalogue), or "postgresql://..." (for the
-    table that `source` names). `table` names a table inside a database file; `file::table` says the same. `types` says
-    which columns of a CSV file are not text. `memory` limits DuckDB, as in "4GiB".
+    "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
+    "postgresql://..." (for the table that `source` names). `table` names a table inside a database file;
+    `file::table` says the same. `types` says which columns of a CSV file are not text. `memory` limits DuckDB,
+    as in "4GiB".
     """
-    if engine == "duckdb":
+    if engine == "duckdb" and type(source).__module__.partition(".")[0] != "pyspark":
         from setwise.analytics.engines.duckdb import DuckDBEngine
 
         return DuckDBEngine(duckdb_table(source, table, types or {}), memory=memory, progress=progress)
+    if engine.startswith(("postgresql://", "postgres://")):
+        from setwise.analytics.engines.postgresql import PostgresqlEngine
+
+        return PostgresqlEngine(engine, table or str(source))
+    if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
+        from setwise.analytics.engines.spark_source import open_spark
+
+        return open_spark(source, None if engine in ("duckdb", "spark") else engine, types or {}, progress)
     raise InvalidParameter(
         f"engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not {engine!r}"
     )
@@ -59,6 +69,7 @@ def duckdb_table(source: Source, table: str | None, types: Mapping[str, Kind]) -
 
 def _file_table(source: str, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
     from setwise.analytics.engines.duckdb_table import CsvFiles, DatabaseTable, ParquetFiles
+    from setwise.analytics.engines.sqlite_table import SqliteTable
 
     path, separator, named = source.partition("::")
     table = named if separator else table
@@ -70,8 +81,7 @@ def _file_table(source: str, table: str | None, types: Mapping[str, Kind]) -> "D
     if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:
         if not table:
             raise UnsuitableTable(f"{path} is a database: name one of its tables, as in {path}::TABLE")
-        if _DUCKDB_MAGIC in magics:
-            return DatabaseTable(files[0], table)
+        return DatabaseTable(files[0], table) if _DUCKDB_MAGIC in magics else SqliteTable(files[0], table)
     if stems <= set(_PARQUET) or magics == {_PARQUET_MAGIC}:
         return ParquetFiles(files)
     if len(stems) == 1 and (suffix := stems.pop()) in _CSV:

@@ -1,6 +1,7 @@
 """DuckDB: the embedded engine, for files and tables in memory."""
 
 import math
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -200,7 +201,7 @@ def _failures(spill: SpillDirectory) -> Iterator[None]:
         ) from None
     except duckdb.OutOfMemoryException:
         raise EngineFailed("DuckDB ran out of memory: raise its memory limit") from None
-    except (duckdb.InvalidInputException, duckdb.IOException, duckdb.ConversionException):
+    except (duckdb.InvalidInputException, duckdb.IOException, duckdb.ConversionException, sqlite3.Error):
         raise UnsuitableTable("DuckDB cannot read the source as a table: it is damaged or of another format") from None
     except duckdb.Error:
         raise EngineFailed("DuckDB could not answer the query") from None
