@@ -10,8 +10,8 @@ group by user and item, then by item. unrestricted_vs_floor: a private top 100 o
 restricted_vs_floor: a private histogram with 10 items per user over the floor. prepared_vs_plain: the bounded top 1,001
 of a prepared dataset over a plain GROUP BY item of the source. spark_vs_floor: Spark's bounded histogram over Spark's
 own floor. peers: for each library, its time for the histogram of 1 million rows and 50,000 users over ours (so above 1,
-we are faster). Times are the best of several runs in turn. cpu: the first three by processor time of this process, which a
-busy machine disturbs less.
+we are faster). Times are the best of several runs in turn. cpu: the first three by processor time of this process,
+which a busy machine disturbs less.
 """
 
 import argparse
@@ -74,7 +74,6 @@ def duckdb_times(folder: Path, rounds: int) -> dict[str, Spent]:
     pairs = f"(SELECT user_id, item FROM {table} GROUP BY user_id, item)"
     session = setwise.open(events, user="user_id")
     with open_engine(events) as engine:
-        assert isinstance(engine, DuckDBEngine)
         preparing = in_turn(
             {"preparing": lambda: prepare(engine, user="user_id", item="item", destination=folder / "prepared")}, 1
         )
