@@ -161,7 +161,9 @@ def test_the_answers_are_right_up_to_noise():
     assert abs(events.count - (2 * 2000 - 800)) < 40
     (minutes,) = session.sum(value="minutes", clip=10, epsilon=5.0)
     assert abs(minutes.count - (10 * 1200 + 5 * 800)) < 200
-    assert session.top_k(item="page", k=2, counts="none", epsilon=5.0, delta=1e-6).items[0].count is None
+    for bound in (None, 1):
+        labels = session.top_k(item="page", k=2, contributions=bound, counts="none", epsilon=5.0, delta=1e-6)
+        assert [(each.count, each.interval) for each in labels] == [(None, None)] * 2
     only = session.count(epsilon=5.0, where="page = 'help'")
     assert abs(only.items[0].count - 1000) < 20
 
