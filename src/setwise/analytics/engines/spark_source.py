@@ -1,7 +1,6 @@
 """What Spark can read as a table: files wherever its session finds them, tables of its catalogue, its own frames."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from setwise.analytics.engine import Progress
 from setwise.analytics.schema import Kind
@@ -15,6 +14,7 @@ except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
 
 from setwise.analytics.engines.spark import SparkEngine
+from setwise.analytics.engines.spark_prepared import source_frame, stored_manifest
 from setwise.analytics.engines.unchained import unchained
 
 _TYPES = {
@@ -42,21 +42,12 @@ def open_spark(source: object, master: str | None, types: Mapping[str, Kind], pr
     except (PySparkRuntimeError, PySparkException, Py4JError, OSError):
         raise EngineFailed("Spark could not be started: it needs Java 17 and a master that answers") from None
     try:
-        frame = _frame(session, str(source), types)
+        frame = source_frame(session, str(source))
+        manifest = stored_manifest(frame, str(source))
+        frame = _typed(frame, str(source), types)
     except (AnalysisException, Py4JError):
         raise UnsuitableTable(f"Spark finds no table or files {str(source)!r} that it can read") from None
-    return SparkEngine(frame, progress=progress, owned=owned)
-
-
-def _frame(session: SparkSession, source: str, types: Mapping[str, Kind]) -> DataFrame:
-    suffix = Path(source).suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        separator = "," if suffix == ".csv" else "\t"
-        frame = session.read.csv(source, header=True, sep=separator, escape='"', inferSchema=False)
-        return _typed(frame, source, types)
-    if suffix in (".parquet", ".pq") or "/" in source or "://" in source:
-        return session.read.parquet(source)
-    return session.table(source)
+    return SparkEngine(frame, named=str(source), progress=progress, owned=owned, manifest=manifest)
 
 
 def _typed(frame: DataFrame, source: str, types: Mapping[str, Kind]) -> DataFrame:

@@ -39,6 +39,11 @@ class SqliteTable:
         return (self.path,)
 
     @property
+    def origin(self) -> str:
+        """The database file."""
+        return str(self.path)
+
+    @property
     def columnar(self) -> bool:
         """Every pass reads every row."""
         return False
