@@ -139,6 +139,15 @@ def test_filters_take_any_parameters_and_give_nothing_back(ledger):
     assert session.guarantee(1e-5).upper == pytest.approx(3.0)
 
 
+def test_one_of_several_thresholds_must_be_named(ledger):
+    ledger.open_setwise("eve", ["bounded-range:0.5x4", "approx:0,1e-7", "approx:0,1e-8"], delta=1e-5)
+    _, session = recorded_session(account=ledger.account("eve"))
+    with pytest.raises(InvalidParameter, match="several"):
+        session.top_k(k=2, **PICKS)
+    answer = session.top_k(k=2, delta=1e-8, **PICKS)
+    assert ApproxDP(epsilon=0.0, delta=1e-8) in {use.guarantee for use in answer.spent}
+
+
 def test_draws_that_make_no_sense(ledger):
     _, session = recorded_session(account=ledger.account("ada"))
     for words, named in (
