@@ -12,6 +12,7 @@ from setwise.cli.count import count, sum_column
 from setwise.cli.demo import demo
 from setwise.cli.histogram import histogram
 from setwise.cli.ledger import ledger_app
+from setwise.cli.paper import paper
 from setwise.cli.prepare import prepare
 from setwise.cli.top_k import top_k
 from setwise.errors import SetwiseError, Unavailable
@@ -34,7 +35,11 @@ app.command()(prepare)
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
+<<<<<<< HEAD
 app.add_typer(ledger_app, name="ledger")
+=======
+app.command()(paper)
+>>>>>>> 9ba1aa25c23ba24a9e59aa13be9b9ddd96814f66
 
 
 def _show_version(asked: bool) -> None:
