@@ -35,11 +35,8 @@ app.command()(prepare)
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
-<<<<<<< HEAD
 app.add_typer(ledger_app, name="ledger")
-=======
 app.command()(paper)
->>>>>>> 9ba1aa25c23ba24a9e59aa13be9b9ddd96814f66
 
 
 def _show_version(asked: bool) -> None:
