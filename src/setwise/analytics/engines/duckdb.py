@@ -240,6 +240,10 @@ def _failures(spill: SpillDirectory) -> Iterator[None]:
             if spill.most > spill.limit
             else "the query was cancelled"
         ) from None
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from None  # what the binding makes of Ctrl-C
     except duckdb.OutOfMemoryException:
         raise EngineFailed("DuckDB ran out of memory: raise its memory limit") from None
     except (duckdb.InvalidInputException, duckdb.IOException, duckdb.ConversionException, sqlite3.Error):
