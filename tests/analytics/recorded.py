@@ -7,11 +7,15 @@ from setwise.analytics.source import open_engine
 from setwise.errors import EngineFailed
 from setwise.mechanisms.randomness import SystemRandomness
 
+OPENED = []
+"""Engines to close after the test."""
+
 
 class RecordedEngine:
     """Passes everything on to an engine and remembers, in order, which calls read rows and what they gave."""
 
     def __init__(self, engine, events=None):
+        OPENED.append(engine)
         self._engine = engine
         self.events = [] if events is None else events
         self.read = []
@@ -22,6 +26,9 @@ class RecordedEngine:
 
     def rows(self):
         return self._engine.rows()
+
+    def check(self, aggregation):
+        self._engine.check(aggregation)
 
     def histogram(self, aggregation):
         return self._noted(("histogram", None), lambda: self._engine.histogram(aggregation))

@@ -13,6 +13,7 @@ from setwise.cli.demo import demo
 from setwise.cli.histogram import histogram
 from setwise.cli.ledger import ledger_app
 from setwise.cli.paper import paper
+from setwise.cli.prepare import prepare
 from setwise.cli.top_k import top_k
 from setwise.errors import SetwiseError, Unavailable
 
@@ -30,11 +31,12 @@ app.command("top-k")(top_k)
 app.command()(histogram)
 app.command()(count)
 app.command("sum")(sum_column)
+app.command()(prepare)
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
-app.command()(paper)
 app.add_typer(ledger_app, name="ledger")
+app.command()(paper)
 
 
 def _show_version(asked: bool) -> None:

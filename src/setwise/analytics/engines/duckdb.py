@@ -34,6 +34,8 @@ TEXT_BYTES = 32
 """What a column of text adds to that."""
 CSV_ROW_BYTES = 16
 MOST_PARTITIONS = 1024
+_PROGRESS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false", "progress_bar_time": "0"}
+"""Without its bar DuckDB does not say how far a query is; these settings belong to each cursor."""
 
 
 class DuckDBEngine:
@@ -77,6 +79,14 @@ class DuckDBEngine:
         """Return about how many rows there are where metadata tells."""
         with _failures(self.spill), self._connection.cursor() as cursor:
             return self._table.rows(cursor)
+
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+        else:
+            self._manifest.check(aggregation)
+            self._manifest.check_fresh(files_fingerprint(files_of(self._manifest.origin)))
 
     @unchained
     def histogram(self, aggregation: Aggregation) -> Histogram:
@@ -130,9 +140,9 @@ class DuckDBEngine:
         return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
 
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        self.check(aggregation)
         if self._manifest is not None:
             return self._run_prepared(self._manifest, aggregation, most)
-        check_suitable(aggregation, self._schema)
         rows = self._estimated_rows()
         parts = self._parts(aggregation, rows)
         with self._watched() as cursor:
@@ -140,8 +150,6 @@ class DuckDBEngine:
             return Histogram.from_arrow(query.run(aggregation, most, rows, parts))
 
     def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:
-        manifest.check(aggregation)
-        manifest.check_fresh(files_fingerprint(files_of(manifest.origin)))
         with self._watched() as cursor:
             query = DuckDBQuery(self._table, manifest.schema(), cursor, salt=0)
             return Histogram.from_arrow(query.run_prepared(aggregation, most))
@@ -154,6 +162,8 @@ class DuckDBEngine:
     def _watched(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Give a cursor of its own to a query, known to `cancel` and watched while it runs."""
         cursor = self._connection.cursor()
+        for name, value in _PROGRESS.items():
+            cursor.execute(f"SET {name} = {value}")
 
         def look() -> bool:
             if self.spill.overflows():
@@ -193,7 +203,6 @@ def _locked_connection(
         "preserve_insertion_order": False,
         # Rewritten by this rule, the window over a user's items gathers lists that fill the disk on large tables.
         "disabled_optimizers": "top_n_window_elimination",
-        "enable_progress_bar": False,
     }
     if memory is not None:
         settings["memory_limit"] = memory
@@ -205,6 +214,7 @@ def _locked_connection(
     files = ", ".join(_setting(str(file)) for file in table.files)
     connection.execute(f"SET allowed_paths = [{files}]")
     connection.execute("SET enable_external_access = false")
+    connection.execute(f"SET allowed_configs = [{', '.join(_setting(name) for name in _PROGRESS)}]")
     connection.execute("SET lock_configuration = true")
     return connection
 
