@@ -122,6 +122,18 @@ def test_no_entry_out_of_line(spent):
                 run(ENTRY.format(**{**right, **wrong}))
 
 
+def test_no_answer_is_replaced(ledger, spent):
+    account = ledger.account("ada")
+    account.settle(account.charge(uses("bounded-range:0.1"), key="l", request="q"), answer="first")
+    with raw_connection(spent) as run:
+        (at, head, count), *_ = run("SELECT at, head, entries FROM ledger_accounts WHERE holder = 2")
+        again = {"position": count + 1, "kind": "settle", "key": "l", "period": "", "at": at, "previous": f"'{head}'"}
+        insert = ENTRY if "://" in spent else ENTRY.replace("INSERT", "INSERT OR REPLACE")
+        with pytest.raises(REFUSALS):
+            run(insert.format(**again))
+    assert account.charge(uses("bounded-range:0.1"), key="l", request="q").answer == "first"
+
+
 MOVEMENTS = [
     (1, 2, "bounded-range:0.1", 1),  # not the last entry
     (2, 2, "pure:0.1", -1),  # returned once already
