@@ -22,7 +22,7 @@ REGISTERED = 120
 def test_killed_at_a_step(store_url, point):
     with Ledger.open(store_url) as ledger:
         ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6)
-        process = CONTEXT.Process(target=answer_and_die, args=(store_url, "k", point))
+        process = CONTEXT.Process(daemon=True, target=answer_and_die, args=(store_url, "k", point))
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
@@ -56,7 +56,7 @@ def test_killed_while_the_server_charges(postgresql_server):
     with Ledger.open(url) as ledger, psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as watch:
         ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6)
         other.execute("SELECT 1 FROM ledger_accounts FOR UPDATE")
-        process = CONTEXT.Process(target=answer_and_die, args=(url, "k", "never"))
+        process = CONTEXT.Process(daemon=True, target=answer_and_die, args=(url, "k", "never"))
         process.start()
         until(watch, "wait_event_type = 'Lock'")
         process.kill()
@@ -79,7 +79,9 @@ def test_random_kills_under_load(store_url, tmp_path):
         ledger.open_setwise("ada", [f"pure:0.1x{REGISTERED}"], delta=1e-6)
         running = []
         for number in range(KILLS + AT_ONCE):
-            process = CONTEXT.Process(target=answer_until_killed, args=(store_url, KEYS, number, str(shown)))
+            process = CONTEXT.Process(
+                daemon=True, target=answer_until_killed, args=(store_url, KEYS, number, str(shown))
+            )
             process.start()
             running.append(process)
             if len(running) > AT_ONCE:
