@@ -35,6 +35,10 @@ class Accounts:
             raise _unknown(name)
         return holding
 
+    def standing(self, identity: Identity, name: str) -> Standing:
+        """Return how an account stands that this person may see, or raise `UnknownAccount`."""
+        return self.visible(identity, name).account.standing()
+
     def own(self, identity: Identity, name: str) -> Holding:
         """Return an account that this person may draw from, or raise `UnknownAccount`."""
         holding = self._holding(name)

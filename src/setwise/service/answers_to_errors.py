@@ -1,6 +1,7 @@
 """Every error as an HTTP response with a problem document; never a word that the caller did not need."""
 
 import logging
+from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -17,6 +18,11 @@ _NAMES = {404: "NotFound", 405: "MethodNotAllowed", 413: "TooLarge", 415: "Unsup
 def to_problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
     """Return the response for a problem document."""
     return JSONResponse(problem.document(), problem.status, headers, MEDIA_TYPE)
+
+
+def to_document(document: dict[str, Any]) -> JSONResponse:
+    """Return the response for a problem document that was stored."""
+    return JSONResponse(document, document["status"], media_type=MEDIA_TYPE)
 
 
 def to_setwise_error(error: SetwiseError) -> JSONResponse:

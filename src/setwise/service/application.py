@@ -1,5 +1,6 @@
 """The application: routes, limits and error answers around one replica's parts."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -14,11 +15,18 @@ from setwise.service import answers_to_errors, openapi
 from setwise.service.body_limit import BodyLimit
 from setwise.service.pages import add_pages
 from setwise.service.rights import API, RIGHTS
-from setwise.service.routes import calculators, health, people
+from setwise.service.routes import accounts, calculators, datasets, health, people, queries
 from setwise.service.service import Service, open_service
 from setwise.service.settings import Settings
 
-ROUTERS = (health.router, people.router, calculators.router)
+ROUTERS = (
+    health.router,
+    people.router,
+    datasets.router,
+    accounts.router,
+    queries.router,
+    calculators.router,
+)
 
 
 def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI:
@@ -27,7 +35,9 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        beating = asyncio.create_task(parts.runner.beat())
         yield
+        beating.cancel()
         await parts.close()
 
     app = FastAPI(

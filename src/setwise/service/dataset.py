@@ -21,8 +21,8 @@ class Dataset:
     """A table on an engine, its user column, and the columns that may be items, summed values or filters.
 
     `contributions` (Delta) and `per_item` (tau) bound what one user may add: a question that leaves them out gets
-    these, and none may ask for more. `prepared` says that contributions are bounded once and stored, so that repeated
-    questions run quickly.
+    these, and none may ask for more. `types` says which columns of a CSV file are not text. `prepared` says that
+    contributions are bounded once and stored, so that repeated questions run quickly.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Dataset:
     filters: tuple[str, ...] = ()
     contributions: int | None = None
     per_item: int = 1
+    types: tuple[tuple[str, str], ...] = ()
     prepared: bool = False
 
     def __post_init__(self) -> None:
@@ -44,6 +45,7 @@ class Dataset:
             object.__setattr__(self, name, columns)
             if self.user in columns:
                 raise InvalidParameter(f"{name} must not hold the user column {self.user!r}: it says who is protected")
+        object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
         for name in ("contributions", "per_item"):
             bound = getattr(self, name)
             if bound is not None and bound < 1:

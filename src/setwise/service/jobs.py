@@ -24,9 +24,7 @@ class Jobs:
     first and both show that.
     """
 
-    def __init__(
-        self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time
-    ) -> None:
+    def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:
         self._database = database
         self._replica = replica
         self._lost_after = _BEATS_UNTIL_LOST * heartbeat_seconds
@@ -58,9 +56,7 @@ class Jobs:
         except IntegrityError:
             job = self._under(account, key)
         if job.request != request:
-            raise KeyConflict(
-                f"the key {key!r} was used before for a different request on this account; use a new key"
-            )
+            raise KeyConflict(f"the key {key!r} was used before for a different request on this account; use a new key")
         return self.take_up(job) if self._is_free(job, again=True) else (job, False)
 
     def take_up(self, job: Job) -> tuple[Job, bool]:

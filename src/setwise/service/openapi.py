@@ -28,6 +28,15 @@ _WHEN = {
 }
 
 PROBLEMS_OF_ROUTES: dict[tuple[str, str], tuple[int, ...]] = {
+    ("POST", f"{API}/datasets"): (409,),
+    ("GET", f"{API}/datasets/{{dataset}}"): (404,),
+    ("PUT", f"{API}/datasets/{{dataset}}/cap"): (404,),
+    ("POST", f"{API}/accounts"): (404, 409),
+    ("GET", f"{API}/accounts/{{account}}"): (404,),
+    ("POST", f"{API}/preview"): (404,),
+    ("POST", f"{API}/queries"): (402, 404, 409),
+    ("GET", f"{API}/queries/{{query}}"): (404,),
+    ("DELETE", f"{API}/queries/{{query}}"): (404,),
     ("POST", f"{API}/people"): (409,),
     ("GET", f"{API}/people/{{person}}/tokens"): (404,),
     ("POST", f"{API}/people/{{person}}/tokens"): (404,),

@@ -1,10 +1,10 @@
-"""When an answer may leave: at coarse steps after it was asked, so that its time says next to nothing about the data."""
+"""When an answer may leave: at coarse steps after it was asked, so that its time says little about the data."""
 
 import math
 
 
 def padded(elapsed: float, step: float) -> float:
-    """Return the least of step, 2 step, 4 step, 8 step, ... that is at least `elapsed`; `elapsed` itself when step is 0.
+    """Return the least of step, 2 step, 4 step, 8 step, ... that is no less than `elapsed`; with step 0, `elapsed`.
 
     An observer of one answer learns which power of two its time lay under, and no more.
 

@@ -30,6 +30,9 @@ STATUS: dict[type[SetwiseError], int] = {
 
 _FIELD = "field: "
 
+_TAGS = {"top-k", "histogram", "count", "sum", "draws", "total", "setwise", "filter"}
+"""What tells the kinds of a part apart; validators put these into the place, but no request has them as names."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
@@ -100,9 +103,11 @@ def field_of(location: tuple[int | str, ...]) -> str:
 
     >>> field_of(("body", "uses", 0))
     'uses.0'
+    >>> field_of(("body", "query", "top-k", "k"))
+    'query.k'
     >>> field_of(("header", "Idempotency-Key"))
     'Idempotency-Key'
     """
-    kinds = {"body", "query", "path", "header", "cookie"}
-    parts = location[1:] if location and location[0] in kinds and len(location) > 1 else location
-    return ".".join(str(part) for part in parts)
+    places = {"body", "query", "path", "header", "cookie"}
+    parts = location[1:] if location and location[0] in places and len(location) > 1 else location
+    return ".".join(str(part) for part in parts if part not in _TAGS)

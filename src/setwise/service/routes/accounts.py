@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Body as JsonBody, Path, Request
+from fastapi import APIRouter, Path, Request
+from fastapi import Body as JsonBody
 from pydantic import Field
 
-from setwise.errors import Forbidden
 from setwise.service.account_views import AccountView
 from setwise.service.fields import MOST_USES, Body, Delta, Epsilon, Name, Use
 from setwise.service.guard import GuardedRoute, caller, service_of
@@ -88,9 +88,7 @@ async def open_account(request: Request, body: AccountBody) -> AccountView:
 async def show_account(request: Request, account: AccountName) -> AccountView:
     """Show how an account stands."""
     service = service_of(request)
-    identity = caller(request)
-    standing = await service.pool.run(lambda: service.accounts.visible(identity, account).account.standing())
-    return AccountView.of(standing)
+    return AccountView.of(await service.pool.run(service.accounts.standing, caller(request), account))
 
 
 def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountView:
