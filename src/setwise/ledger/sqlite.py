@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from setwise.errors import StoreFailed
@@ -58,41 +59,37 @@ class SqliteStore:
     def append(self, draft: Draft) -> Entry:
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
         with self.writing() as connection:
-            last = last_of(connection, draft.holder)
-            if draft.contents.kind == "charge" and draft.at < last.at - SKEW:
-                raise Refused
-            position, at, contents = last.entries + 1, max(last.at, draft.at), draft.contents
-            own = contents.digest()
-            hashed = link(last.head, position, at, own)
-            row = {
-                "holder": draft.holder,
-                "position": position,
-                "kind": contents.kind,
-                "key": contents.key,
-                "period": contents.period,
-                "at": at,
-                "uses": contents.uses,
-                "content": contents.text,
-                "digest": own,
-                "previous": last.head,
-                "hash": hashed,
-            }
-            try:
-                connection.execute(insert(entries), row)
-                for movement in draft.movements:
-                    connection.execute(
-                        insert(movements),
-                        {
-                            "account": draft.holder,
-                            "position": position,
-                            "holder": movement.holder,
-                            "period": movement.period,
-                            "what": movement.what,
-                            "amount": movement.amount,
-                        },
-                    )
-            except IntegrityError as error:
-                raise Refused from error
+            return self.append_in(connection, draft)
+
+    def append_in(self, connection: Connection, draft: Draft) -> Entry:
+        """Append an entry inside a transaction of `writing`."""
+        last = last_of(connection, draft.holder)
+        if draft.contents.kind == "charge" and draft.at < last.at - SKEW:
+            raise Refused
+        position, at, contents = last.entries + 1, max(last.at, draft.at), draft.contents
+        own = contents.digest()
+        hashed = link(last.head, position, at, own)
+        row = {
+            "holder": draft.holder,
+            "position": position,
+            "kind": contents.kind,
+            "key": contents.key,
+            "period": contents.period,
+            "at": at,
+            "uses": contents.uses,
+            "content": contents.text,
+            "digest": own,
+            "previous": last.head,
+            "hash": hashed,
+        }
+        try:
+            connection.execute(insert(entries), row)
+            for movement in draft.movements:
+                connection.execute(
+                    insert(movements), {"account": draft.holder, "position": position, **asdict(movement)}
+                )
+        except IntegrityError:
+            raise Refused from None
         return Entry(contents=contents, position=position, at=at, previous=last.head, hash=hashed)
 
     def close(self) -> None:
@@ -104,7 +101,7 @@ class SqliteStore:
         try:
             with self._engine.connect() as connection:
                 yield connection
-        except DBAPIError as error:
+        except SQLAlchemyError as error:
             raise StoreFailed(f"the ledger {self.address} failed: {_cause(error)}") from None
 
 
@@ -136,5 +133,7 @@ def _abandon(connection: Connection) -> None:
         connection.invalidate()
 
 
-def _cause(error: DBAPIError) -> str:
-    return str(error.orig).rstrip(".")
+def _cause(error: SQLAlchemyError) -> str:
+    """Return the first line of what the driver said."""
+    said = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return (said.splitlines() or ["no reason was given"])[0].rstrip(".")

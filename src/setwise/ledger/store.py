@@ -57,6 +57,10 @@ class Store(Protocol):
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
         ...
 
+    def append_in(self, connection: Connection, draft: Draft) -> Entry:
+        """Append an entry inside a transaction of `writing`."""
+        ...
+
     def close(self) -> None:
         """Let go of every connection."""
         ...
