@@ -15,7 +15,7 @@ from setwise.service import answers_to_errors, openapi
 from setwise.service.body_limit import BodyLimit
 from setwise.service.pages import add_pages
 from setwise.service.rights import API, RIGHTS
-from setwise.service.routes import accounts, calculators, datasets, health, people, queries
+from setwise.service.routes import accounts, audit, calculators, datasets, health, people, queries
 from setwise.service.service import Service, open_service
 from setwise.service.settings import Settings
 
@@ -25,6 +25,7 @@ ROUTERS = (
     datasets.router,
     accounts.router,
     queries.router,
+    audit.router,
     calculators.router,
 )
 
