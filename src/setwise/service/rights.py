@@ -1,5 +1,6 @@
 """Who may use which route: one table, read by the guard of every route and walked by the authorisation tests."""
 
+import re
 from enum import StrEnum
 
 
@@ -43,3 +44,12 @@ RIGHTS: dict[tuple[str, str], Access] = {
     ("POST", f"{API}/people/{{person}}/tokens"): Access.STEWARD,
     ("DELETE", f"{API}/people/{{person}}/tokens/{{token}}"): Access.STEWARD,
 }
+
+
+def methods_at(address: str) -> set[str]:
+    """Return the methods of the routes that an address falls under.
+
+    >>> sorted(methods_at("/api/v1/queries/5f2b"))
+    ['DELETE', 'GET']
+    """
+    return {method for method, path in RIGHTS if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), address)}
