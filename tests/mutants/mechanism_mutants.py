@@ -173,8 +173,8 @@ MUTANTS = (
     Mutant(
         "least squares: noise without tau",
         "ordered_least_squares.py",
-        "return GaussianNoise(sigma=binary(self.sigma * self.per_item))",
-        "return GaussianNoise(sigma=binary(self.sigma))",
+        "return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)",
+        "return RoundedGaussianNoise(sigma=binary(self.sigma))",
     ),
     Mutant(
         "two phases: Delta off by one in the cost",

@@ -41,17 +41,18 @@ class PostgresqlServer:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        self._process = subprocess.Popen(
-            [
-                str(self._programs / "postgres"),
-                *("-D", str(self._data), "-p", str(self.port), "-c", "listen_addresses=127.0.0.1"),
-                *("-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "log_min_messages=fatal"),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=(self._folder / "log").open("ab"),
-            cwd=self._folder,
-            **self._identity,
-        )
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(self._programs / "postgres"),
+                    *("-D", str(self._data), "-p", str(self.port), "-c", "listen_addresses=127.0.0.1"),
+                    *("-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "log_min_messages=fatal"),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=self._folder,
+                **self._identity,
+            )
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

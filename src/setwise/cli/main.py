@@ -1,5 +1,6 @@
 """The `setwise` command."""
 
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -7,9 +8,13 @@ import typer
 
 from setwise.cli.calibrate import calibrate
 from setwise.cli.compose import compose
+from setwise.cli.count import count, sum_column
 from setwise.cli.demo import demo
+from setwise.cli.histogram import histogram
+from setwise.cli.ledger import ledger_app
 from setwise.cli.serve import serve
-from setwise.errors import SetwiseError
+from setwise.cli.top_k import top_k
+from setwise.errors import SetwiseError, Unavailable
 
 _INTERRUPTED = 130
 """The exit status of a command stopped from the keyboard."""
@@ -21,10 +26,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("top-k")(top_k)
+app.command()(histogram)
+app.command()(count)
+app.command("sum")(sum_column)
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
 app.command()(serve)
+app.add_typer(ledger_app, name="ledger")
 
 
 def _show_version(asked: bool) -> None:
@@ -54,15 +64,24 @@ def main() -> None:
     usage_error = names["ClickException"]
     try:
         status = app(standalone_mode=False)
+        sys.stdout.flush()
     except SetwiseError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", _INTERRUPTED)
+    except OSError as error:  # every other file is opened where its own error is told
+        _drop_output()
+        _fail(f"the output could not be written: {error.strerror or error}", Unavailable.exit_code)
     except usage_error as error:
         _fail(_sentence(error), 2)
     if status == _INTERRUPTED:
         _fail("interrupted", _INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere, so that leaving does not fail a second time."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _sentence(error: BaseException) -> str:
