@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -29,7 +30,9 @@ class PostgresqlServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._identity = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        self._identity: dict[str, Any] = (
+            {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        )
         if self._identity:
             os.chown(folder, _NOBODY, _NOBODY)
         self._programs = self._runnable(_programs())

@@ -104,7 +104,7 @@ def print_standings(standings: Sequence["Standing"]) -> None:
             rounded_up(standing.odometer.upper),
             f"{standing.charges:,}",
         )
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def entry_json(entry: "Entry") -> dict[str, object]:
@@ -125,7 +125,6 @@ def entry_json(entry: "Entry") -> dict[str, object]:
 def print_entries(name: str, entries: Sequence["Entry"]) -> None:
     """Print entries, a line each."""
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=f"History of {name}", title_justify="left", title_style="bold")
@@ -137,8 +136,8 @@ def print_entries(name: str, entries: Sequence["Entry"]) -> None:
         uses = ", ".join(_written(entry.uses))
         shown = f"returned {uses}" if contents.kind == "settle" and uses else uses
         at = f"{entry.moment:%Y-%m-%d %H:%M:%S}"
-        table.add_row(str(entry.position), at, contents.kind, escape(contents.key), shown, entry.hash[:12])
-    Console().print(table)
+        table.add_row(str(entry.position), at, contents.kind, contents.key, shown, entry.hash[:12])
+    Console(markup=False).print(table)
 
 
 def joint_json(joint: "Joint") -> dict[str, object]:
@@ -161,10 +160,7 @@ def print_joint(joint: "Joint") -> None:
     rows = [
         ("dataset", joint.dataset),
         ("accounts", ", ".join(joint.accounts)),
-        (
-            "together",
-            f"epsilon {rounded_up(joint.epsilon.upper)} at delta {joint.delta:g}, over {joint.periods} period(s)",
-        ),
+        ("together", f"{promise}, over {joint.periods} period(s) of each"),
         ("method", joint.epsilon.method),
         ("statement", joint.epsilon.statement),
     ]

@@ -41,7 +41,7 @@ def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(name, value)
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], found: str) -> list[tuple[str, str]]:
