@@ -30,6 +30,10 @@ def serve(
     answer_step: Annotated[
         float, typer.Option(help="Answers leave at this many seconds times a power of two; 0 pads nothing.")
     ] = 0.25,
+    heartbeat_seconds: Annotated[
+        float,
+        typer.Option(help="How often a replica says it is alive; after ten times this its queries are taken over."),
+    ] = 1.0,
     requests_per_second: Annotated[
         float, typer.Option(help="Requests each person may keep up; twice as many at once.")
     ] = 50.0,
@@ -57,6 +61,7 @@ def serve(
         workers=workers,
         query_seconds=query_seconds,
         answer_step=answer_step,
+        heartbeat_seconds=heartbeat_seconds,
         requests_per_second=requests_per_second,
         burst=max(1, round(2 * requests_per_second)),
         secure_cookies=secure_cookies,
