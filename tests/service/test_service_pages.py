@@ -9,7 +9,7 @@ import typer.main
 
 from setwise.cli.main import app
 from setwise.service.problems import STATUS
-from setwise.service.rights import API, RIGHTS
+from setwise.service.rights import API, RIGHTS, Access
 
 ROOT = Path(__file__).parents[2]
 SERVICE = (ROOT / "docs/service.md").read_text()
@@ -29,6 +29,16 @@ def test_every_route_is_on_the_page(method: str, path: str):
 def test_every_route_on_the_page_is_there():
     named = set(re.findall(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", SERVICE))
     assert {(method, f"{API}{path}") for method, path in named} == set(RIGHTS)
+
+
+def test_who_may_use_a_route_is_what_the_page_says():
+    who = {"anyone": Access.ANYONE, "any token": Access.PERSON, "steward": Access.STEWARD}
+    said = {
+        (method, f"{API}{path}"): who[row[1].strip()]
+        for row in (line.strip("|").split("|") for line in SERVICE.splitlines() if line.startswith("| `"))
+        for method, path in re.findall(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", row[0])
+    }
+    assert said == RIGHTS
 
 
 def test_every_option_is_on_the_page_and_no_other():
