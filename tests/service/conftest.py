@@ -13,6 +13,7 @@ from tests.service.team import Team, gather, write_events
 
 QUICK = {
     "answer_step": 0.01,
+    "quick_seconds": 30.0,
     "requests_per_second": 10_000.0,
     "burst": 10_000,
     "heartbeat_seconds": 0.1,
