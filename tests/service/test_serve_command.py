@@ -23,6 +23,12 @@ def test_the_first_start_prints_a_token_and_the_next_does_not(tmp_path: Path):
         second.ready()
         assert httpx.get(f"{second.url}/api/v1/me", headers=headers).status_code == 200
         assert second.printed.read_text() == ""
+    with serving(tmp_path, "third", "--steward-token") as third:
+        another = third.ready().printed.read_text().split()[-1]
+        assert another != token
+        for each in (token, another):
+            found = httpx.get(f"{third.url}/api/v1/me", headers={"Authorization": f"Bearer {each}"})
+            assert found.json()["name"] == "steward"
     assert (tmp_path / "setwise.db").exists()
 
 
