@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from setwise.mechanisms.unknown_gaussian import UnknownGaussian as UnknownGaussian
     from setwise.mechanisms.unknown_gumbel import UnknownGumbel as UnknownGumbel
     from setwise.mechanisms.unknown_laplace import UnknownLaplace as UnknownLaplace
+    from setwise.service.client import connect as connect
 
 # Loaded when first used, so that `import setwise` and `setwise --help` stay quick.
 _HOMES = {
@@ -134,6 +135,7 @@ _HOMES = {
     "ZcdpOdometer": "accounting.filter",
     "ZeroConcentratedDP": "accounting.guarantees",
     "compose": "accounting.compose",
+    "connect": "service.client",
     "format_use": "accounting.notation",
     "labels_of": "analytics.domain",
     "largest_count": "accounting.calibrate",

@@ -14,6 +14,7 @@ from setwise.cli.histogram import histogram
 from setwise.cli.ledger import ledger_app
 from setwise.cli.paper import paper
 from setwise.cli.prepare import prepare
+from setwise.cli.serve import serve
 from setwise.cli.top_k import top_k
 from setwise.errors import SetwiseError, Unavailable
 
@@ -35,6 +36,7 @@ app.command()(prepare)
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
+app.command()(serve)
 app.add_typer(ledger_app, name="ledger")
 app.command()(paper)
 
