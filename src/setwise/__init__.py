@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from setwise.accounting.notation import format_use as format_use
     from setwise.accounting.notation import parse_use as parse_use
     from setwise.accounting.use import Use as Use
+    from setwise.ledger.account import Account as Account
+    from setwise.ledger.ledger import Ledger as Ledger
+    from setwise.ledger.receipt import Receipt as Receipt
+    from setwise.ledger.standing import Standing as Standing
     from setwise.mechanisms.exponential import Exponential as Exponential
     from setwise.mechanisms.histogram import Histogram as Histogram
     from setwise.mechanisms.interval import Interval as Interval
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
 
 # Loaded when first used, so that `import setwise` and `setwise --help` stay quick.
 _HOMES = {
+    "Account": "ledger.account",
     "Answer": "accounting.answer",
     "ApproxDP": "accounting.guarantees",
     "BoundedRange": "accounting.guarantees",
@@ -82,12 +87,15 @@ _HOMES = {
     "KnownLaplace": "mechanisms.known_laplace",
     "Laplace": "accounting.guarantees",
     "LaplaceCounts": "mechanisms.two_phase_top_k",
+    "Ledger": "ledger.ledger",
     "OrderedLeastSquares": "mechanisms.ordered_least_squares",
     "Plan": "mechanisms.planner",
     "Preview": "mechanisms.preview",
     "PureDP": "accounting.guarantees",
     "Question": "mechanisms.question",
+    "Receipt": "ledger.receipt",
     "Release": "mechanisms.release",
+    "Standing": "ledger.standing",
     "SystemRandomness": "mechanisms.randomness",
     "Threshold": "mechanisms.truncated_gaussian",
     "TruncatedDiscreteGaussian": "accounting.guarantees",

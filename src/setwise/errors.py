@@ -11,7 +11,11 @@
     │   ├── UnknownAccount             no account of that name in the ledger
     │   ├── AccountExists              an account of that name is open already
     │   ├── KeyConflict                an idempotency key used before for a different request
+    │   ├── NotSignedIn                no token, or one that is unknown, expired or revoked
     │   ├── Forbidden                  a person without the right to do this
+    │   ├── UnknownName                no data set, query, token or person of that name
+    │   ├── NameTaken                  a data set or person of that name is there already
+    │   ├── TooManyRequests            more requests than a person may make at once
     │   └── MissingExtra               an optional dependency that is not installed
     ├── BudgetExhausted                exit 3: the account cannot pay for this
     └── Unavailable                    exit 4: something outside the request failed
@@ -73,8 +77,28 @@ class KeyConflict(BadRequest):
     """An idempotency key used before for a different request."""
 
 
+class NotSignedIn(BadRequest):
+    """No token, or one that is unknown, expired or revoked."""
+
+
 class Forbidden(BadRequest):
     """A person without the right to do this."""
+
+
+class UnknownName(BadRequest):
+    """No data set, query, token or person of that name."""
+
+
+class NameTaken(BadRequest):
+    """A data set or person of that name is there already."""
+
+
+class TooManyRequests(BadRequest):
+    """More requests than a person may make at once; `seconds` says when to try again."""
+
+    def __init__(self, message: str, seconds: int = 1) -> None:
+        super().__init__(message)
+        self.seconds = seconds
 
 
 class MissingExtra(BadRequest):

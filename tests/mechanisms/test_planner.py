@@ -34,7 +34,7 @@ CELLS = [
     (question(contributions=2, counts=CountNoise.LAPLACE, limit=50), UnknownLaplace),
     (question(contributions=5, counts=CountNoise.GAUSSIAN), TruncatedGaussian),
     (question(k=3, counts=CountNoise.NONE), UnknownGumbel),
-    (question(k=3, contributions=2, counts=CountNoise.NONE), UnknownGumbel),
+    (question(k=3, contributions=2, counts=CountNoise.NONE, mechanism="unknown_gumbel"), UnknownGumbel),
     (question(k=3, counts=CountNoise.GAUSSIAN), TwoPhaseTopK),
 ]
 

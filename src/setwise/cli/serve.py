@@ -1,0 +1,68 @@
+"""`setwise serve`: the service and its web pages."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from setwise.errors import InvalidParameter, MissingExtra
+
+
+def serve(
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; put a TLS proxy before any other than this.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
+    ledger: Annotated[
+        str,
+        typer.Option(envvar="SETWISE_LEDGER", help="The ledger: a file, or postgresql://... for several replicas."),
+    ] = "setwise.db",
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(
+            envvar="SETWISE_ENGINE",
+            help="Where tables may live: duckdb (the default), spark, spark://..., postgresql://...; may be repeated.",
+        ),
+    ] = None,
+    data_dir: Annotated[Path, typer.Option(help="The folder of the tables that DuckDB may read.")] = Path(),
+    workers: Annotated[int, typer.Option(help="Queries that run at once.", min=1, max=256)] = 2,
+    query_seconds: Annotated[float, typer.Option(help="How long a query may run before it is cancelled.")] = 300.0,
+    answer_step: Annotated[
+        float, typer.Option(help="Answers leave at this many seconds times a power of two; 0 pads nothing.")
+    ] = 0.25,
+    requests_per_second: Annotated[
+        float, typer.Option(help="Requests each person may keep up; twice as many at once.")
+    ] = 50.0,
+    secure_cookies: Annotated[
+        bool, typer.Option("--secure-cookies", help="Send cookies over TLS only; for use behind a TLS proxy.")
+    ] = False,
+) -> None:
+    """Run the service and its web pages; the first start prints a steward's token, once."""
+    try:
+        import uvicorn
+
+        from setwise.service.application import create_app
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and missing.name.startswith("setwise"):
+            raise
+        raise MissingExtra("the service needs FastAPI and uvicorn: pip install 'setwise[service]'") from None
+    from setwise.service.settings import Settings
+
+    if not data_dir.is_dir():
+        raise InvalidParameter(f"the data folder {str(data_dir)!r} is not there; create it or give another --data-dir")
+    settings = Settings(
+        ledger=ledger,
+        data_dir=data_dir,
+        engines=tuple(engine or ("duckdb",)),
+        workers=workers,
+        query_seconds=query_seconds,
+        answer_step=answer_step,
+        requests_per_second=requests_per_second,
+        burst=max(1, round(2 * requests_per_second)),
+        secure_cookies=secure_cookies,
+    )
+    app = create_app(settings)
+    first = app.state.service.people.first_steward()
+    if first is not None:
+        print(f"steward token (shown once): {first.secret}", flush=True)
+    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)

@@ -1,0 +1,71 @@
+"""Every error as an HTTP response with a problem document; never a word that the caller did not need."""
+
+import logging
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from setwise.errors import NotSignedIn, SetwiseError, TooManyRequests
+from setwise.service.problems import MEDIA_TYPE, Problem, field_of, problem_of
+
+_log = logging.getLogger("setwise.service")
+
+_NAMES = {404: "NotFound", 405: "MethodNotAllowed", 413: "TooLarge", 415: "UnsupportedMediaType"}
+
+
+def to_problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Return the response for a problem document."""
+    return JSONResponse(problem.document(), problem.status, headers, MEDIA_TYPE)
+
+
+def to_document(document: dict[str, Any]) -> JSONResponse:
+    """Return the response for a problem document that was stored."""
+    return JSONResponse(document, document["status"], media_type=MEDIA_TYPE)
+
+
+def to_setwise_error(error: SetwiseError) -> JSONResponse:
+    """Return the response for an error of the tree."""
+    headers = {}
+    match error:
+        case NotSignedIn():
+            headers = {"WWW-Authenticate": "Bearer"}
+        case TooManyRequests(seconds=seconds):
+            headers = {"Retry-After": str(seconds)}
+    return to_problem(problem_of(error), headers)
+
+
+def to_validation_error(error: RequestValidationError) -> JSONResponse:
+    """Return the response for a malformed request: the first field at fault and what it should be.
+
+    What was given is never repeated: it may be a secret in the wrong place.
+    """
+    first = error.errors()[0]
+    field = field_of(tuple(first["loc"])) or "body"
+    says = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "json_invalid" or (field == "body" and first["type"].startswith(("model_", "missing"))):
+        field, says = "body", "send one JSON object with Content-Type: application/json"
+    return to_problem(Problem(name="InvalidParameter", status=422, detail=f"{field}: {says}", field=field))
+
+
+def to_http_exception(error: HTTPException) -> JSONResponse:
+    """Return the response for what the framework itself refuses: an unknown address or method."""
+    name = _NAMES.get(error.status_code, "BadRequest")
+    details = {
+        404: "there is nothing at this address; see /api/v1/openapi.json",
+        405: "this address has other methods; see the header Allow",
+    }
+    detail = details.get(error.status_code, "the request could not be read; send JSON in UTF-8")
+    return to_problem(Problem(name=name, status=error.status_code, detail=detail), dict(error.headers or {}))
+
+
+def to_defect(error: Exception) -> JSONResponse:
+    """Return the response for a defect of the service; the log names its kind and place, not its words."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = f"{place.tb_frame.f_code.co_name}:{place.tb_lineno}" if place is not None else "unknown"
+    _log.error("unexpected %s in %s", type(error).__name__, where)
+    detail = "the service failed to answer; the log of the service names the place"
+    return to_problem(Problem(name="InternalError", status=500, detail=detail))

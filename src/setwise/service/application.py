@@ -1,0 +1,78 @@
+"""The application: routes, limits and error answers around one replica's parts."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from setwise.service import answers_to_errors, openapi
+from setwise.service.body_limit import BodyLimit
+from setwise.service.pages import add_pages
+from setwise.service.rights import API, RIGHTS
+from setwise.service.routes import accounts, calculators, datasets, health, people, queries
+from setwise.service.service import Service, open_service
+from setwise.service.settings import Settings
+
+ROUTERS = (
+    health.router,
+    people.router,
+    datasets.router,
+    accounts.router,
+    queries.router,
+    calculators.router,
+)
+
+
+def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI:
+    """Return the application of one replica; it opens its stores now and closes them when it shuts down."""
+    parts = service or open_service(settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        beating = asyncio.create_task(parts.runner.beat())
+        yield
+        beating.cancel()
+        await parts.close()
+
+    app = FastAPI(
+        title="Setwise",
+        version=version("setwise"),
+        lifespan=lifespan,
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,  # the ready-made page would fetch scripts from elsewhere
+        redoc_url=None,
+    )
+    app.state.service = parts
+    for router in ROUTERS:
+        app.include_router(router)
+    add_pages(app)
+    app.add_middleware(BodyLimit, most=settings.body_bytes)
+    app.add_exception_handler(HTTPException, _http_exception)
+    _check_rights()
+    app.openapi = lambda: _described_once(app)  # type: ignore[method-assign]
+    return app
+
+
+async def _http_exception(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return answers_to_errors.to_http_exception(error)
+
+
+def _described_once(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = openapi.describe(app)
+    return app.openapi_schema
+
+
+def _check_rights() -> None:
+    """Every route of the table exists; that every route is in the table, the guard has seen to."""
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    missing = RIGHTS.keys() - {(method, route.path) for route in routes for method in route.methods or ()}
+    if missing:
+        raise LookupError(f"rights are declared for routes that do not exist: {sorted(missing)}")

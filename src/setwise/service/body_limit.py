@@ -1,0 +1,46 @@
+"""A limit on the size of bodies, held while they arrive."""
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from setwise.service.answers_to_errors import to_problem
+from setwise.service.problems import Problem
+
+
+class _TooLarge(Exception):
+    """More bytes arrived than are allowed."""
+
+
+class BodyLimit:
+    """Middleware that answers 413 to a body of more than `most` bytes, by its header or as it arrives."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, counting its bytes."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = dict(scope["headers"]).get(b"content-length", b"0")
+        if declared.isdigit() and int(declared) > self._most:
+            await self._refuse(scope, receive, send)
+            return
+        received = 0
+
+        async def counted() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self._most:
+                raise _TooLarge
+            return message
+
+        try:
+            await self._app(scope, counted, send)
+        except _TooLarge:
+            await self._refuse(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        detail = f"the body may have at most {self._most} bytes; send less"
+        await to_problem(Problem(name="TooLarge", status=413, detail=detail))(scope, receive, send)

@@ -1,0 +1,105 @@
+"""Calculations with a time limit, in processes that can be ended; recent answers are remembered."""
+
+import asyncio
+import json
+import os
+import sys
+from collections import OrderedDict
+from typing import Any
+
+from setwise import errors
+from setwise.errors import SetwiseError, TooManyRequests, Unattainable
+
+_MOST_REMEMBERED = 2048
+_MOST_WAITING = 64
+_LINE_BYTES = 1 << 22
+
+
+class Calculator:
+    """A few processes of `setwise.service.calculation`, started when first needed."""
+
+    def __init__(self, *, processes: int, seconds: float) -> None:
+        self._places = asyncio.Semaphore(processes)
+        self._seconds = seconds
+        self._idle: list[asyncio.subprocess.Process] = []
+        self._remembered: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._waiting = 0
+
+    async def calculate(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer, or raise the error the calculation ended in; `Unattainable` after the time limit."""
+        line = json.dumps(request, sort_keys=True, allow_nan=False)
+        if line in self._remembered:
+            self._remembered.move_to_end(line)
+            return self._remembered[line]
+        if self._waiting >= _MOST_WAITING:
+            raise TooManyRequests("too many calculations are waiting; try again in 1 s")
+        self._waiting += 1
+        try:
+            async with self._places:
+                reply = await self._reply(line)
+        finally:
+            self._waiting -= 1
+        if "error" in reply:
+            raise _error(reply["error"])
+        answer: dict[str, Any] = reply["answer"]
+        self._remembered[line] = answer
+        if len(self._remembered) > _MOST_REMEMBERED:
+            self._remembered.popitem(last=False)
+        return answer
+
+    async def _reply(self, line: str) -> dict[str, Any]:
+        process = self._idle.pop() if self._idle else await _started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(self._seconds):
+                process.stdin.write(line.encode() + b"\n")
+                await process.stdin.drain()
+                answered = await process.stdout.readline()
+            reply: dict[str, Any] = json.loads(answered)
+        except TimeoutError:
+            await _ended(process)
+            raise Unattainable(
+                f"the calculation takes longer than {self._seconds:g} s; ask for fewer or more equal uses"
+            ) from None
+        except (OSError, ValueError):  # the process died or was never well
+            await _ended(process)
+            raise Unattainable("the calculation failed; ask for fewer or more equal uses") from None
+        except BaseException:  # whoever asked has gone: the process is busy with what nobody waits for
+            await _ended(process)
+            raise
+        self._idle.append(process)
+        return reply
+
+    async def close(self) -> None:
+        """End every process."""
+        while self._idle:
+            await _ended(self._idle.pop())
+
+
+async def _started() -> asyncio.subprocess.Process:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SETWISE_")}
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "setwise.service.calculation",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=kept,
+        limit=_LINE_BYTES,
+    )
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    assert process.stdin is not None
+    process.stdin.close()
+    await process.wait()
+
+
+def _error(found: dict[str, str]) -> SetwiseError:
+    kind = getattr(errors, found["name"], Unattainable)
+    error: SetwiseError = kind(found["detail"])
+    return error

@@ -1,0 +1,66 @@
+"""A registered table: where it is, whose rows they are, and what may be asked of it."""
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from setwise.errors import InvalidParameter
+from setwise.service.person import check_name
+
+
+class EngineKind(StrEnum):
+    """What reads the table; which of them a replica has is for whoever starts it to say."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+    POSTGRESQL = "postgresql"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A table on an engine, its user column, and the columns that may be items, summed values or filters.
+
+    `contributions` (Delta) and `per_item` (tau) bound what one user may add: a question that leaves them out gets
+    these, and none may ask for more. `types` says which columns of a CSV file are not text. `prepared` says that
+    contributions are bounded once and stored, so that repeated questions run quickly.
+    """
+
+    name: str
+    engine: EngineKind
+    table: str
+    user: str
+    items: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    contributions: int | None = None
+    per_item: int = 1
+    types: tuple[tuple[str, str], ...] = ()
+    prepared: bool = False
+
+    def __post_init__(self) -> None:
+        check_name("the name of a data set", self.name)
+        object.__setattr__(self, "engine", EngineKind(self.engine))
+        for name in ("items", "values", "filters"):
+            columns = tuple(getattr(self, name))
+            object.__setattr__(self, name, columns)
+            if self.user in columns:
+                raise InvalidParameter(f"{name} must not hold the user column {self.user!r}: it says who is protected")
+        object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
+        for name in ("contributions", "per_item"):
+            bound = getattr(self, name)
+            if bound is not None and bound < 1:
+                raise InvalidParameter(f"{name} must be a positive whole number, not {bound!r}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that the registration names, each once."""
+        return tuple(dict.fromkeys((self.user, *self.items, *self.values, *self.filters)))
+
+    def text(self) -> str:
+        """Return the definition as JSON text."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def read(text: str) -> "Dataset":
+        """Return the data set of a definition written by `text`."""
+        return Dataset(**json.loads(text))

@@ -1,0 +1,105 @@
+"""Recognising who asks, from a bearer token or the pages' cookie, and letting in whom the table of rights admits."""
+
+import hmac
+import time
+from typing import assert_never
+
+from starlette.requests import Request
+
+from setwise.errors import Forbidden, NotSignedIn
+from setwise.service.limits import Buckets
+from setwise.service.people import Clock, People, digest
+from setwise.service.person import Identity
+from setwise.service.pool import Pool
+from setwise.service.rights import Access
+from setwise.service.sessions import BrowserSessions
+
+COOKIE = "setwise_session"
+CSRF_HEADER = "X-CSRF-Token"
+_SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+_MOST_REMEMBERED = 10_000
+
+
+class Doorkeeper:
+    """Recognises and admits.
+
+    Whoever was recognised is remembered for `cache_seconds`, so that most requests do not ask the database. A
+    revocation on this replica takes effect at once, on the others within that time.
+    """
+
+    def __init__(
+        self,
+        people: People,
+        sessions: BrowserSessions,
+        buckets: Buckets,
+        pool: Pool,
+        *,
+        cache_seconds: float,
+        clock: Clock = time.time,
+    ) -> None:
+        self._people = people
+        self._sessions = sessions
+        self._buckets = buckets
+        self._pool = pool
+        self._cache_seconds = cache_seconds
+        self._clock = clock
+        self._remembered: dict[str, tuple[float, Identity]] = {}
+
+    async def admit(self, request: Request, access: Access) -> Identity | None:
+        """Return who asks, None for a route open to anyone, or raise `NotSignedIn`, `Forbidden`, `TooManyRequests`."""
+        match access:
+            case Access.ANYONE:
+                return None
+            case Access.PERSON:
+                return await self.identify(request)
+            case Access.STEWARD:
+                identity = await self.identify(request)
+                if not identity.is_steward:
+                    raise Forbidden("this is for stewards; ask one of them")
+                return identity
+            case _:
+                assert_never(access)
+
+    async def identify(self, request: Request) -> Identity:
+        """Return who asks, by token or cookie, and count the request against their rate."""
+        address = request.client.host if request.client else "unknown"
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        cookie = request.cookies.get(COOKIE)
+        try:
+            if scheme.lower() == "bearer" and secret.strip():
+                identity = await self._recognised("token", secret.strip())
+            elif cookie:
+                identity = await self._recognised("cookie", cookie)
+                self._check_form(request, identity)
+            else:
+                raise NotSignedIn("give a token in the header Authorization: Bearer TOKEN")
+        except NotSignedIn:
+            self._buckets.take(f"address {address}")
+            raise
+        self._buckets.take(identity.person.name)
+        return identity
+
+    def forget(self, token: str) -> None:
+        """Forget whoever was recognised by this token: it was revoked."""
+        self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].token != token}
+
+    async def _recognised(self, kind: str, secret: str) -> Identity:
+        key = f"{kind} {digest(secret)}"
+        kept = self._remembered.get(key)
+        now = self._clock()
+        if kept is not None and now < kept[0] and (kept[1].expires_at is None or now < kept[1].expires_at):
+            return kept[1]
+        recognise = self._people.recognise if kind == "token" else self._sessions.recognise
+        identity = await self._pool.run(recognise, secret)
+        if len(self._remembered) >= _MOST_REMEMBERED:
+            self._remembered = {}
+        self._remembered[key] = (now + self._cache_seconds, identity)
+        return identity
+
+    def _check_form(self, request: Request, identity: Identity) -> None:
+        """A cookie is sent by the browser whoever made the page; a change must also repeat the form's value."""
+        if request.method in _SAFE_METHODS:
+            return
+        given = request.headers.get(CSRF_HEADER, "")
+        if identity.csrf is None or not hmac.compare_digest(given.encode(), identity.csrf.encode()):
+            raise Forbidden(f"a change made with a cookie needs the header {CSRF_HEADER}; reload the page")

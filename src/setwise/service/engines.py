@@ -1,0 +1,111 @@
+"""Engines for registered tables: opened where the replica may read, lent to one query at a time."""
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import assert_never
+
+from setwise.analytics.engine import Engine
+from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.source import open_engine
+from setwise.errors import BadRequest, EngineFailed, InvalidParameter, UnsuitableTable
+from setwise.service.dataset import Dataset, EngineKind
+from setwise.service.problems import at_field
+from setwise.service.settings import Settings
+
+
+class Engines:
+    """The engines of one replica. A query has its engine to itself, so that cancelling one stops no other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._idle: defaultdict[str, list[Engine]] = defaultdict(list)
+        self._schemas: dict[str, Schema] = {}
+        self._lock = threading.Lock()
+
+    def check(self, dataset: Dataset) -> Schema:
+        """Return the schema of a table that is to be registered, or raise what is wrong with the registration."""
+        with at_field("table"):
+            engine = self._opened(dataset)
+        with engine:
+            schema = engine.describe()
+        for name in ("user", "items", "values", "filters"):
+            columns = (dataset.user,) if name == "user" else getattr(dataset, name)
+            with at_field(name):
+                for column in columns:
+                    schema.column(column)
+        return schema
+
+    def schema(self, dataset: Dataset) -> Schema:
+        """Return the columns of a registered table, from metadata alone."""
+        if dataset.name not in self._schemas:
+            with self.lent(dataset) as engine:
+                self._schemas[dataset.name] = engine.describe()
+        return self._schemas[dataset.name]
+
+    @contextmanager
+    def lent(self, dataset: Dataset) -> Iterator[Engine]:
+        """Lend an engine on the table; one that failed is not used again."""
+        with self._lock:
+            idle = self._idle[dataset.name]
+            engine = idle.pop() if idle else None
+        if engine is None:
+            engine = self._reopened(dataset)
+        try:
+            yield engine
+        except BaseException:
+            engine.close()
+            raise
+        with self._lock:
+            keep = len(idle) < self._settings.workers
+            if keep:
+                idle.append(engine)
+        if not keep:
+            engine.close()
+
+    def close(self) -> None:
+        """Close every idle engine."""
+        with self._lock:
+            idle = [engine for engines in self._idle.values() for engine in engines]
+            self._idle.clear()
+        for engine in idle:
+            engine.close()
+
+    def _reopened(self, dataset: Dataset) -> Engine:
+        """Open a registered table; what is wrong with it by now is the stewards' business, not the analyst's."""
+        try:
+            return self._opened(dataset)
+        except BadRequest:
+            raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
+
+    def _opened(self, dataset: Dataset) -> Engine:
+        address = self._address(dataset.engine)
+        source = self._inside(dataset.table) if dataset.engine is EngineKind.DUCKDB else dataset.table
+        types = {name: Kind(kind) for name, kind in dataset.types}
+        return open_engine(source, address, types=types)
+
+    def _address(self, kind: EngineKind) -> str:
+        """Return where the engine of this kind is, as the replica was started with it."""
+        match kind:
+            case EngineKind.DUCKDB:
+                found = [each for each in self._settings.engines if each == "duckdb"]
+            case EngineKind.SPARK:
+                found = [each for each in self._settings.engines if each.startswith(("spark", "local"))]
+            case EngineKind.POSTGRESQL:
+                found = [each for each in self._settings.engines if each.startswith("postgres")]
+            case _:
+                assert_never(kind)
+        if not found:
+            raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
+        return found[0]
+
+    def _inside(self, table: str) -> str:
+        """Return the path of a table below the data folder, or raise `UnsuitableTable`."""
+        folder = self._settings.data_dir.resolve()
+        path, _, _ = table.partition("::")
+        outside = Path(path).is_absolute() or ".." in Path(path).parts or "://" in path
+        if outside or not all(found.resolve().is_relative_to(folder) for found in folder.glob(path)):
+            raise UnsuitableTable("a table must lie in the data folder of the service; give its path from there")
+        return str(folder / table)

@@ -1,0 +1,56 @@
+"""The fields that several requests share: names, numbers and written uses that refuse what cannot be."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from setwise.accounting import calibrate
+from setwise.accounting.notation import parse_use
+from setwise.errors import InvalidParameter
+
+NO_CONTROL = r"^[^\u0000-\u001f\u007f]*$"
+
+MOST_USES = 50
+"""The most different uses in one request."""
+
+LARGEST_COUNT = 100_000
+"""The most uses of one kind in one request."""
+
+
+class Body(BaseModel):
+    """What a request may hold: exactly the named fields, of exactly their kinds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def _use(text: str) -> str:
+    use = parse_use(text)
+    if use.count > LARGEST_COUNT:
+        raise InvalidParameter(f"a use must count at most {LARGEST_COUNT:,}, not {use.count:,}")
+    return text
+
+
+def _planned_use(text: str) -> str:
+    if "?" not in text:
+        return _use(text)
+    calibrate.parse_plan([text])
+    return text
+
+
+Name = Annotated[
+    str,
+    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+    Field(description="1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"),
+]
+Column = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=NO_CONTROL)]
+ShortText = Annotated[str, StringConstraints(max_length=100, pattern=NO_CONTROL)]
+Written = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[a-z-]+:[0-9.,eE+x-]+$")]
+Use = Annotated[Written, AfterValidator(_use), Field(description="KIND:PARAMETERS[xCOUNT], such as pure:0.1x25")]
+PlannedUse = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=100, pattern=r"^[a-z-]+:[0-9.,eE+x?-]+$"),
+    AfterValidator(_planned_use),
+    Field(description="a use, one of them with a ? for what is to be found: gaussian:?x10, pure:?x25, pure:0.1x?"),
+]
+Epsilon = Annotated[float, Field(gt=0.0, le=100.0, description="a privacy loss, at most 100")]
+Delta = Annotated[float, Field(gt=0.0, lt=1.0, description="a probability strictly between 0 and 1")]

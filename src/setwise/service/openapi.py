@@ -1,0 +1,90 @@
+"""The description of the API: every route with its rights, its examples and every problem it can answer with."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from setwise.service.problems import MEDIA_TYPE, Problem
+from setwise.service.rights import API, RIGHTS, Access
+from setwise.service.views import ProblemView
+
+DESCRIPTION = (
+    "Private answers from shared tables. Every answer is paid for from an account before data is touched, and "
+    "replayed for the same Idempotency-Key. Errors are application/problem+json; `field` names the part of the "
+    "request at fault."
+)
+
+_WHEN = {
+    401: ("NotSignedIn", "No token, or one that is unknown, expired or revoked.", "give a token"),
+    402: ("BudgetExhausted", "The account cannot pay for this.", "the account has too little left for this"),
+    403: ("Forbidden", "Not for this person.", "this is for stewards; ask one of them"),
+    404: ("UnknownName", "Nothing of that name, or not yours to see.", "there is no account named 'x'"),
+    409: ("KeyConflict", "The name is taken, or the key was used for another request.", "the key was used before"),
+    413: ("TooLarge", "The body is too large.", "the body may have at most 1048576 bytes; send less"),
+    422: ("InvalidParameter", "A value that cannot be; `field` names it.", "k: Input should be greater than 0"),
+    429: ("TooManyRequests", "More requests than allowed; see Retry-After.", "try again in 1 s"),
+    503: ("StoreFailed", "A database did not answer.", "the service's database did not answer; try again"),
+}
+
+PROBLEMS_OF_ROUTES: dict[tuple[str, str], tuple[int, ...]] = {
+    ("POST", f"{API}/datasets"): (409,),
+    ("GET", f"{API}/datasets/{{dataset}}"): (404,),
+    ("PUT", f"{API}/datasets/{{dataset}}/cap"): (404,),
+    ("POST", f"{API}/accounts"): (404, 409),
+    ("GET", f"{API}/accounts/{{account}}"): (404,),
+    ("POST", f"{API}/preview"): (404,),
+    ("POST", f"{API}/queries"): (402, 404, 409),
+    ("GET", f"{API}/queries/{{query}}"): (404,),
+    ("DELETE", f"{API}/queries/{{query}}"): (404,),
+    ("POST", f"{API}/people"): (409,),
+    ("GET", f"{API}/people/{{person}}/tokens"): (404,),
+    ("POST", f"{API}/people/{{person}}/tokens"): (404,),
+    ("DELETE", f"{API}/people/{{person}}/tokens/{{token}}"): (404,),
+}
+"""The problems of a route beyond those of its rights and of any route with input."""
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of the application's API routes."""
+    document = get_openapi(
+        title="Setwise", version=app.version, openapi_version="3.1.0", description=DESCRIPTION, routes=app.routes
+    )
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    schemas["Problem"] = ProblemView.model_json_schema(ref_template="#/components/schemas/{model}")
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for (method, path), access in RIGHTS.items():
+        operation = document["paths"][path][method.lower()]
+        operation["security"] = [] if access is Access.ANYONE else [{"token": []}]
+        operation["responses"].pop("422", None)
+        for status in _problems(method, path, operation):
+            operation["responses"][str(status)] = _described(status)
+    return document
+
+
+def _problems(method: str, path: str, operation: dict[str, Any]) -> list[int]:
+    """Return the statuses of the problems that an operation can answer with."""
+    found = {503, *PROBLEMS_OF_ROUTES.get((method, path), ())}
+    match RIGHTS[method, path]:
+        case Access.PERSON:
+            found |= {401, 429}
+        case Access.STEWARD:
+            found |= {401, 403, 429}
+    if "requestBody" in operation:
+        found |= {413, 422}
+    if "parameters" in operation:
+        found.add(422)
+    return sorted(found)
+
+
+def _described(status: int) -> dict[str, Any]:
+    name, description, detail = _WHEN[status]
+    example = Problem(name=name, status=status, detail=detail).document()
+    content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}
+    found: dict[str, Any] = {"description": description, "content": {MEDIA_TYPE: content}}
+    if status == 429:
+        found["headers"] = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
+    return found

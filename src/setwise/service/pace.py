@@ -1,0 +1,124 @@
+"""The pace of one query: its turn with the engine, its end at a padded moment, and whether it is to stop."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from setwise.accounting.use import Use
+from setwise.analytics.engine import Engine
+from setwise.errors import EngineFailed
+from setwise.ledger.account import Account
+from setwise.ledger.receipt import Receipt
+from setwise.ledger.standing import Standing
+from setwise.service.job import Progress
+from setwise.service.padding import padded
+
+_LOOK_AGAIN = 0.05
+
+
+class Pace:
+    """Holds a query back until an engine is free, and its end until a padded moment after it was asked.
+
+    What an analyst can see of a query that touched data (its answer, the draws given back, its failure) happens at
+    padded moments only.
+    """
+
+    def __init__(
+        self,
+        turns: threading.Semaphore,
+        *,
+        step: float,
+        seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._turns = turns
+        self._step = step
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._asked = monotonic()
+        self._began: float | None = None
+        self._touched = False
+        self._engine: Engine | None = None
+        self._stop: str | None = None
+        self._lock = threading.Lock()
+        self.progress = Progress.WAITING
+
+    def uses(self, engine: Engine) -> None:
+        """Say which engine the query has, so that stopping the query stops it."""
+        self._engine = engine
+
+    def stop(self, reason: str) -> None:
+        """Stop the query, from any thread: while it waits, or in the engine; not once the engine has answered."""
+        with self._lock:
+            self._stop = self._stop or reason
+            running = self._engine if self._began is not None else None
+        if running is not None:
+            running.cancel()
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the query was stopped, or None."""
+        return self._stop
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the query has had its engine for longer than it may."""
+        began = self._began
+        return began is not None and self._monotonic() - began > self._seconds
+
+    def begin(self) -> None:
+        """Wait for a turn with the engine."""
+        self.progress = Progress.CHARGED
+        while not self._turns.acquire(timeout=_LOOK_AGAIN):
+            self._check()
+        with self._lock:
+            self._began = self._monotonic()
+        self._touched = True
+        self.progress = Progress.READING
+        self._check()
+
+    def end(self) -> None:
+        """Give the turn back; doing so twice is doing so once."""
+        with self._lock:
+            had, self._began = self._began is not None, None
+        if had:
+            self.progress = Progress.READ
+            self._turns.release()
+
+    def pad(self) -> None:
+        """Give the turn back and wait for the padded moment, when data was touched; once."""
+        self.end()
+        if self._touched:
+            self._touched = False
+            elapsed = self._monotonic() - self._asked
+            self._sleep(max(0.0, padded(elapsed, self._step) - elapsed))
+
+    def _check(self) -> None:
+        if self._stop is not None:
+            raise EngineFailed(self._stop)
+
+
+class PacedAccount:
+    """An account whose charges wait for a turn and whose answers are stored at padded moments."""
+
+    def __init__(self, account: Account, pace: Pace) -> None:
+        self._account = account
+        self._pace = pace
+
+    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
+        """Charge; then wait for a turn, unless the answer is there already."""
+        receipt = self._account.charge(uses, key=key, request=request)
+        if receipt.answer is None:
+            self._pace.begin()
+        return receipt
+
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
+        """Store the answer, at a padded moment."""
+        self._pace.pad()
+        return self._account.settle(receipt, answer=answer, returned=returned)
+
+    def standing(self) -> Standing:
+        """Return how the account stands."""
+        return self._account.standing()

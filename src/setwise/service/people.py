@@ -1,0 +1,162 @@
+"""People and their tokens; a token is stored as its digest and shown once."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from setwise.errors import InvalidParameter, NameTaken, NotSignedIn, UnknownName
+from setwise.service import tables
+from setwise.service.database import Database
+from setwise.service.person import Identity, Person, Role
+
+Clock = Callable[[], float]
+"""Seconds since 1970."""
+
+_FIRST_STEWARD = "steward"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """What is known of a token; never the token itself."""
+
+    id: str
+    person: str
+    label: str
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A token as it is shown, once, to the person who will use it."""
+
+    token: Token
+    secret: str = field(repr=False)
+
+
+class People:
+    """The store of people and tokens."""
+
+    def __init__(self, database: Database, *, clock: Clock = time.time) -> None:
+        self._database = database
+        self._clock = clock
+
+    def first_steward(self) -> NewToken | None:
+        """Create the first steward and return a token, when there is nobody yet; else None."""
+        with self._database.reading() as connection:
+            if connection.scalar(select(func.count()).select_from(tables.people)):
+                return None
+        try:
+            self.add(Person(name=_FIRST_STEWARD, role=Role.STEWARD))
+        except NameTaken:  # another replica was quicker
+            return None
+        return self.issue(_FIRST_STEWARD, label="first start")
+
+    def add(self, person: Person) -> Person:
+        """Add a person; raise `NameTaken` when there is one of that name."""
+        row = {"name": person.name, "role": str(person.role), "created_at": self._clock()}
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(tables.people).values(row))
+        except IntegrityError:
+            raise NameTaken(f"there is a person named {person.name!r} already; choose another name") from None
+        return person
+
+    def person(self, name: str) -> Person:
+        """Return the person of that name or raise `UnknownName`."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(tables.people).where(tables.people.c.name == name)).first()
+        if row is None:
+            raise UnknownName(f"there is no person named {name!r}")
+        return Person(name=row.name, role=Role(row.role))
+
+    def all(self) -> list[Person]:
+        """Return everybody, by name."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(tables.people).order_by(tables.people.c.name)).all()
+        return [Person(name=row.name, role=Role(row.role)) for row in rows]
+
+    def issue(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewToken:
+        """Make a token for a person; the secret is in the result and nowhere else."""
+        self.person(person)
+        now = self._clock()
+        if expires_at is not None and not expires_at > now:
+            raise InvalidParameter("a token must expire in the future")
+        secret = f"setwise_{secrets.token_urlsafe(32)}"
+        token = Token(
+            id=secrets.token_hex(8),
+            person=person,
+            label=label,
+            created_at=now,
+            expires_at=expires_at,
+            revoked_at=None,
+        )
+        with self._database.writing() as connection:
+            connection.execute(
+                insert(tables.tokens).values(
+                    id=token.id,
+                    person=person,
+                    digest=digest(secret),
+                    label=label,
+                    created_at=now,
+                    expires_at=expires_at,
+                )
+            )
+        return NewToken(token=token, secret=secret)
+
+    def tokens(self, person: str) -> list[Token]:
+        """Return what is known of a person's tokens, oldest first."""
+        self.person(person)
+        query = select(tables.tokens).where(tables.tokens.c.person == person).order_by(tables.tokens.c.created_at, "id")
+        with self._database.reading() as connection:
+            return [_token(row) for row in connection.execute(query)]
+
+    def revoke(self, person: str, token: str) -> Token:
+        """End a token and the browser sessions it began; revoking twice keeps the first time."""
+        ours = (tables.tokens.c.id == token) & (tables.tokens.c.person == person)
+        with self._database.writing() as connection:
+            connection.execute(
+                update(tables.tokens).where(ours, tables.tokens.c.revoked_at.is_(None)).values(revoked_at=self._clock())
+            )
+            connection.execute(delete(tables.sessions).where(tables.sessions.c.token == token))
+            row = connection.execute(select(tables.tokens).where(ours)).first()
+        if row is None:
+            raise UnknownName(f"{person!r} has no token {token!r}")
+        return _token(row)
+
+    def recognise(self, secret: str) -> Identity:
+        """Return whose token this is, or raise `NotSignedIn`."""
+        query = (
+            select(tables.tokens, tables.people.c.role)
+            .join(tables.people)
+            .where(tables.tokens.c.digest == digest(secret))
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        now = self._clock()
+        if row is None or row.revoked_at is not None or (row.expires_at is not None and now >= row.expires_at):
+            raise NotSignedIn("the token is unknown, expired or revoked; ask a steward for a new one")
+        person = Person(name=row.person, role=Role(row.role))
+        return Identity(person=person, token=row.id, expires_at=row.expires_at)
+
+
+def digest(secret: str) -> str:
+    """A secret of 256 random bits needs no slow hash: it cannot be guessed from its digest."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: Row[tuple[object, ...]]) -> Token:
+    return Token(
+        id=row.id,
+        person=row.person,
+        label=row.label,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+    )

@@ -1,0 +1,113 @@
+"""Errors as application/problem+json: one status and one type per error of the tree."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from setwise import errors
+from setwise.errors import BadRequest, SetwiseError
+
+MEDIA_TYPE = "application/problem+json"
+TYPE = "urn:setwise:problem:"
+
+STATUS: dict[type[SetwiseError], int] = {
+    errors.SetwiseError: 500,
+    errors.BadRequest: 422,
+    errors.NotSignedIn: 401,
+    errors.BudgetExhausted: 402,
+    errors.Forbidden: 403,
+    errors.UnknownAccount: 404,
+    errors.UnknownName: 404,
+    errors.AccountExists: 409,
+    errors.NameTaken: 409,
+    errors.KeyConflict: 409,
+    errors.TooManyRequests: 429,
+    errors.Unavailable: 503,
+}
+"""The status of an error is that of its nearest ancestor here."""
+
+_FIELD = "field: "
+
+_TAGS = {"top-k", "histogram", "count", "sum", "draws", "total", "setwise", "filter"}
+"""What tells the kinds of a part apart; validators put these into the place, but no request has them as names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One problem document. `name` is the error's class in the tree; `field` the part of the request at fault."""
+
+    name: str
+    status: int
+    detail: str
+    field: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the JSON object.
+
+        >>> Problem(name="KeyConflict", status=409, detail="the key was used before").document()["type"]
+        'urn:setwise:problem:key-conflict'
+        """
+        words = re.findall("[A-Z][a-z]*", self.name)
+        found: dict[str, Any] = {
+            "type": TYPE + "-".join(words).lower(),
+            "title": " ".join(words).capitalize(),
+            "status": self.status,
+            "detail": self.detail,
+        }
+        return found if self.field is None else found | {"field": self.field}
+
+
+def problem_of(error: SetwiseError) -> Problem:
+    """Return the problem document of an error of the tree."""
+    status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    notes: list[str] = getattr(error, "__notes__", [])
+    named = [note.removeprefix(_FIELD) for note in notes if note.startswith(_FIELD)]
+    return Problem(
+        name=type(error).__name__, status=status, detail=" ".join(str(error).split()), field=named[0] if named else None
+    )
+
+
+def error_of(document: dict[str, Any]) -> SetwiseError:
+    """Return the error of the tree that a problem document stands for: the way back, for clients.
+
+    >>> error_of({"type": "urn:setwise:problem:key-conflict", "detail": "the key was used before"})
+    KeyConflict('the key was used before')
+    """
+    name = "".join(word.capitalize() for word in str(document.get("type", "")).removeprefix(TYPE).split("-"))
+    status = document.get("status")
+    otherwise = errors.Unavailable if isinstance(status, int) and status >= 500 else errors.BadRequest
+    kind = getattr(errors, name, otherwise)
+    return _at(kind(str(document.get("detail", "the service gave no reason"))), document.get("field"))
+
+
+@contextmanager
+def at_field(field: str) -> Iterator[None]:
+    """Name the part of the request that is at fault when the block refuses it."""
+    try:
+        yield
+    except BadRequest as error:
+        _at(error, field)
+        raise
+
+
+def _at(error: SetwiseError, field: str | None) -> SetwiseError:
+    if field is not None and not getattr(error, "__notes__", []):
+        error.add_note(_FIELD + field)
+    return error
+
+
+def field_of(location: tuple[int | str, ...]) -> str:
+    """Return the name of a part of a request from where a validator found it.
+
+    >>> field_of(("body", "uses", 0))
+    'uses.0'
+    >>> field_of(("body", "query", "top-k", "k"))
+    'query.k'
+    >>> field_of(("header", "Idempotency-Key"))
+    'Idempotency-Key'
+    """
+    places = {"body", "query", "path", "header", "cookie"}
+    parts = location[1:] if location and location[0] in places and len(location) > 1 else location
+    return ".".join(str(part) for part in parts if part not in _TAGS)

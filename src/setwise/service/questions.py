@@ -1,0 +1,144 @@
+"""From a request to a plan or an answer: what may be asked of a data set, by whom, from which account."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.planned import Planned
+from setwise.analytics.planning import plan_query
+from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
+from setwise.analytics.query_json import query_from_dict
+from setwise.analytics.schema import Schema
+from setwise.analytics.session import Session
+from setwise.analytics.spending import Draws, Spending, Total
+from setwise.errors import InvalidParameter, Unattainable, UnknownColumn, UnknownName
+from setwise.ledger.standing import Standing
+from setwise.mechanisms.randomness import Randomness
+from setwise.service.accounts import Accounts, Holding
+from setwise.service.dataset import Dataset
+from setwise.service.datasets import Datasets
+from setwise.service.engines import Engines
+from setwise.service.pace import Pace, PacedAccount
+from setwise.service.person import Identity
+from setwise.service.problems import at_field
+from setwise.service.question_bodies import DrawsBody, QuestionBody, TotalBody
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request that was checked against what the data set's steward allows and the person's account."""
+
+    dataset: Dataset
+    holding: Holding
+    query: Query
+    spending: Spending
+
+
+class Questions:
+    """Checks, previews and answers questions."""
+
+    def __init__(self, datasets: Datasets, accounts: Accounts, engines: Engines, randomness: Randomness) -> None:
+        self._datasets = datasets
+        self._accounts = accounts
+        self._engines = engines
+        self._randomness = randomness
+
+    def checked(self, identity: Identity, body: QuestionBody) -> Question:
+        """Return the question, or raise what is wrong with it, naming the field; no data is touched."""
+        with at_field("account"):
+            holding = self._accounts.own(identity, body.account)
+        with at_field("dataset"):
+            if body.dataset != holding.dataset:
+                raise UnknownName(f"the account {body.account!r} is not on a data set named {body.dataset!r}")
+            dataset = self._datasets.get(body.dataset)
+        with at_field("query"):
+            given = {name: value for name, value in body.query.model_dump().items() if value is not None}
+            query = _bounded(query_from_dict(_with_bounds(given, dataset)), dataset)
+        _check_columns(query, dataset, self._engines.schema(dataset))
+        with at_field("spend"):
+            spending = _spending(body.spend)
+        return Question(dataset=dataset, holding=holding, query=query, spending=spending)
+
+    def preview(self, question: Question) -> tuple[Planned, Standing]:
+        """Return how the question would be answered and how its account stands; free, and no data is touched."""
+        standing = question.holding.account.standing()
+        schema = self._engines.schema(question.dataset)
+        with _at_plan():
+            return plan_query(question.query, question.spending, question.dataset.user, schema, standing), standing
+
+    def answer(self, question: Question, *, key: str, pace: Pace) -> str:
+        """Charge, run, and return the text of the answer that is stored."""
+        with self._engines.lent(question.dataset) as engine:
+            pace.uses(engine)
+            session = Session(
+                engine,
+                user=question.dataset.user,
+                name=question.dataset.name,
+                randomness=self._randomness,
+                account=PacedAccount(question.holding.account, pace),
+            )
+            with _at_plan():
+                return session.ask(question.query, question.spending, key=key).stored()
+
+
+@contextmanager
+def _at_plan() -> Iterator[None]:
+    """Name the part that a plan refuses: what to spend where a number is at fault, else the query."""
+    with at_field("query"):
+        try:
+            yield
+        except (InvalidParameter, Unattainable):
+            with at_field("spend"):
+                raise
+
+
+def _with_bounds(given: dict[str, object], dataset: Dataset) -> dict[str, object]:
+    """Fill in the data set's bounds where the request leaves them out."""
+    if given["kind"] not in {"top-k", "histogram"}:
+        return given
+    registered = {"contributions": dataset.contributions, "per_item": dataset.per_item}
+    return {name: bound for name, bound in registered.items() if bound is not None} | given
+
+
+def _bounded(query: Query, dataset: Dataset) -> Query:
+    match query:
+        case TopK() | HistogramQuery():
+            for name in ("contributions", "per_item"):
+                most, asked = getattr(dataset, name), getattr(query, name)
+                if most is not None and (asked is None or asked > most):
+                    with at_field(f"query.{name}"):
+                        raise InvalidParameter(f"{name} must be at most {most} on this data set, not {asked}")
+        case Count() | Sum():
+            pass
+    return query
+
+
+def _check_columns(query: Query, dataset: Dataset, schema: Schema) -> None:
+    """Raise `UnknownColumn` or `InvalidFilter` for columns that the steward has not allowed."""
+    for name, allowed in (("item", dataset.items), ("value", dataset.values)):
+        column = getattr(query, name, None)
+        if column is not None and column not in allowed:
+            with at_field(f"query.{name}"):
+                listed = ", ".join(map(repr, allowed)) or "none"
+                raise UnknownColumn(f"{name} must be one of the columns allowed here ({listed}), not {column!r}")
+    if query.where is not None:
+        with at_field("query.where"):
+            parse_filter(query.where, schema, dataset.filters)
+
+
+def _spending(body: DrawsBody | TotalBody) -> Spending:
+    match body:
+        case DrawsBody():
+            return Draws(
+                discover=body.discover,  # type: ignore[arg-type]  # written forms do as well
+                counts=body.counts,  # type: ignore[arg-type]
+                threshold_delta=body.threshold_delta,
+            )
+        case TotalBody():
+            return Total(
+                epsilon=body.epsilon,  # type: ignore[arg-type]  # any number does as well
+                delta=body.delta,  # type: ignore[arg-type]
+                counts=body.counts,
+                mechanism=body.mechanism,
+            )

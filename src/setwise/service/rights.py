@@ -1,0 +1,42 @@
+"""Who may use which route: one table, read by the guard of every route and walked by the authorisation tests."""
+
+from enum import StrEnum
+
+
+class Access(StrEnum):
+    """Whom a route admits."""
+
+    ANYONE = "anyone"
+    """No token needed; says nothing about data or people."""
+    PERSON = "person"
+    """Anybody with a valid token; analysts see only what is theirs."""
+    STEWARD = "steward"
+    """Stewards only."""
+
+
+API = "/api/v1"
+
+RIGHTS: dict[tuple[str, str], Access] = {
+    ("GET", f"{API}/health"): Access.ANYONE,
+    ("GET", f"{API}/metrics"): Access.PERSON,
+    ("GET", f"{API}/me"): Access.PERSON,
+    ("GET", f"{API}/datasets"): Access.PERSON,
+    ("POST", f"{API}/datasets"): Access.STEWARD,
+    ("GET", f"{API}/datasets/{{dataset}}"): Access.PERSON,
+    ("PUT", f"{API}/datasets/{{dataset}}/cap"): Access.STEWARD,
+    ("GET", f"{API}/accounts"): Access.PERSON,
+    ("POST", f"{API}/accounts"): Access.STEWARD,
+    ("GET", f"{API}/accounts/{{account}}"): Access.PERSON,
+    ("POST", f"{API}/preview"): Access.PERSON,
+    ("GET", f"{API}/queries"): Access.PERSON,
+    ("POST", f"{API}/queries"): Access.PERSON,
+    ("GET", f"{API}/queries/{{query}}"): Access.PERSON,
+    ("DELETE", f"{API}/queries/{{query}}"): Access.PERSON,
+    ("POST", f"{API}/compose"): Access.PERSON,
+    ("POST", f"{API}/calibrate"): Access.PERSON,
+    ("GET", f"{API}/people"): Access.STEWARD,
+    ("POST", f"{API}/people"): Access.STEWARD,
+    ("GET", f"{API}/people/{{person}}/tokens"): Access.STEWARD,
+    ("POST", f"{API}/people/{{person}}/tokens"): Access.STEWARD,
+    ("DELETE", f"{API}/people/{{person}}/tokens/{{token}}"): Access.STEWARD,
+}

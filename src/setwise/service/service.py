@@ -1,0 +1,91 @@
+"""Everything a replica holds while it runs."""
+
+import secrets
+import time
+from dataclasses import dataclass
+
+from setwise.ledger.ledger import Ledger
+from setwise.mechanisms.randomness import SystemRandomness
+from setwise.service.accounts import Accounts
+from setwise.service.calculator import Calculator
+from setwise.service.database import Database, open_database
+from setwise.service.datasets import Datasets
+from setwise.service.doorkeeper import Doorkeeper
+from setwise.service.engines import Engines
+from setwise.service.jobs import Jobs
+from setwise.service.limits import Buckets
+from setwise.service.metrics import Metrics
+from setwise.service.people import Clock, People
+from setwise.service.pool import Pool
+from setwise.service.pulse import Pulse
+from setwise.service.questions import Questions
+from setwise.service.runner import Runner
+from setwise.service.sessions import BrowserSessions
+from setwise.service.settings import Settings
+
+_STORE_THREADS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The parts of one replica; routes and pages find it as `app.state.service`."""
+
+    settings: Settings
+    replica: str
+    database: Database
+    people: People
+    sessions: BrowserSessions
+    doorkeeper: Doorkeeper
+    calculator: Calculator
+    metrics: Metrics
+    pool: Pool
+    pulse: Pulse
+    ledger: Ledger
+    accounts: Accounts
+    datasets: Datasets
+    engines: Engines
+    questions: Questions
+    jobs: Jobs
+    runner: Runner
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        await self.runner.close()
+        await self.calculator.close()
+        self.pool.close()
+        self.engines.close()
+        self.ledger.close()
+        self.database.close()
+
+
+def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
+    """Open the stores and put the parts together."""
+    database = open_database(settings.ledger)
+    ledger = Ledger.open(settings.ledger)
+    replica = secrets.token_hex(8)
+    pool = Pool(_STORE_THREADS, "setwise-store")
+    people = People(database, clock=clock)
+    sessions = BrowserSessions(database, people, hours=settings.session_hours, clock=clock)
+    buckets = Buckets(per_second=settings.requests_per_second, burst=settings.burst)
+    metrics = Metrics()
+    accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)
+    jobs = Jobs(database, replica=replica, heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
+    return Service(
+        settings=settings,
+        replica=replica,
+        database=database,
+        people=people,
+        sessions=sessions,
+        doorkeeper=Doorkeeper(people, sessions, buckets, pool, cache_seconds=settings.token_cache_seconds, clock=clock),
+        calculator=Calculator(processes=settings.calculators, seconds=settings.calculator_seconds),
+        metrics=metrics,
+        pool=pool,
+        pulse=Pulse(database, pool),
+        ledger=ledger,
+        accounts=accounts,
+        datasets=datasets,
+        engines=engines,
+        questions=Questions(datasets, accounts, engines, SystemRandomness()),
+        jobs=jobs,
+        runner=Runner(jobs, metrics, pool, settings),
+    )
