@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from setwise.mechanisms.two_phase_top_k import TwoPhaseTopK as TwoPhaseTopK
     from setwise.mechanisms.unknown_gumbel import UnknownGumbel as UnknownGumbel
     from setwise.mechanisms.unknown_laplace import UnknownLaplace as UnknownLaplace
+    from setwise.service.client import connect as connect
 
 # Loaded when first used, so that `import setwise` and `setwise --help` stay quick.
 _HOMES = {
@@ -108,6 +109,7 @@ _HOMES = {
     "ZcdpOdometer": "accounting.filter",
     "ZeroConcentratedDP": "accounting.guarantees",
     "compose": "accounting.compose",
+    "connect": "service.client",
     "format_use": "accounting.notation",
     "largest_count": "accounting.calibrate",
     "largest_epsilon": "accounting.calibrate",

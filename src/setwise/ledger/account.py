@@ -11,10 +11,11 @@ from setwise.ledger.clock import Clock, microseconds, moment_of
 from setwise.ledger.entry import Contents, Entry, EntryKind, write_uses
 from setwise.ledger.parts import Totals
 from setwise.ledger.period import WHOLE_LIFE, period_id
+from setwise.ledger.pricing import drawn, given_back
 from setwise.ledger.receipt import Receipt
 from setwise.ledger.rows import entry_under, last_of, spent_of
 from setwise.ledger.standing import Standing, standing_of
-from setwise.ledger.store import SKEW, Draft, Movement, Refused, Store
+from setwise.ledger.store import SKEW, Draft, Refused, Store
 from setwise.ledger.terms import Terms
 from setwise.ledger.text import check_name, check_text
 
@@ -74,7 +75,8 @@ class Account:
             at = max(microseconds(self._clock.now()), behind)
             period = period_id(self._terms.period, moment_of(at))
             contents = self._contents("charge", key, period, wanted, request)
-            draft = Draft(holder=self._holder, at=at, contents=contents, movements=self._movements(wanted, period))
+            moves = drawn(self._holder, self._terms, self._cap, wanted, period)
+            draft = Draft(holder=self._holder, at=at, contents=contents, movements=moves)
             try:
                 entry = self._store.append(draft)
             except Refused:
@@ -97,9 +99,9 @@ class Account:
         if receipt.account != self.name:
             raise InvalidParameter(f"the receipt is of the account {receipt.account!r}, not of {self.name!r}")
         back = merged(returned)
-        drawn = {use.guarantee: use.count for use in receipt.uses}
+        charged = {use.guarantee: use.count for use in receipt.uses}
         for use in back:
-            if use.count > drawn.get(use.guarantee, 0):
+            if use.count > charged.get(use.guarantee, 0):
                 raise InvalidParameter(f"{format_use(use)} cannot be returned, for the charge did not draw so much")
         if self._terms.kind != "setwise":
             back = ()
@@ -107,7 +109,7 @@ class Account:
             holder=self._holder,
             at=microseconds(self._clock.now()),
             contents=self._contents("settle", receipt.key, receipt.period, back, answer),
-            movements=[Movement(self._holder, receipt.period, _line(use), -use.count) for use in back],
+            movements=given_back(self._holder, back, receipt.period),
         )
         try:
             self._store.append(draft)
@@ -129,24 +131,6 @@ class Account:
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
-
-    def _movements(self, uses: Sequence[Use], period: str) -> list[Movement]:
-        """Return what a charge draws: its own lines first, then those of the cap, which others share."""
-        if self._terms.totals is None:
-            if strange := [use for use in uses if _line(use) not in self._lines]:
-                raise InvalidParameter(
-                    f"{format_use(strange[0])} is not registered with the account {self.name!r}, "
-                    f"which has {', '.join(format_use(use) for use in self._terms.uses)}"
-                )
-            own = {_line(use): use.count for use in uses}
-        else:
-            own = self._terms.totals.price(uses)
-        movements = [Movement(self._holder, period, what, amount) for what, amount in own.items() if amount]
-        if self._cap is not None:
-            assert self._terms.cap is not None
-            shared = self._cap.price(uses).items()
-            movements += [Movement(self._terms.cap, WHOLE_LIFE, what, amount) for what, amount in shared if amount]
-        return movements
 
     def _resume(self, connection: Connection, charged: Entry, contents: Contents) -> Receipt:
         """Return the receipt of an earlier charge under the same key."""
@@ -194,7 +178,3 @@ class Account:
                 raise BudgetExhausted(
                     f"the cap of the dataset {self._terms.dataset!r}, which all its accounts share, cannot pay for this"
                 )
-
-
-def _line(use: Use) -> str:
-    return format_use(Use(use.guarantee))

@@ -1,11 +1,11 @@
 """The front door: open accounts, find them, see how they stand."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Self, TextIO
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import func, select
 
 from setwise.accounting.answer import Answer
 from setwise.accounting.compose import as_uses, compose
@@ -17,15 +17,21 @@ from setwise.accounting.use import Use, merged
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.address import connect
-from setwise.ledger.canonical import NOTHING_BEFORE
+from setwise.ledger.anchor import Anchor
 from setwise.ledger.clock import Clock, SystemClock, microseconds
+from setwise.ledger.entry import Entry
+from setwise.ledger.joint import Joint, joint_of
+from setwise.ledger.opening import cap_of, write_opening
 from setwise.ledger.parts import totals_of
 from setwise.ledger.period import WHOLE_LIFE, Period, parse_period
-from setwise.ledger.standing import Standing
+from setwise.ledger.rows import entries_of, spent_of
+from setwise.ledger.standing import Standing, standing_of
 from setwise.ledger.store import Store
-from setwise.ledger.tables import accounts, lines, openings
-from setwise.ledger.terms import Terms, opening_hash
+from setwise.ledger.tables import accounts, openings
+from setwise.ledger.terms import Terms
 from setwise.ledger.text import check_label, check_name
+from setwise.ledger.transfer import Restoration, export
+from setwise.ledger.verification import Verification, verify
 
 
 class Ledger:
@@ -146,33 +152,23 @@ class Ledger:
             totals=totals_of(promise),
         )
         with self._store.writing() as connection:
-            if _cap_of(connection, dataset) is not None:
+            if cap_of(connection, dataset) is not None:
                 raise InvalidParameter(f"the dataset {dataset!r} has a cap already, and a cap is set once")
             if connection.execute(select(accounts.c.name).where(accounts.c.dataset == dataset).limit(1)).first():
                 raise InvalidParameter(
                     f"the dataset {dataset!r} has accounts already; a cap is set before the first is opened"
                 )
-            self._write_opening(connection, terms)
+            write_opening(connection, terms, microseconds(self._clock.now()))
 
     def account(self, name: str) -> Account:
         """Return the account of that name, or raise `UnknownAccount`."""
-        with self._store.reading() as connection:
-            found = (
-                select(openings.c.holder, openings.c.body)
-                .join(accounts, accounts.c.holder == openings.c.holder)
-                .where(accounts.c.name == name)
-            )
-            row = connection.execute(found).one_or_none()
-            if row is None:
-                raise UnknownAccount(
-                    f"there is no account {name!r} in the ledger {self._store.address}; setwise ledger open makes one"
-                )
-            terms = Terms.read(row.body)
-            cap = None
-            if terms.cap is not None:
+        holder, terms = self._find(name)
+        cap = None
+        if terms.cap is not None:
+            with self._store.reading() as connection:
                 body = connection.execute(select(openings.c.body).where(openings.c.holder == terms.cap)).scalar_one()
-                cap = Terms.read(body).totals
-        return Account(self._store, self._clock, row.holder, terms, cap)
+            cap = Terms.read(body).totals
+        return Account(self._store, self._clock, holder, terms, cap)
 
     def accounts(self) -> tuple[Standing, ...]:
         """Return how every account stands, in the order of their names."""
@@ -180,56 +176,80 @@ class Ledger:
             names = connection.execute(select(accounts.c.name).order_by(accounts.c.name)).scalars().all()
         return tuple(self.account(name).standing() for name in names)
 
+    def history(self, name: str, *, after: int = 0) -> Iterator[Entry]:
+        """Yield the entries of an account in order, from the one after number `after` on."""
+        holder, terms = self._find(name)
+        with self._store.reading() as connection:
+            yield from entries_of(connection, holder, terms.name, after)
+
+    def verify(self, *, head: str | None = None, since: Anchor | None = None) -> Verification:
+        """Recompute every chain and every balance, and name each entry that is not as it was written.
+
+        With `head`, the digest of an earlier anchor, nothing may have changed since; with `since`, an earlier anchor,
+        entries may have been added, and nothing else.
+        """
+        with self._store.reading() as connection:
+            return verify(connection, head=head, since=since)
+
+    def export(self, stream: TextIO) -> int:
+        """Write the whole ledger as JSON lines; return their number."""
+        with self._store.reading() as connection:
+            return export(connection, stream)
+
+    def restore(self, stream: TextIO) -> int:
+        """Read an export into this ledger, which must be empty; all of it or nothing. Return the number of entries."""
+        with self._store.writing() as connection:
+            return Restoration(self._store, connection).run(stream)
+
+    def cap(self, dataset: str) -> Standing | None:
+        """Return how the cap of a dataset stands, or None when it has none."""
+        with self._store.reading() as connection:
+            holder = cap_of(connection, dataset)
+            if holder is None:
+                return None
+            body = connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one()
+            charged = select(func.coalesce(func.sum(accounts.c.charges), 0)).where(accounts.c.dataset == dataset)
+            charges = int(connection.execute(charged).scalar_one())
+            return standing_of(Terms.read(body), WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
+
+    def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
+        """Return what all accounts on a dataset promise together, should their analysts collude.
+
+        `delta` is the sum of the accounts' deltas unless given. Accounts with periods count for `periods` of them.
+        """
+        with self._store.reading() as connection:
+            found = (
+                select(openings.c.body)
+                .join(accounts, accounts.c.holder == openings.c.holder)
+                .where(accounts.c.dataset == check_name(dataset, "dataset"))
+            )
+            terms = [Terms.read(body) for body in connection.execute(found).scalars()]
+        return joint_of(dataset, terms, self.cap(dataset), delta=delta, periods=periods)
+
+    def _find(self, name: str) -> tuple[int, Terms]:
+        with self._store.reading() as connection:
+            found = (
+                select(openings.c.holder, openings.c.body)
+                .join(accounts, accounts.c.holder == openings.c.holder)
+                .where(accounts.c.name == check_name(name, "an account's name"))
+            )
+            row = connection.execute(found).one_or_none()
+        if row is None:
+            raise UnknownAccount(
+                f"there is no account {name!r} in the ledger {self._store.address}; setwise ledger open makes one"
+            )
+        return row.holder, Terms.read(row.body)
+
     def _open_account(self, terms: Terms) -> Standing:
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():
                 raise AccountExists(f"an account {terms.name!r} is open already; choose another name")
-            terms = replace(terms, cap=_cap_of(connection, terms.dataset))
-            holder, at, hashed = self._write_opening(connection, terms)
-            connection.execute(
-                insert(accounts),
-                {
-                    "holder": holder,
-                    "name": terms.name,
-                    "kind": terms.kind,
-                    "dataset": terms.dataset,
-                    "cap": terms.cap,
-                    "entries": 0,
-                    "charges": 0,
-                    "head": hashed,
-                    "at": at,
-                    "period": WHOLE_LIFE,
-                },
-            )
+            terms = replace(terms, cap=cap_of(connection, terms.dataset))
+            write_opening(connection, terms, microseconds(self._clock.now()))
         return self.account(terms.name).standing()
-
-    def _write_opening(self, connection: Connection, terms: Terms) -> tuple[int, int, str]:
-        """Append to the chain of openings; return the holder, the stamp and the hash."""
-        last = connection.execute(
-            select(openings.c.holder, openings.c.hash, openings.c.at).order_by(openings.c.holder.desc()).limit(1)
-        ).one_or_none()
-        holder, previous = (1, NOTHING_BEFORE) if last is None else (last.holder + 1, last.hash)
-        at, body = microseconds(self._clock.now()), terms.body()
-        hashed = opening_hash(previous, holder, at, body)
-        record = {"holder": holder, "kind": terms.kind, "name": terms.name, "at": at, "body": body}
-        totals = terms.lines()
-        connection.execute(insert(openings), {**record, "lines": len(totals), "previous": previous, "hash": hashed})
-        connection.execute(
-            insert(lines),
-            [
-                {"holder": holder, "what": what, "place": place, "total": total}
-                for place, (what, total) in enumerate(totals.items())
-            ],
-        )
-        return holder, at, hashed
 
 
 def _given(promise: ZcdpFilter) -> Answer:
     return Answer(
         promise.epsilon, promise.epsilon, Interaction.ADAPTIVE, "zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20"
     )
-
-
-def _cap_of(connection: Connection, dataset: str) -> int | None:
-    found = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name == dataset)
-    return connection.execute(found).scalar_one_or_none()

@@ -1,13 +1,14 @@
 """Reading the tables, each by an index."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, tuple_
 
 from setwise.ledger.entry import Contents, Entry, EntryKind
-from setwise.ledger.tables import accounts, balances, entries
+from setwise.ledger.store import Movement
+from setwise.ledger.tables import accounts, balances, entries, movements
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,45 @@ def entry_under(connection: Connection, holder: int, account: str, kind: EntryKi
     found = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
     row = connection.execute(found).mappings().one_or_none()
     return None if row is None else read_entry(account, row)
+
+
+_PAGE = 5000
+
+
+def entries_of(connection: Connection, holder: int, account: str, after: int = 0) -> Iterator[Entry]:
+    """Yield the entries of an account in order, from the one after a position on."""
+    while True:
+        found = (
+            select(entries)
+            .where(entries.c.holder == holder, entries.c.position > after)
+            .order_by(entries.c.position)
+            .limit(_PAGE)
+        )
+        page = [read_entry(account, row) for row in connection.execute(found).mappings()]
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].position
+
+
+def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:
+    """Yield the movements of an account's entries in order, each with the position of its entry."""
+    columns = (movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)
+    place = tuple_(movements.c.position, movements.c.holder, movements.c.what)
+    after: tuple[int, int, str] = (-1, 0, "")
+    while True:
+        found = (
+            select(*columns)
+            .where(movements.c.account == holder, place > tuple_(*after))
+            .order_by(movements.c.position, movements.c.holder, movements.c.what)
+            .limit(_PAGE)
+        )
+        page = connection.execute(found).all()
+        for row in page:
+            yield row.position, Movement(row.holder, row.period, row.what, row.amount)
+        if len(page) < _PAGE:
+            return
+        after = (page[-1].position, page[-1].holder, page[-1].what)
 
 
 def read_entry(account: str, row: Mapping[Any, Any]) -> Entry:

@@ -8,7 +8,7 @@ from setwise.accounting.answer import Answer
 from setwise.accounting.interaction import Interaction
 from setwise.accounting.notation import format_use, parse_use
 from setwise.accounting.use import Use
-from setwise.ledger.canonical import canonical, digest
+from setwise.ledger.canonical import canonical
 from setwise.ledger.parts import Totals
 from setwise.ledger.period import Period, parse_period
 
@@ -87,8 +87,3 @@ class Terms:
             totals=None if totals is None else Totals(totals["rho"], totals["failure"]),
             cap=record["cap"],
         )
-
-
-def opening_hash(previous: str, holder: int, at: int, body: str) -> str:
-    """Return the hash of an opening, over the opening before it."""
-    return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")

@@ -60,8 +60,8 @@ class Service:
 
 def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     """Open the stores and put the parts together."""
-    database = open_database(settings.ledger)
     ledger = Ledger.open(settings.ledger)
+    database = open_database(settings.ledger)
     replica = secrets.token_hex(8)
     pool = Pool(_STORE_THREADS, "setwise-store")
     people = People(database, clock=clock)

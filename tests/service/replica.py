@@ -1,0 +1,70 @@
+"""A replica of the service on a port of its own, in this process, spoken to over real HTTP."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import uvicorn
+
+from setwise.service.application import create_app
+from setwise.service.service import Service, open_service
+from setwise.service.settings import Settings
+
+PATIENCE = 30.0
+
+
+@dataclass
+class Clock:
+    """The machine's clock, set ahead at will."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+@dataclass
+class Replica:
+    url: str
+    service: Service
+    clock: Clock
+    steward: str
+    clients: list[httpx.Client] = field(default_factory=list)
+
+    def as_holder(self, token: str | None, **headers: str) -> httpx.Client:
+        """Return a client that sends this token."""
+        bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
+        client = httpx.Client(base_url=f"{self.url}/api/v1", headers=bearer | headers, timeout=PATIENCE)
+        self.clients.append(client)
+        return client
+
+
+@contextlib.contextmanager
+def running(settings: Settings) -> Iterator[Replica]:
+    """Start a replica, and shut it down at the end."""
+    clock = Clock()
+    service = open_service(settings, clock=clock)
+    app = create_app(settings, service=service)
+    first = service.people.first_steward()
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    replica = Replica(url, service, clock, first.secret if first is not None else "")
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not server.started:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield replica
+    finally:
+        for client in replica.clients:
+            client.close()
+        server.should_exit = True
+        thread.join(PATIENCE)
+        listening.close()
