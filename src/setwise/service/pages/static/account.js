@@ -1,0 +1,32 @@
+// The odometer over time: a staircase towards the promise.
+import { data } from "./api.js";
+import { colour, draw, plain, shortened } from "./charts.js";
+
+const place = document.getElementById("odometer");
+if (place) {
+  const { readings, promise } = data("odometer-data");
+  const charges = [0, ...readings.map((each) => each[0])];
+  const values = [0, ...readings.map((each) => each[3])];
+  const says = ["opened", ...readings.map((each) => {
+    const at = new Date(each[1] * 1000).toISOString().slice(0, 16).replace("T", " ");
+    return `${at} UTC<br>${plain(shortened(each[2], 48))}`;
+  })];
+  await draw(place, () => [
+    [
+      {
+        type: "scatter", mode: charges.length > 40 ? "lines" : "lines+markers", x: charges, y: values, text: says, name: "odometer",
+        line: { shape: "hv", color: colour("series-setwise"), width: 3 }, marker: { size: 7 }, fill: "tozeroy", fillcolor: `${colour("series-setwise")}22`,
+        hovertemplate: "charge %{x}: ε ≤ %{y:.4g}<br>%{text}<extra></extra>",
+      },
+      {
+        type: "scatter", mode: "lines", x: [0, Math.max(...charges, 1)], y: [promise, promise], name: "promise",
+        line: { color: colour("series-paper"), dash: "dash", width: 2 }, hovertemplate: "promised: ε ≤ %{y:.4g}<extra></extra>",
+      },
+    ],
+    {
+      height: 300, hovermode: "closest", legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
+      xaxis: { title: { text: "charges" }, rangemode: "tozero", tickformat: "d", nticks: 8 }, yaxis: { title: { text: "ε so far" }, rangemode: "tozero" },
+    },
+  ]);
+  document.body.dataset.ready = "account";
+}
