@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -29,7 +30,9 @@ class PostgresqlServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._identity = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        self._identity: dict[str, Any] = (
+            {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
+        )
         if self._identity:
             os.chown(folder, _NOBODY, _NOBODY)
         self._programs = self._runnable(_programs())
@@ -41,17 +44,18 @@ class PostgresqlServer:
 
     def start(self) -> None:
         """Start the server and wait until it answers."""
-        self._process = subprocess.Popen(
-            [
-                str(self._programs / "postgres"),
-                *("-D", str(self._data), "-p", str(self.port), "-c", "listen_addresses=127.0.0.1"),
-                *("-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "log_min_messages=fatal"),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=(self._folder / "log").open("ab"),
-            cwd=self._folder,
-            **self._identity,
-        )
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    str(self._programs / "postgres"),
+                    *("-D", str(self._data), "-p", str(self.port), "-c", "listen_addresses=127.0.0.1"),
+                    *("-c", "unix_socket_directories=", "-c", "max_connections=200", "-c", "log_min_messages=fatal"),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                cwd=self._folder,
+                **self._identity,
+            )
         deadline = time.monotonic() + PATIENCE
         while True:
             try:

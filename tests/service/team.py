@@ -63,7 +63,14 @@ def gather(replica: Replica) -> Team:
     _made(steward.post("/datasets", json=dataset))
     for name in ("ada", "bob"):
         open_account(steward, f"{name}-events", name)
-    total = {"kind": "filter", "name": "ada-total", "analyst": "ada", "dataset": "events", "epsilon": 5.0, "delta": 1e-6}
+    total = {
+        "kind": "filter",
+        "name": "ada-total",
+        "analyst": "ada",
+        "dataset": "events",
+        "epsilon": 5.0,
+        "delta": 1e-6,
+    }
     _made(steward.post("/accounts", json=total))
     return Team(
         replica=replica,

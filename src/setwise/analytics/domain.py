@@ -6,6 +6,7 @@ from pathlib import Path
 from setwise.analytics.aggregation import Aggregation
 from setwise.analytics.engine import Engine
 from setwise.analytics.schema import Column
+from setwise.analytics.source import Source, open_engine
 from setwise.analytics.suitability import label_kind
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Label, distinct_labels
@@ -40,6 +41,17 @@ def column_domain(engine: Engine, column: str) -> tuple[Label, ...]:
     Each value counts as its own user, so that any engine can answer.
     """
     return tuple(sorted(engine.histogram(Aggregation(user=column, item=column)).labels))
+
+
+def labels_of(source: Source, column: str, *, engine: str = "duckdb", table: str | None = None) -> tuple[Label, ...]:
+    """Return the distinct values of a column of another table, which must be public, as a domain.
+
+    >>> import pyarrow as pa
+    >>> labels_of(pa.table({"city": ["Oslo", "Bergen", "Oslo", None]}), "city")
+    ('Bergen', 'Oslo')
+    """
+    with open_engine(source, engine, table=table) as opened:
+        return column_domain(opened, column)
 
 
 def fitted(domain: tuple[Label, ...], column: Column) -> tuple[Label, ...]:
@@ -93,10 +105,14 @@ def _column_of(path: Path, column: str | None) -> list[Label]:
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read") from None
     names = table.column_names
     if column is None and len(names) > 1:
-        raise InvalidParameter(f"the domain file {str(path)!r} has {len(names)} columns: name one, as in {path}:{names[0]}")
+        raise InvalidParameter(
+            f"the domain file {str(path)!r} has {len(names)} columns: name one, as in {path}:{names[0]}"
+        )
     if column is not None and column not in names:
         raise InvalidParameter(f"the domain file {str(path)!r} has no column {column!r}; it has {', '.join(names)}")
     values = table.column(column or names[0])
-    if not (pa.types.is_integer(values.type) or pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+    if not (
+        pa.types.is_integer(values.type) or pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    ):
         values = values.cast(pa.string())
     return [value for value in values.to_pylist() if value is not None]

@@ -7,7 +7,6 @@ from typing import assert_never
 from setwise.accounting.guarantees import (
     ApproxDP,
     BoundedRange,
-    DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     Guarantee,
@@ -64,7 +63,7 @@ def drawn_mechanism(query: Query, draws: Draws, standing: Standing) -> Drawn:
     """Return the mechanism whose every use is one of the draws.
 
     Picks of bounded-range:E are Gumbel picks. Counts of pure:E get discrete Laplace noise of scale at least per_item/E,
-    which is E-DP; those of discrete-laplace and discrete-gaussian get just that noise.
+    which is E-DP; those of gaussian:S get Gaussian noise of deviation per_item * S, rounded.
     """
     shape = _shape(query)
     if draws.discover is None:
@@ -82,7 +81,9 @@ def drawn_mechanism(query: Query, draws: Draws, standing: Standing) -> Drawn:
     counts, prices, noise = _count_noise(draws.counts, shape.per_item)
     bound = shape.changeable if shape.domain is not None else shape.contributions
     return Drawn(
-        mechanism=TwoPhaseTopK(discovery=picks, counts=counts, contributions=bound), name=f"{name}+{noise}", prices=prices
+        mechanism=TwoPhaseTopK(discovery=picks, counts=counts, contributions=bound),
+        name=f"{name}+{noise}",
+        prices=prices,
     )
 
 
@@ -125,14 +126,10 @@ def _noisy_histogram(shape: _Shape, draws: Draws, standing: Standing) -> Drawn:
     known = shape.domain is not None
     match counts:
         case LaplaceCounts(scale=scale) if shape.domain is not None:
-            laplace = KnownLaplace(
-                domain=shape.domain, contributions=changed, per_item=shape.per_item, scale=scale
-            )
+            laplace = KnownLaplace(domain=shape.domain, contributions=changed, per_item=shape.per_item, scale=scale)
             return Drawn(mechanism=laplace, name=str(MechanismName.KNOWN_LAPLACE), prices=prices)
         case GaussianCounts(sigma=sigma) if shape.domain is not None:
-            gaussian = KnownGaussian(
-                domain=shape.domain, contributions=changed, per_item=shape.per_item, sigma=sigma
-            )
+            gaussian = KnownGaussian(domain=shape.domain, contributions=changed, per_item=shape.per_item, sigma=sigma)
             return Drawn(mechanism=gaussian, name=str(MechanismName.KNOWN_GAUSSIAN), prices=prices)
         case LaplaceCounts(scale=scale):
             above = UnknownLaplace(
@@ -156,14 +153,12 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, Prices, s
             return LaplaceCounts(scale=Fraction(scale) / per_item), ((drawn, guarantee),), "laplace"
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity == per_item:
             return LaplaceCounts(scale=Fraction(scale) / per_item), (), "laplace"
-        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity) if sensitivity == per_item:
-            return GaussianCounts(sigma=Fraction(sigma) / per_item), (), "gaussian"
-        case DiscreteLaplace(sensitivity=sensitivity) | DiscreteGaussian(sensitivity=sensitivity):
+        case Gaussian(sigma=sigma):
+            return GaussianCounts(sigma=Fraction(sigma)), (), "gaussian"
+        case DiscreteLaplace(sensitivity=sensitivity):
             raise InvalidParameter(
                 f"{_written(guarantee)} is for counts a user moves by {sensitivity}, not by per_item = {per_item}"
             )
-        case Gaussian():
-            raise InvalidParameter(f"{_written(guarantee)} counts are not served yet: draw pure:E or discrete-gaussian:S")
         case _:
             raise InvalidParameter(f"counts must draw pure:E or gaussian:S, not {_written(guarantee)}")
 

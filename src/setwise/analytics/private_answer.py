@@ -14,7 +14,7 @@ from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.histogram import Label
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # type: ignore[import-untyped]
     import polars
     import pyarrow
 
@@ -67,7 +67,11 @@ class PrivateAnswer:
         """Return the object that `--json` prints: a contract."""
         return {
             "items": [
-                {"item": each.item, "count": each.count, "interval": None if each.interval is None else [*each.interval]}
+                {
+                    "item": each.item,
+                    "count": each.count,
+                    "interval": None if each.interval is None else [*each.interval],
+                }
                 for each in self.items
             ],
             "mechanism": self.mechanism,
@@ -118,7 +122,12 @@ class PrivateAnswer:
         columns = self.columns()
         whole = all(isinstance(count, int) for count in columns["count"] if count is not None)
         items = pa.int64() if columns["item"] and isinstance(columns["item"][0], int) else pa.string()
-        kinds = {"item": items, "count": pa.int64() if whole else pa.float64(), "lower": pa.int64(), "upper": pa.int64()}
+        kinds = {
+            "item": items,
+            "count": pa.int64() if whole else pa.float64(),
+            "lower": pa.int64(),
+            "upper": pa.int64(),
+        }
         return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
 
     def to_pandas(self) -> "pandas.DataFrame":

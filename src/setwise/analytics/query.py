@@ -67,7 +67,9 @@ class HistogramQuery:
         _column("item", self.item)
         _check_grouping(self)
         if self.domain is None and self.contributions is None:
-            raise InvalidParameter("a histogram of an unknown domain needs a bound on contributions, or ask for a top k")
+            raise InvalidParameter(
+                "a histogram of an unknown domain needs a bound on contributions, or ask for a top k"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Questions to one table, one after the other, and what they cost together."""
 
+import math
 import secrets
 from collections.abc import Iterable
 from hashlib import sha256
@@ -38,8 +39,8 @@ class Session:
     Each question is planned, charged, run and answered in that order. It is paid for by a total (`epsilon` and `delta`)
     of its own, or, when the session was opened on an `account`, by draws from that account (`discover`, `counts`).
 
-    `top_k`, `histogram`, `count` and `sum` ask in words; `ask` takes a query and its spending as records, `preview` says
-    what such a question would cost and how far off its answer may be, and costs nothing.
+    `top_k`, `histogram`, `count` and `sum` ask in words; `ask` takes a query and its spending as records. `preview`
+    says what such a question would cost and how far off its answer may be, and costs nothing.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Session:
         self._randomness = randomness
         self._account = account
         self._one_off = OneOff()
+        self._totals: dict[str, tuple[float, float]] = {}  # epsilon and delta of each question with its own total
 
     def __repr__(self) -> str:
         return f"<setwise session on {self._name!r}, users in {self._user!r}, {len(self._one_off.charges)} question(s)>"
@@ -216,7 +218,7 @@ class Session:
         return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
 
     def preview(self, query: Query, spending: Spending) -> Planned:
-        """Return how the question would be answered: mechanism, cost and expected error; no row is read, and it is free."""
+        """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
         standing = None if self._account is None else self._account.standing()
         return plan_query(query, spending, self._user, self._engine.describe(), standing)
 
@@ -227,11 +229,14 @@ class Session:
             charge leaves it in place.
         """
         planned = self.preview(query, spending)
+        key = secrets.token_hex(16) if key is None else key
+        if self._account is None:
+            self._totals.setdefault(key, (planned.overall.upper, planned.delta))
         return ask(
             planned,
             self._engine,
             self._one_off if self._account is None else self._account,
-            key=secrets.token_hex(16) if key is None else key,
+            key=key,
             request=self.request(query, spending),
             randomness=self._randomness,
         )
@@ -241,7 +246,9 @@ class Session:
         asked = query_to_dict(query)
         if isinstance(asked.get("domain"), list):
             asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
-        return canonical({"table": self._name, "user": self._user, "query": asked, "spending": spending_to_dict(spending)})
+        return canonical(
+            {"table": self._name, "user": self._user, "query": asked, "spending": spending_to_dict(spending)}
+        )
 
     @property
     def spent(self) -> tuple[Use, ...]:
@@ -255,7 +262,8 @@ class Session:
 
         Questions that were chosen after seeing answers, with parameters chosen on the fly, are covered by an odometer
         (`adaptive`). Whoever fixed all of them before the first answer may claim `batch`, `ordered` or `setwise`, which
-        promise more. On an account the promise is the account's own, set-wise if its draws were registered.
+        promise more. The plain sum of the questions' totals holds for all of these and is taken where it is less. On
+        an account the promise is the account's own, set-wise if its draws were registered.
         """
         if self._account is not None:
             return self._account.standing().epsilon
@@ -263,9 +271,21 @@ class Session:
         if not uses:
             raise InvalidParameter("nothing was asked yet, so there is nothing to add up")
         claimed = Interaction.ADAPTIVE if interaction is None else Interaction.parse(interaction)
+        return min(self._composed(uses, claimed, delta), self._added_up(claimed, delta), key=lambda each: each.upper)
+
+    def _composed(self, uses: tuple[Use, ...], claimed: Interaction, delta: float) -> Answer:
         if claimed is not Interaction.ADAPTIVE:
             return overall(uses, claimed, delta)
         odometer = ZcdpOdometer(delta=delta)
         for use in uses:
             odometer = odometer.record(use)
         return odometer.answer()
+
+    def _added_up(self, claimed: Interaction, delta: float) -> Answer:
+        """Return the sum of the questions' epsilons, when the sum of their deltas is at most delta.
+
+        Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
+        """
+        epsilon, failed = (math.fsum(part) for part in zip(*self._totals.values(), strict=True))
+        upper = math.inf if failed * (1 + 1e-15) > delta else epsilon * (1 + 1e-15)
+        return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")

@@ -75,4 +75,3 @@ def spending_to_dict(spending: Spending) -> dict[str, object]:
                 name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None
             }
             return written if threshold is None else {**written, "threshold_delta": threshold}
-

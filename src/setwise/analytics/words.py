@@ -19,6 +19,15 @@ def rounded_up(value: float, digits: int = 6) -> str:
     return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():g}"
 
 
+def number(value: float) -> str:
+    """Write a count: whole ones as they are, others with one decimal.
+
+    >>> number(1234567), number(12.0), number(12.25)
+    ('1,234,567', '12', '12.2')
+    """
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
 def measured(query: Query) -> str:
     """Return what is counted, for headings: users, events, or a sum."""
     match query:

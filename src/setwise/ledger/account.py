@@ -122,6 +122,11 @@ class Account:
             return settled.contents.text
         return answer
 
+    def entries(self) -> int:
+        """Return how many entries the account has, charges and settlements."""
+        with self._store.reading() as connection:
+            return last_of(connection, self._holder).entries
+
     def standing(self) -> Standing:
         """Return how the account stands in its present period."""
         with self._store.reading() as connection:

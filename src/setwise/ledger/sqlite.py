@@ -1,24 +1,37 @@
 """The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time."""
 
+import random
+import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from setwise.errors import StoreFailed
 from setwise.ledger.entry import Entry, link
-from setwise.ledger.rows import last_of
 from setwise.ledger.store import SKEW, Draft, Refused
-from setwise.ledger.tables import entries, movements
 
 PATIENCE = 60.0
 """Seconds a writer waits for the others."""
+
+_LONGEST_PAUSE = 0.008
+"""Seconds between two looks at the write lock; SQLite's own pauses grow to a tenth of a second and starve writers."""
+
+_LAST = "SELECT entries, head, at FROM ledger_accounts WHERE holder = ?"
+_ENTRY = """
+INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, digest, previous, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_MOVEMENT = """
+INSERT INTO ledger_movements (account, position, holder, period, what, amount) VALUES (?, ?, ?, ?, ?, ?)
+"""
 
 
 class SqliteStore:
@@ -42,13 +55,13 @@ class SqliteStore:
             try:
                 yield connection
             finally:
-                connection.exec_driver_sql("ROLLBACK")
+                _abandon(connection)
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction that holds the file's only write lock; threads of this process queue before it."""
         with self._writer, self._connection() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            self._begin(_driver(connection))
             try:
                 yield connection
                 connection.exec_driver_sql("COMMIT")
@@ -63,38 +76,44 @@ class SqliteStore:
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
         """Append an entry inside a transaction of `writing`."""
-        last = last_of(connection, draft.holder)
-        if draft.contents.kind == "charge" and draft.at < last.at - SKEW:
+        count, head, last = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
+        contents = draft.contents
+        if contents.kind == "charge" and draft.at < last - SKEW:
             raise Refused
-        position, at, contents = last.entries + 1, max(last.at, draft.at), draft.contents
         own = contents.digest()
-        hashed = link(last.head, position, at, own)
-        row = {
-            "holder": draft.holder,
-            "position": position,
-            "kind": contents.kind,
-            "key": contents.key,
-            "period": contents.period,
-            "at": at,
-            "uses": contents.uses,
-            "content": contents.text,
-            "digest": own,
-            "previous": last.head,
-            "hash": hashed,
-        }
+        position, at = count + 1, max(last, draft.at)
+        hashed = link(head, position, at, own)
+        said = (contents.kind, contents.key, contents.period, at, contents.uses, contents.text)
         try:
-            connection.execute(insert(entries), row)
-            for movement in draft.movements:
-                connection.execute(
-                    insert(movements), {"account": draft.holder, "position": position, **asdict(movement)}
-                )
+            connection.exec_driver_sql(_ENTRY, (draft.holder, position, *said, own, head, hashed))
+            for move in draft.movements:
+                moved = (draft.holder, position, move.holder, move.period, move.what, move.amount)
+                connection.exec_driver_sql(_MOVEMENT, moved)
         except IntegrityError:
             raise Refused from None
-        return Entry(contents=contents, position=position, at=at, previous=last.head, hash=hashed)
+        return Entry(contents=contents, position=position, at=at, previous=head, hash=hashed)
 
     def close(self) -> None:
         """Let go of every connection."""
         self._engine.dispose()
+
+    def _begin(self, driver: sqlite3.Connection) -> None:
+        """Take the write lock, with short random pauses while another process has it."""
+        deadline = time.monotonic() + PATIENCE
+        driver.execute("PRAGMA busy_timeout = 0")
+        try:
+            while True:
+                try:
+                    driver.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError as error:
+                    busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                    if not busy or time.monotonic() > deadline:
+                        raise StoreFailed(f"the ledger {self.address} failed: {error}") from None
+                    time.sleep(random.uniform(0.0, _LONGEST_PAUSE))  # noqa: S311 - a pause, not a secret
+                else:
+                    return
+        finally:
+            driver.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -116,21 +135,21 @@ def _engine(path: Path) -> Engine:
     )
 
     @event.listens_for(engine, "connect")
-    def prepare(connection: object, _: object) -> None:
-        cursor = connection.cursor()  # type: ignore[attr-defined]
+    def prepare(connection: sqlite3.Connection, _: object) -> None:
         for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
+            connection.execute(f"PRAGMA {pragma}").close()
 
     return engine
 
 
+def _driver(connection: Connection) -> sqlite3.Connection:
+    return cast(sqlite3.Connection, connection.connection.driver_connection)
+
+
 def _abandon(connection: Connection) -> None:
     """Roll back; some errors of SQLite have ended the transaction already."""
-    try:
+    if not connection.invalidated and _driver(connection).in_transaction:
         connection.exec_driver_sql("ROLLBACK")
-    except OperationalError:
-        connection.invalidate()
 
 
 def _cause(error: SQLAlchemyError) -> str:

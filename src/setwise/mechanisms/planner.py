@@ -192,32 +192,30 @@ def _with_counts(
 
 def _why(best: Plan, others: list[Plan], unlikely: tuple[Split, ...], question: Question) -> str:
     """Return a sentence on the choice, from parameters alone."""
-    given = _expectation(best.preview, question)
-    if question.mechanism is not None:
-        return f"{best.name} as asked: {given}"
+    given = f"{best.name}{' as asked' if question.mechanism else ''}: {_expectation(best.preview, question)}"
+    if question.mechanism is not None or not (others or unlikely):
+        return f"{given} (with probability {float(best.preview.confidence):.0%} each)"
     if others:
         runner_up = min(others, key=lambda each: each.merit)
-        return f"{best.name}: {given}; {runner_up.name} would need {_expectation(runner_up.preview, question)}"
-    if unlikely:
-        name = str(unlikely[0].name)
+        rest = f"{runner_up.name}: {_expectation(runner_up.preview, question)}"
+    else:
         times = question.per_item * unlikely[0].merit / best.merit if best.merit else math.inf
-        return f"{best.name}: {given}; {name} would be about {times:.2g} times as coarse"
-    return f"{best.name} is the mechanism for this question: {given}"
+        rest = f"{unlikely[0].name} would be about {times:.2g} times as coarse"
+    return f"{given} (with probability {float(best.preview.confidence):.0%} each); next best, {rest}"
 
 
 def _expectation(preview: Preview, question: Question) -> str:
     reach = max(preview.detectable or 0, preview.shortfall or 0)
-    parts = [f"a lead of {reach:,} to come out in place"] if reach else []
+    parts = [f"finds items that are {reach:,} ahead"] if reach else []
     if preview.radius is not None and question.counts is not CountNoise.NONE:
-        parts.append(f"counts within ±{preview.radius:,} ({float(preview.confidence):.0%} each)")
-    return " and ".join(parts)
+        parts.append(f"counts within ±{preview.radius:,}")
+    return ", ".join(parts)
 
 
 def _no_mechanism(question: Question) -> str:
     if question.mechanism is not None:
         return (
-            f"{question.mechanism} does not answer this question: known_* need a domain and unknown_* none, gumbel needs "
-            f"k, and the others need bounded contributions; with counts = {question.counts} and delta = "
-            f"{float(question.delta):g}"
+            f"{question.mechanism} does not answer this question with {question.counts} counts: known_* need a domain, "
+            "the gumbel ones need k, the others bounded contributions, and Gaussian noise a delta above 0"
         )
     return f"no mechanism with {question.counts} counts answers this question at delta = {float(question.delta):g}"

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.laplace_noise import LaplaceNoise
 from setwise.mechanisms.noise import Noise
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
 
 
@@ -22,8 +23,8 @@ def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
     match noise:
         case LaplaceNoise(scale=scale):
             return math.ceil(float(scale) * laplace_lead(contests, miss))
-        case GaussianNoise(sigma=sigma) | TruncatedGaussianNoise(sigma=sigma):
-            return math.ceil(-math.sqrt(2.0) * float(sigma) * float(ndtri(miss / contests)))
+        case GaussianNoise() | RoundedGaussianNoise() | TruncatedGaussianNoise():
+            return math.ceil(-math.sqrt(2.0) * float(noise.sigma) * float(ndtri(miss / contests)))
         case _:
             assert_never(noise)
 

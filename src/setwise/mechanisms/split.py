@@ -46,7 +46,11 @@ def splits(question: Question) -> tuple[Split, ...]:
     """Return the best split of every mechanism that can answer the question, best first."""
     found = [
         min(
-            (_split(question, name, counts, share, ratio) for share in _shares(name, question) for ratio in _ratios(counts)),
+            (
+                _split(question, name, counts, share, ratio)
+                for share in _shares(name, question)
+                for ratio in _ratios(counts)
+            ),
             key=lambda split: split.merit,
         )
         for name, counts in _cells(question)

@@ -12,6 +12,8 @@ from setwise.service.problems import MEDIA_TYPE, Problem, field_of, problem_of
 
 _log = logging.getLogger("setwise.service")
 
+_UNREADABLE = "the body cannot be read; send one JSON object in UTF-8"
+
 _NAMES = {404: "NotFound", 405: "MethodNotAllowed", 413: "TooLarge", 415: "UnsupportedMediaType"}
 
 
@@ -45,19 +47,25 @@ def to_validation_error(error: RequestValidationError) -> JSONResponse:
     field = field_of(tuple(first["loc"])) or "body"
     says = first["msg"].removeprefix("Value error, ")
     if first["type"] == "json_invalid" or (field == "body" and first["type"].startswith(("model_", "missing"))):
-        field, says = "body", "send one JSON object with Content-Type: application/json"
+        field, says = "body", "send one JSON object in UTF-8 with Content-Type: application/json"
     return to_problem(Problem(name="InvalidParameter", status=422, detail=f"{field}: {says}", field=field))
 
 
 def to_http_exception(error: HTTPException) -> JSONResponse:
     """Return the response for what the framework itself refuses: an unknown address or method."""
-    name = _NAMES.get(error.status_code, "BadRequest")
+    if error.status_code == 400:
+        return to_problem(Problem(name="InvalidParameter", status=422, detail=_UNREADABLE, field="body"))
     details = {
         404: "there is nothing at this address; see /api/v1/openapi.json",
         405: "this address has other methods; see the header Allow",
+        413: error.detail,
     }
-    detail = details.get(error.status_code, "the request could not be read; send JSON in UTF-8")
-    return to_problem(Problem(name=name, status=error.status_code, detail=detail), dict(error.headers or {}))
+    problem = Problem(
+        name=_NAMES.get(error.status_code, "BadRequest"),
+        status=error.status_code,
+        detail=details.get(error.status_code, _UNREADABLE),
+    )
+    return to_problem(problem, dict(error.headers or {}))
 
 
 def to_defect(error: Exception) -> JSONResponse:

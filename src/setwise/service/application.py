@@ -14,8 +14,8 @@ from starlette.responses import Response
 from setwise.service import answers_to_errors, openapi
 from setwise.service.body_limit import BodyLimit
 from setwise.service.pages import add_pages
-from setwise.service.rights import API, RIGHTS
-from setwise.service.routes import accounts, calculators, datasets, health, people, queries
+from setwise.service.rights import API, RIGHTS, methods_at
+from setwise.service.routes import accounts, audit, calculators, datasets, health, people, queries
 from setwise.service.service import Service, open_service
 from setwise.service.settings import Settings
 
@@ -25,6 +25,7 @@ ROUTERS = (
     datasets.router,
     accounts.router,
     queries.router,
+    audit.router,
     calculators.router,
 )
 
@@ -59,9 +60,12 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     return app
 
 
-async def _http_exception(_: Request, error: Exception) -> Response:
+async def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return answers_to_errors.to_http_exception(error)
+    response = answers_to_errors.to_http_exception(error)
+    if allowed := methods_at(request.url.path):
+        response.headers["Allow"] = ", ".join(sorted(allowed))
+    return response
 
 
 def _described_once(app: FastAPI) -> dict[str, Any]:

@@ -1,13 +1,9 @@
 """A limit on the size of bodies, held while they arrive."""
 
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from setwise.service.answers_to_errors import to_problem
-from setwise.service.problems import Problem
-
-
-class _TooLarge(Exception):
-    """More bytes arrived than are allowed."""
+from setwise.service.answers_to_errors import to_http_exception
 
 
 class BodyLimit:
@@ -16,6 +12,7 @@ class BodyLimit:
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app
         self._most = most
+        self._detail = f"the body may have at most {most} bytes; send less"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, counting its bytes."""
@@ -24,7 +21,7 @@ class BodyLimit:
             return
         declared = dict(scope["headers"]).get(b"content-length", b"0")
         if declared.isdigit() and int(declared) > self._most:
-            await self._refuse(scope, receive, send)
+            await to_http_exception(HTTPException(413, self._detail))(scope, receive, send)
             return
         received = 0
 
@@ -33,14 +30,7 @@ class BodyLimit:
             message = await receive()
             received += len(message.get("body", b""))
             if received > self._most:
-                raise _TooLarge
+                raise HTTPException(413, self._detail)
             return message
 
-        try:
-            await self._app(scope, counted, send)
-        except _TooLarge:
-            await self._refuse(scope, receive, send)
-
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        detail = f"the body may have at most {self._most} bytes; send less"
-        await to_problem(Problem(name="TooLarge", status=413, detail=detail))(scope, receive, send)
+        await self._app(scope, counted, send)

@@ -28,7 +28,10 @@ class Engines:
     def check(self, dataset: Dataset) -> Schema:
         """Return the schema of a table that is to be registered, or raise what is wrong with the registration."""
         with at_field("table"):
-            engine = self._opened(dataset)
+            try:
+                engine = self._opened(dataset)
+            except UnsuitableTable as error:  # paths are shown as they were given
+                raise UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", "")) from None
         with engine:
             schema = engine.describe()
         for name in ("user", "items", "values", "filters"):
@@ -105,7 +108,11 @@ class Engines:
         """Return the path of a table below the data folder, or raise `UnsuitableTable`."""
         folder = self._settings.data_dir.resolve()
         path, _, _ = table.partition("::")
-        outside = Path(path).is_absolute() or ".." in Path(path).parts or "://" in path
-        if outside or not all(found.resolve().is_relative_to(folder) for found in folder.glob(path)):
+        inside = not (Path(path).is_absolute() or ".." in Path(path).parts or "://" in path)
+        try:
+            inside = inside and all(found.resolve().is_relative_to(folder) for found in folder.glob(path))
+        except (OSError, ValueError, NotImplementedError):  # not a path at all, or too long for one
+            inside = False
+        if not inside:
             raise UnsuitableTable("a table must lie in the data folder of the service; give its path from there")
         return str(folder / table)

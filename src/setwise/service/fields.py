@@ -16,6 +16,8 @@ MOST_USES = 50
 LARGEST_COUNT = 100_000
 """The most uses of one kind in one request."""
 
+_KINDS = "(pure|bounded-range|laplace|gaussian|zcdp|cdp|approx|discrete-laplace|discrete-gaussian|truncated-gaussian)"
+
 
 class Body(BaseModel):
     """What a request may hold: exactly the named fields, of exactly their kinds."""
@@ -44,11 +46,11 @@ Name = Annotated[
 ]
 Column = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=NO_CONTROL)]
 ShortText = Annotated[str, StringConstraints(max_length=100, pattern=NO_CONTROL)]
-Written = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[a-z-]+:[0-9.,eE+x-]+$")]
+Written = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=rf"^{_KINDS}:[0-9.,eE+x-]+$")]
 Use = Annotated[Written, AfterValidator(_use), Field(description="KIND:PARAMETERS[xCOUNT], such as pure:0.1x25")]
 PlannedUse = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=100, pattern=r"^[a-z-]+:[0-9.,eE+x?-]+$"),
+    StringConstraints(min_length=1, max_length=100, pattern=rf"^{_KINDS}:[0-9.,eE+x?-]+$"),
     AfterValidator(_planned_use),
     Field(description="a use, one of them with a ? for what is to be found: gaussian:?x10, pure:?x25, pure:0.1x?"),
 ]

@@ -33,6 +33,8 @@ PROBLEMS_OF_ROUTES: dict[tuple[str, str], tuple[int, ...]] = {
     ("PUT", f"{API}/datasets/{{dataset}}/cap"): (404,),
     ("POST", f"{API}/accounts"): (404, 409),
     ("GET", f"{API}/accounts/{{account}}"): (404,),
+    ("GET", f"{API}/accounts/{{account}}/history"): (404,),
+    ("GET", f"{API}/datasets/{{dataset}}/joint"): (404,),
     ("POST", f"{API}/preview"): (404,),
     ("POST", f"{API}/queries"): (402, 404, 409),
     ("GET", f"{API}/queries/{{query}}"): (404,),

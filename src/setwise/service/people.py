@@ -13,6 +13,7 @@ from setwise.errors import InvalidParameter, NameTaken, NotSignedIn, UnknownName
 from setwise.service import tables
 from setwise.service.database import Database
 from setwise.service.person import Identity, Person, Role
+from setwise.service.problems import at_field
 
 Clock = Callable[[], float]
 """Seconds since 1970."""
@@ -84,7 +85,8 @@ class People:
 
     def issue(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewToken:
         """Make a token for a person; the secret is in the result and nowhere else."""
-        self.person(person)
+        with at_field("person"):
+            self.person(person)
         now = self._clock()
         if expires_at is not None and not expires_at > now:
             raise InvalidParameter("a token must expire in the future")

@@ -30,7 +30,18 @@ STATUS: dict[type[SetwiseError], int] = {
 
 _FIELD = "field: "
 
-_TAGS = {"top-k", "histogram", "count", "sum", "draws", "total", "setwise", "filter"}
+_TAGS = {
+    "top-k",
+    "histogram",
+    "count",
+    "sum",
+    "draws",
+    "total",
+    "setwise",
+    "filter",
+    "constrained-str",
+    "constrained-int",
+}
 """What tells the kinds of a part apart; validators put these into the place, but no request has them as names."""
 
 
@@ -84,7 +95,7 @@ def error_of(document: dict[str, Any]) -> SetwiseError:
 
 @contextmanager
 def at_field(field: str) -> Iterator[None]:
-    """Name the part of the request that is at fault when the block refuses it."""
+    """Name the part of the request that is at fault when the block refuses it; the innermost name stays."""
     try:
         yield
     except BadRequest as error:

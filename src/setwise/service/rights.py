@@ -1,5 +1,6 @@
 """Who may use which route: one table, read by the guard of every route and walked by the authorisation tests."""
 
+import re
 from enum import StrEnum
 
 
@@ -27,6 +28,9 @@ RIGHTS: dict[tuple[str, str], Access] = {
     ("GET", f"{API}/accounts"): Access.PERSON,
     ("POST", f"{API}/accounts"): Access.STEWARD,
     ("GET", f"{API}/accounts/{{account}}"): Access.PERSON,
+    ("GET", f"{API}/accounts/{{account}}/history"): Access.PERSON,
+    ("GET", f"{API}/datasets/{{dataset}}/joint"): Access.STEWARD,
+    ("GET", f"{API}/audit"): Access.STEWARD,
     ("POST", f"{API}/preview"): Access.PERSON,
     ("GET", f"{API}/queries"): Access.PERSON,
     ("POST", f"{API}/queries"): Access.PERSON,
@@ -40,3 +44,12 @@ RIGHTS: dict[tuple[str, str], Access] = {
     ("POST", f"{API}/people/{{person}}/tokens"): Access.STEWARD,
     ("DELETE", f"{API}/people/{{person}}/tokens/{{token}}"): Access.STEWARD,
 }
+
+
+def methods_at(address: str) -> set[str]:
+    """Return the methods of the routes that an address falls under.
+
+    >>> sorted(methods_at("/api/v1/queries/5f2b"))
+    ['DELETE', 'GET']
+    """
+    return {method for method, path in RIGHTS if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), address)}

@@ -31,6 +31,11 @@ class DuckDBTable(Protocol):
         """The files that may be read, and no others."""
         ...
 
+    @property
+    def columnar(self) -> bool:
+        """Whether another pass over two of the columns is cheap."""
+        ...
+
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Make ready what must be before the connection is locked."""
         ...
@@ -49,6 +54,11 @@ class ParquetFiles:
     """One table in one or several Parquet files."""
 
     files: tuple[Path, ...]
+
+    @property
+    def columnar(self) -> bool:
+        """Columns are stored apart."""
+        return True
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Nothing to make ready."""
@@ -82,6 +92,11 @@ class CsvFiles:
                 allowed = ", ".join(CSV_TYPES)
                 raise InvalidParameter(f"the type of column {name!r} must be one of {allowed}, not {kind!r}")
         object.__setattr__(self, "types", {name: Kind(kind) for name, kind in self.types.items()})
+
+    @property
+    def columnar(self) -> bool:
+        """Every pass reads every line."""
+        return False
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Nothing to make ready."""
@@ -118,6 +133,11 @@ class DatabaseTable:
         """The database file."""
         return (self.path,)
 
+    @property
+    def columnar(self) -> bool:
+        """Columns are stored apart."""
+        return True
+
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach the file and see that the table is there."""
         connection.execute(f"ATTACH {_text(str(self.path))} AS source (READ_ONLY)")
@@ -152,6 +172,11 @@ class ArrowTable:
     def files(self) -> tuple[Path, ...]:
         """No files."""
         return ()
+
+    @property
+    def columnar(self) -> bool:
+        """Columns are stored apart."""
+        return True
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Nothing to make ready."""

@@ -1,11 +1,13 @@
 """Accounts: stewards open them, their analysts see how they stand."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, assert_never
 
 from fastapi import APIRouter, Path, Request
 from fastapi import Body as JsonBody
 from pydantic import Field
 
+from setwise.errors import AccountExists
+from setwise.ledger.standing import Standing
 from setwise.service.account_views import AccountView
 from setwise.service.fields import MOST_USES, Body, Delta, Epsilon, Name, Use
 from setwise.service.guard import GuardedRoute, caller, service_of
@@ -96,23 +98,34 @@ def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> A
         service.people.person(body.analyst)
     with at_field("dataset"):
         service.datasets.get(body.dataset)
+    try:
+        return AccountView.of(_standing(service, body))
+    except AccountExists:
+        with at_field("name"):
+            raise
+
+
+def _standing(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> Standing:
     match body:
         case SetwiseAccountBody():
-            standing = service.ledger.open_setwise(
-                body.name,
-                body.uses,
-                delta=body.delta,
-                analyst=body.analyst,
-                dataset=body.dataset,
-                period=body.every,
-            )
+            with at_field("uses"):
+                return service.ledger.open_setwise(
+                    body.name,
+                    body.uses,
+                    delta=body.delta,
+                    analyst=body.analyst,
+                    dataset=body.dataset,
+                    period=body.every,
+                )
         case FilterAccountBody():
-            standing = service.ledger.open_filter(
-                body.name,
-                epsilon=body.epsilon,
-                delta=body.delta,
-                analyst=body.analyst,
-                dataset=body.dataset,
-                period=body.every,
-            )
-    return AccountView.of(standing)
+            with at_field("epsilon"):
+                return service.ledger.open_filter(
+                    body.name,
+                    epsilon=body.epsilon,
+                    delta=body.delta,
+                    analyst=body.analyst,
+                    dataset=body.dataset,
+                    period=body.every,
+                )
+        case _:
+            assert_never(body)

@@ -10,6 +10,7 @@ from setwise.accounting.interaction import Interaction
 from setwise.errors import InvalidParameter
 from setwise.service.fields import MOST_USES, Body, Delta, Epsilon, PlannedUse, Use
 from setwise.service.guard import GuardedRoute, service_of
+from setwise.service.problems import at_field
 from setwise.service.rights import API
 from setwise.service.views import CalibrationView, CompositionView
 
@@ -51,7 +52,8 @@ async def compose(
     """Say what uses add up to: the tightest (epsilon, delta) that can be proven for the interaction."""
     asked: dict[str, Any] = {"what": "compose", "uses": body.uses, "interaction": str(body.interaction)}
     asked |= {"delta": body.delta} if body.delta is not None else {"epsilon": body.epsilon}
-    return CompositionView(**await service_of(request).calculator.calculate(asked))
+    with at_field("uses"):
+        return CompositionView(**await service_of(request).calculator.calculate(asked))
 
 
 @router.post("/calibrate")
@@ -67,4 +69,5 @@ async def calibrate(
         "epsilon": body.epsilon,
         "delta": body.delta,
     }
-    return CalibrationView(**await service_of(request).calculator.calculate(asked))
+    with at_field("uses"):
+        return CalibrationView(**await service_of(request).calculator.calculate(asked))

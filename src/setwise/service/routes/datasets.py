@@ -10,6 +10,7 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.service.dataset import Dataset, EngineKind
 from setwise.service.fields import NO_CONTROL, Body, Column, Delta, Epsilon, Name
 from setwise.service.guard import GuardedRoute, caller, service_of
+from setwise.service.problems import at_field
 from setwise.service.question_bodies import Bound
 from setwise.service.rights import API
 from setwise.service.service import Service
@@ -120,8 +121,9 @@ async def set_cap(
     service = service_of(request)
 
     def capped() -> None:
-        service.datasets.get(dataset)
-        service.ledger.set_cap(dataset, epsilon=body.epsilon, delta=body.delta)
+        with at_field("dataset"):
+            service.datasets.get(dataset)
+            service.ledger.set_cap(dataset, epsilon=body.epsilon, delta=body.delta)
 
     await service.pool.run(capped)
     return CapView(dataset=dataset, epsilon=body.epsilon, delta=body.delta)
@@ -129,9 +131,11 @@ async def set_cap(
 
 def _registered(service: Service, body: DatasetBody, by: str) -> DatasetView:
     given: dict[str, Any] = body.model_dump() | {"types": tuple(body.types.items())}
-    dataset = Dataset(**given)
+    with at_field("items"):
+        dataset = Dataset(**given)
     service.engines.check(dataset)
-    return _view(service, service.datasets.add(dataset, by=by))
+    with at_field("name"):
+        return _view(service, service.datasets.add(dataset, by=by))
 
 
 def _view(service: Service, dataset: Dataset) -> DatasetView:

@@ -9,6 +9,7 @@ from pydantic import Field
 from setwise.service.fields import Body, Name, ShortText
 from setwise.service.guard import GuardedRoute, caller, service_of
 from setwise.service.person import Person, Role
+from setwise.service.problems import at_field
 from setwise.service.rights import API
 from setwise.service.views import NewTokenView, PersonView, TokenView
 
@@ -70,7 +71,9 @@ async def issue_token(
 ) -> NewTokenView:
     """Make a token; its secret is in this answer and nowhere else."""
     service = service_of(request)
-    new = await service.pool.run(service.people.issue, person, label=body.label, expires_at=body.expires_at)
+    issue = service.people.issue
+    with at_field("expires_at"):
+        new = await service.pool.run(issue, person, label=body.label, expires_at=body.expires_at)
     return NewTokenView.made(new)
 
 

@@ -32,6 +32,11 @@ Key = Annotated[
 QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])]
 Question = Annotated[QuestionBody, JsonBody(examples=EXAMPLES)]
 _LOOK_AGAIN = 0.1
+_ID = {"query": "$response.body#/id"}
+_LINKS = {
+    "poll": {"operationId": "show_query", "parameters": _ID},
+    "cancel": {"operationId": "cancel_query", "parameters": _ID},
+}
 
 
 @router.post("/preview")
@@ -49,11 +54,13 @@ async def preview(request: Request, body: Question) -> PreviewView:
     "/queries",
     response_model=QueryView,
     responses={
+        200: {"links": _LINKS},
         202: {
+            "links": _LINKS,
             "model": QueryView,
             "description": "Accepted; poll the address in Location.",
             "headers": {"Location": {"description": "where to poll", "schema": {"type": "string"}}},
-        }
+        },
     },
 )
 async def ask(request: Request, response: Response, body: Question, idempotency_key: Key) -> QueryView | Response:
@@ -82,7 +89,7 @@ async def list_queries(
     return [QueryView.of(job) for job in jobs]
 
 
-@router.get("/queries/{query}")
+@router.get("/queries/{query}", operation_id="show_query")
 async def show_query(request: Request, query: QueryId) -> QueryView:
     """Show a query; one whose replica has died is taken up again."""
     service = service_of(request)
@@ -94,7 +101,7 @@ async def show_query(request: Request, query: QueryId) -> QueryView:
     return QueryView.of(job)
 
 
-@router.delete("/queries/{query}")
+@router.delete("/queries/{query}", operation_id="cancel_query")
 async def cancel_query(request: Request, query: QueryId) -> QueryView:
     """Stop a query that runs; what it was charged stays, and the same key runs it again at no further charge."""
     service, identity = service_of(request), caller(request)

@@ -1,0 +1,175 @@
+"""Spark: files and catalogue tables of a cluster, or of this machine, bounded and counted there."""
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engine import Progress, silent
+from setwise.analytics.engines.dialect import Parameters
+from setwise.analytics.engines.spark_dialect import SparkDialect, spark_column
+from setwise.analytics.engines.template import Template
+from setwise.analytics.engines.unchained import unchained
+from setwise.analytics.engines.watch import Watch
+from setwise.analytics.salt import SaltSource, secret_salt
+from setwise.analytics.schema import Schema
+from setwise.analytics.suitability import check_suitable, label_kind
+from setwise.errors import EngineFailed, MissingExtra
+from setwise.mechanisms.histogram import Histogram
+
+try:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+except ImportError:  # pragma: no cover - said in one sentence instead
+    raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SparkEngine:
+    """A DataFrame of a Spark session, read where the session runs."""
+
+    @unchained
+    def __init__(
+        self, frame: DataFrame, *, progress: Progress = silent, salts: SaltSource = secret_salt, owned: bool = False
+    ) -> None:
+        self._frame = frame
+        self._progress = progress
+        self._salts = salts
+        self._owned = owned
+        self._groups: set[str] = set()
+        self._lock = threading.Lock()
+        with _failures():
+            self._schema = Schema(tuple(spark_column(name, native) for name, native in frame.dtypes))
+
+    def describe(self) -> Schema:
+        """Return the columns and their kinds, from metadata alone."""
+        return self._schema
+
+    @unchained
+    def rows(self) -> int | None:
+        """Return None: Spark does not say before it reads."""
+        return None
+
+    @unchained
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        return self._run(aggregation, None)
+
+    @unchained
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        return self._run(aggregation, most)
+
+    def cancel(self) -> None:
+        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
+        with self._lock:
+            groups = list(self._groups)
+        for group in groups:
+            self._frame.sparkSession.sparkContext.cancelJobGroup(group)
+
+    def close(self) -> None:
+        """Stop the session if it was started for this table alone."""
+        if self._owned:
+            self._frame.sparkSession.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        check_suitable(aggregation, self._schema)
+        with self._job() as views:
+            dialect = SparkDialect()
+            template = Template(dialect, views.add("table", self._frame), self._schema, Parameters(dialect))
+            counts = self._counts(aggregation, template, views)
+            statement = counts if most is None else template.highest(counts, most)
+            found: pa.Table = self._frame.sparkSession.sql(statement, args=template.parameters.values).toArrow()
+        return Histogram.from_arrow(found)
+
+    def _counts(self, aggregation: Aggregation, template: Template, views: "_Views") -> str:
+        conditions = []
+        session = self._frame.sparkSession
+        if aggregation.domain is not None and aggregation.item is not None:
+            kind = label_kind(self._schema.column(aggregation.item))
+            labels = [(label,) for label in aggregation.domain if kind is str or -(2**63) <= int(label) < 2**63]
+            domain = session.createDataFrame(labels, "label STRING" if kind is str else "label BIGINT")
+            conditions.append(f"{template.item(aggregation)} IN (SELECT label FROM {views.add('domain', domain)})")
+        # Rows are sent to where their user is before they are grouped: the grouping and the window then stay there.
+        hint = "/*+ REPARTITION(u) */ " if aggregation.sampled is not None else ""
+        kept = template.pairs(aggregation, template.rows(aggregation, conditions, hint))
+        if aggregation.sampled is not None:
+            # Plans are shown and logged with the constants in them; a view shows only its columns.
+            secret = views.add("secret", session.createDataFrame([(self._salts(),)], "salt BIGINT"))
+            kept = template.kept(aggregation, template.ranked(kept, f"(SELECT salt FROM {secret})"))
+        return template.counts(aggregation, kept)
+
+    @contextmanager
+    def _job(self) -> Iterator["_Views"]:
+        """Give the jobs of one question a group of their own, known to `cancel` and watched, and views to name."""
+        session = self._frame.sparkSession
+        context = session.sparkContext
+        group = f"setwise-{uuid.uuid4().hex}"
+        views = _Views(session, group)
+
+        def look() -> bool:
+            tracker = context.statusTracker()
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            total = sum(stage.numTasks for stage in stages if stage is not None)
+            if total:
+                self._progress(sum(stage.numCompletedTasks for stage in stages if stage is not None) / total)
+            return False
+
+        context.setJobGroup(group, "setwise", interruptOnCancel=True)
+        with self._lock:
+            self._groups.add(group)
+        try:
+            with _failures(), Watch(look):
+                yield views
+        except BaseException:
+            context.cancelJobGroup(group)
+            raise
+        finally:
+            with self._lock:
+                self._groups.discard(group)
+            views.drop()
+
+
+class _Views:
+    """Temporary views for one question, under names nobody else uses."""
+
+    def __init__(self, session: SparkSession, group: str) -> None:
+        self._session = session
+        self._prefix = group.replace("-", "_")
+        self._names: list[str] = []
+
+    def add(self, what: str, frame: DataFrame) -> str:
+        """Name a frame for SQL."""
+        name = f"{self._prefix}_{what}"
+        frame.createOrReplaceTempView(name)
+        self._names.append(name)
+        return name
+
+    def drop(self) -> None:
+        """Forget the names."""
+        for name in self._names:
+            self._session.catalog.dropTempView(name)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Turn Spark's errors into ours with a fixed sentence: its own quote rows and plans."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        cancelled = "cancelled" in str(error)
+        raise EngineFailed("the query was cancelled" if cancelled else "Spark could not answer the query") from None

@@ -1,0 +1,95 @@
+"""Tokens are shown once and stored as digests; a cookie leads to the same person and ends with its token."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from setwise.errors import NotSignedIn
+from setwise.service.doorkeeper import COOKIE, CSRF_HEADER
+from tests.service.team import Team
+
+
+def test_a_secret_is_in_one_answer_and_nowhere_else(team: Team):
+    made = team.steward.post("/people/ada/tokens", json={"label": "phone"}).json()
+    listed = team.steward.get("/people/ada/tokens")
+    assert made["id"] in {token["id"] for token in listed.json()}
+    assert made["secret"] not in listed.text
+    team.replica.as_holder(made["secret"]).get("/me")
+    folder = Path(team.replica.service.settings.ledger).parent
+    stored = b"".join(path.read_bytes() for path in folder.iterdir())
+    assert b"phone" in stored
+    assert made["secret"].encode() not in stored
+
+
+def test_only_the_first_start_makes_a_steward(team: Team):
+    assert team.replica.service.people.first_steward() is None
+
+
+def test_a_name_is_taken_once(team: Team):
+    refused = team.steward.post("/people", json={"name": "ada", "role": "steward"})
+    assert refused.status_code == 409
+    assert refused.json()["type"] == "urn:setwise:problem:name-taken"
+
+
+def test_tokens_that_would_have_ended_already_are_refused(team: Team):
+    refused = team.steward.post("/people/ada/tokens", json={"expires_at": 1.0})
+    assert refused.status_code == 422
+    assert refused.json()["field"] == "expires_at"
+
+
+def test_a_token_of_another_person_cannot_be_revoked_under_this_name(team: Team):
+    token = team.steward.post("/people/ada/tokens", json={}).json()
+    assert team.steward.delete(f"/people/bob/tokens/{token['id']}").status_code == 404
+    assert team.replica.as_holder(token["secret"]).get("/me").json()["name"] == "ada"
+
+
+@pytest.fixture
+def browser(team: Team) -> httpx.Client:
+    """ada, signed in with a cookie."""
+    session = team.replica.service.sessions.start(team.ada_token)
+    client = team.replica.as_holder(None)
+    client.cookies.set(COOKIE, session.secret)
+    client.headers["x-test-csrf"] = session.identity.csrf or ""
+    return client
+
+
+def test_a_cookie_leads_to_the_same_person(browser: httpx.Client):
+    assert browser.get("/me").json() == {"name": "ada", "role": "analyst"}
+
+
+def test_a_change_with_a_cookie_needs_the_value_of_its_form(browser: httpx.Client):
+    body = {"uses": ["pure:0.1"], "delta": 1e-6}
+    assert browser.post("/compose", json=body).status_code == 403
+    assert browser.post("/compose", json=body, headers={CSRF_HEADER: "0" * 64}).status_code == 403
+    value = browser.headers["x-test-csrf"]
+    assert browser.post("/compose", json=body, headers={CSRF_HEADER: value}).status_code == 200
+
+
+def test_a_cookie_is_not_a_token_and_a_token_is_not_a_cookie(team: Team):
+    session = team.replica.service.sessions.start(team.ada_token)
+    assert team.replica.as_holder(session.secret).get("/me").status_code == 401
+    with pytest.raises(NotSignedIn):
+        team.replica.service.sessions.recognise(team.ada_token)
+
+
+def test_signing_out_and_revoking_end_a_session(team: Team):
+    service = team.replica.service
+    first, second = service.sessions.start(team.ada_token), service.sessions.start(team.ada_token)
+    service.sessions.end(first.secret)
+    with pytest.raises(NotSignedIn):
+        service.sessions.recognise(first.secret)
+    assert service.sessions.recognise(second.secret).person.name == "ada"
+    token = team.steward.post("/people/ada/tokens", json={}).json()
+    third = service.sessions.start(token["secret"])
+    assert team.steward.delete(f"/people/ada/tokens/{token['id']}").status_code == 200
+    with pytest.raises(NotSignedIn):
+        service.sessions.recognise(third.secret)
+
+
+def test_a_session_ends_in_time(team: Team):
+    service = team.replica.service
+    session = service.sessions.start(team.ada_token)
+    team.replica.clock.ahead += service.settings.session_hours * 3600 + 1
+    with pytest.raises(NotSignedIn):
+        service.sessions.recognise(session.secret)
