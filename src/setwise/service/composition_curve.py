@@ -21,7 +21,7 @@ class Curve(StrEnum):
     BATCH = "batch"
     """The optimum when everything is chosen up front."""
     ORDERED = "ordered"
-    """The optimum when the bounded-range uses come first and the pure ones after them, each chosen on seeing answers."""
+    """The optimum when the bounded-range uses come first and the pure ones after them, each chosen on the way."""
     SETWISE = "setwise"
     """The optimum over all adaptive orders."""
     PURE = "pure"

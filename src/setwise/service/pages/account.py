@@ -29,9 +29,7 @@ async def accounts(request: Request) -> Response:
 
 
 @router.get("/accounts/{account}")
-async def account_page(
-    request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50
-) -> Response:
+async def account_page(request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50) -> Response:
     """Show how an account stands and how it came to that."""
     service, identity = service_of(request), caller(request)
     view, charges, readings, ids = await service.pool.run(_statement, service, identity, account)

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse
 from setwise.errors import NotSignedIn, SetwiseError
 from setwise.service import answers_to_errors
 from setwise.service.guard import Handler, service_of
+from setwise.service.pages.rendering import error_page
 from setwise.service.pages.rights import PAGES
 
 
@@ -38,14 +39,14 @@ class PageRoute(APIRoute):
             except NotSignedIn as error:
                 response = _to_login(request) if _for_reading(request) else answers_to_errors.to_setwise_error(error)
             except SetwiseError as error:
-                response = await _told(request, answers_to_errors.to_setwise_error(error), str(error))
+                response = _told(request, answers_to_errors.to_setwise_error(error), str(error))
             except RequestValidationError as error:
-                response = await _told(request, answers_to_errors.to_validation_error(error), "This address is not right.")
+                response = _told(request, answers_to_errors.to_validation_error(error), "This address is wrong.")
             except HTTPException as error:
-                response = await _told(request, answers_to_errors.to_http_exception(error), "There is no such page.")
+                response = _told(request, answers_to_errors.to_http_exception(error), "There is no such page.")
             except Exception as error:  # a defect of ours: its words may hold data, so it must not reach a log
                 says = "The service failed to answer; its log names the place."
-                response = await _told(request, answers_to_errors.to_defect(error), says)
+                response = _told(request, answers_to_errors.to_defect(error), says)
             service.metrics.request(method, path, response.status_code, time.monotonic() - started)
             return response
 
@@ -62,9 +63,7 @@ def _to_login(request: Request) -> Response:
     return RedirectResponse("/login" if asked == "/" else f"/login?next={quote(asked)}", 303)
 
 
-async def _told(request: Request, problem: Response, says: str) -> Response:
-    from setwise.service.pages.rendering import error_page
-
+def _told(request: Request, problem: Response, says: str) -> Response:
     if not _for_reading(request):
         return problem
     return error_page(request, problem.status_code, says)

@@ -11,10 +11,9 @@ from starlette.responses import HTMLResponse
 
 from setwise.accounting.notation import parse_use
 from setwise.analytics.words import rounded_up
-from setwise.service.guard import service_of
+from setwise.service.pages.assets import static_version
 from setwise.service.pages.chart_library import chart_library
-from setwise.service.pages.static_files import static_version
-from setwise.service.pages.use_in_words import kind_in_words, use_in_words
+from setwise.service.pages.use_in_words import kind_in_words, small, use_in_words
 from setwise.service.person import Identity
 
 _TITLES = {
@@ -39,7 +38,7 @@ def _environment() -> Environment:
     )
     filters: dict[str, Callable[..., object]] = {
         "promise": lambda value: rounded_up(value, 4),
-        "short": lambda value: f"{value:.3g}",
+        "small": small,
         "moment": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
         "use_in_words": use_in_words,
         "kind_in_words": kind_in_words,
@@ -70,9 +69,8 @@ def error_page(request: Request, status: int, says: str) -> HTMLResponse:
     return render(request, "error.html", status=status, title=title, says=sentence.rstrip(".") + ".")
 
 
-async def page_not_found(request: Request) -> HTMLResponse | None:
+def page_not_found(request: Request) -> HTMLResponse | None:
     """Return the page for an address that is nobody's, or None for whoever does not read pages."""
     if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
         return None
-    assert service_of(request) is not None
     return error_page(request, 404, "There is no such page")

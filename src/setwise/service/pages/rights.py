@@ -24,7 +24,6 @@ PAGES: dict[tuple[str, str], Access] = {
     ("GET", "/answers/{query}/answer.csv"): Access.PERSON,
     ("GET", "/answers/{query}/answer.json"): Access.PERSON,
     ("GET", "/steward"): Access.STEWARD,
-    ("GET", "/steward/joint/{dataset}"): Access.STEWARD,
     ("GET", "/steward/audit"): Access.STEWARD,
     ("GET", "/steward/verify"): Access.STEWARD,
 }

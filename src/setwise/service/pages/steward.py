@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
-from setwise.analytics.words import rounded_up
 from setwise.ledger.standing import Standing
 from setwise.service.account_views import AccountView
 from setwise.service.dataset import Dataset
@@ -52,22 +51,6 @@ async def steward_page(request: Request) -> Response:
         now=service.doorkeeper.now(),
         engines=[each.partition(":")[0] for each in service.settings.engines],
         csrf=identity.csrf or "",
-    )
-
-
-@router.get("/steward/joint/{dataset}")
-async def joint(request: Request, dataset: str) -> Response:
-    """Say what all accounts on a data set promise together; the script asks, for it may take a moment."""
-    service = service_of(request)
-    found = await service.pool.run(service.ledger.joint, dataset)
-    return JSONResponse(
-        {
-            "accounts": len(found.accounts),
-            "epsilon": rounded_up(found.epsilon.upper, 4),
-            "delta": f"{found.delta:.3g}",
-            "method": found.epsilon.method,
-            "statement": found.epsilon.statement,
-        }
     )
 
 

@@ -1,5 +1,6 @@
 """Uses as people say them."""
 
+import re
 from typing import assert_never
 
 from setwise.accounting.guarantees import (
@@ -18,13 +19,22 @@ from setwise.accounting.guarantees import (
 from setwise.accounting.notation import parse_use
 
 
+def small(value: float) -> str:
+    """Return a small number with few digits.
+
+    >>> small(1e-6), small(0.05)
+    ('1e-6', '0.05')
+    """
+    return re.sub(r"e([+-])0*", r"e\1", f"{value:.3g}")
+
+
 def use_in_words(text: str) -> str:
     """Return a written use in words.
 
     >>> use_in_words("bounded-range:0.1x8")
     '8 picks at ε 0.1'
     >>> use_in_words("approx:0,1e-09")
-    '1 threshold at δ 1e-09'
+    '1 threshold at δ 1e-9'
     """
     use = parse_use(text)
     noun, at = _words(use.guarantee)
@@ -58,11 +68,11 @@ def _words(guarantee: Guarantee) -> tuple[str, str]:
         case TruncatedDiscreteGaussian(sigma=sigma):
             return "truncated Gaussian count", f"σ {sigma:g}"
         case ApproxDP(epsilon=0.0, delta=delta):
-            return "threshold", f"δ {delta:g}"
+            return "threshold", f"δ {small(delta)}"
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return "approximate use", f"ε {epsilon:g}, δ {delta:g}"
+            return "approximate use", f"ε {epsilon:g}, δ {small(delta)}"
         case ZeroConcentratedDP(rho=rho, delta=delta):
-            return "zCDP use", f"ρ {rho:.4g}" + (f", δ {delta:.3g}" if delta else "")
+            return "zCDP use", f"ρ {rho:.4g}" + (f", δ {small(delta)}" if delta else "")
         case ConcentratedDP(mu=mu, tau=tau):
             return "concentrated use", f"μ {mu:g}, τ {tau:g}"
         case _:

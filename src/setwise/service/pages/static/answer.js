@@ -8,7 +8,7 @@ export async function showAnswer(root) {
   const counts = items.map((each) => each.count);
   const above = items.map((each) => (each.interval ? each.interval[1] - each.count : 0));
   const below = items.map((each) => (each.interval ? each.count - each.interval[0] : 0));
-  const named = items.map((each) => plain(shortened(each.item)));
+  const named = items.map((each) => plain(shortened(each.item, place.clientWidth < 480 ? 14 : 32)));
   const places = items.map((_, place) => place);
   await draw(place, () => [
     [{
@@ -19,7 +19,7 @@ export async function showAnswer(root) {
     }],
     {
       height: Math.max(150, 34 * items.length + 80), bargap: 0.35, hovermode: "closest",
-      xaxis: { title: { text: plain(measure) }, tickformat: ",d" },
+      xaxis: { title: { text: plain(measure) }, tickformat: ",d", nticks: place.clientWidth < 480 ? 4 : 8, tickangle: 0 },
       yaxis: { tickmode: "array", tickvals: places, ticktext: named, autorange: "reversed", showgrid: false, zeroline: false, ticklabelstandoff: 8 },
     },
   ]);

@@ -1,7 +1,7 @@
 // Ask: a preview as one types, then the charge, the answer, and what is left.
 import { call, data, debounced, element } from "./api.js";
 import { showAnswer } from "./answer.js";
-import { digits, small } from "./charts.js";
+import { digits, raised, small } from "./numbers.js";
 import { Question } from "./question.js";
 import { inWords, shortOf } from "./uses.js";
 
@@ -35,7 +35,7 @@ function showPreview(found) {
   const sure = `${Math.round(100 * found.confidence)} %`;
   const cost = element("dd", { class: "chips" }, ...chips(found.cost));
   const facts = [element("dt", {}, "Costs at most"), cost];
-  facts.push(...fact("On its own", element("strong", {}, `ε ≤ ${digits(found.epsilon.upper)}`), ` at δ ${small(found.delta)}`));
+  facts.push(...fact("On its own", element("strong", {}, `ε ≤ ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)}`));
   if (found.expected_error !== null) facts.push(...fact("A count is off by", element("strong", {}, `about ${digits(found.expected_error, 3)}`)));
   if (found.radius !== null) facts.push(...fact(`With ${sure}`, `by at most ${found.radius.toLocaleString("en")}`));
   if (found.shortfall !== null) facts.push(...fact("A pick misses the best", `by at most ${found.shortfall.toLocaleString("en")}, with ${sure}`));

@@ -18,14 +18,6 @@ export function shortened(text, most = 28) {
   return whole.length > most ? `${whole.slice(0, most - 1).join("")}…` : whole.join("");
 }
 
-export function digits(value, most = 4) {
-  return Number(value.toPrecision(most)).toString();
-}
-
-export function small(value) {
-  return value === 0 ? "0" : value.toExponential(2).replace(/\.?0*e/, "e");
-}
-
 function layout(given) {
   const axis = (own) => ({
     gridcolor: colour("line"), zerolinecolor: colour("line-strong"), linecolor: colour("line-strong"),

@@ -1,6 +1,7 @@
 // Explore: every curve is asked for on its own, so that quick ones are there at once.
 import { call, debounced, element } from "./api.js";
-import { digits, lines, small } from "./charts.js";
+import { lines } from "./charts.js";
+import { digits, raised, small } from "./numbers.js";
 
 const BOUNDS = [
   { id: "paper", name: "Paper’s bound", colour: "series-paper", dash: "dash", symbol: "square" },
@@ -64,7 +65,7 @@ function showTiles(found, now) {
     const tile = document.querySelector(`[data-tile="${id}"]`);
     if (!found[id]) continue;
     const value = nearest(found[id], now);
-    tile.querySelector("[data-value]").textContent = `ε ${digits(value)}`;
+    tile.querySelector("[data-value]").textContent = `ε ${raised(value)}`;
     tile.dataset.note ??= tile.querySelector("[data-note]").textContent;
     const saved = paper && id !== "paper" ? ` · ${Math.round(100 * (1 - value / paper))} % lower` : "";
     tile.querySelector("[data-note]").textContent = tile.dataset.note + saved;
@@ -81,17 +82,19 @@ function showChart(id, series, found, { x, share }) {
   const places = there.length ? found[there[0].id].x : [];
   const rows = places.map((at, place) => element("tr", {},
     element("th", { scope: "row" }, share ? `${Math.round(at * 100)} %` : String(at)),
-    ...there.map((each) => element("td", { class: "number" }, digits(found[each.id].upper[place], 5)))));
+    ...there.map((each) => element("td", { class: "number" }, raised(found[each.id].upper[place], 5)))));
   document.getElementById(`${id}-table`).replaceChildren(
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows)));
 }
 
-// The optima lie close together: shown as what they are above the batch optimum, with their certified ends.
+// The optima lie close together: shown as what they are above the batch optimum, with their certified ends. None can lie
+// below it, for whoever may choose on the way may also choose up front.
 function showGaps(found, { x, share }) {
   if (!found.batch) return;
   const above = (value, place) => 100 * (value / found.batch.upper[place] - 1);
   const series = GAPS.filter((each) => found[each.id]).map((each) => {
-    const { lower, upper } = found[each.id];
+    const { upper } = found[each.id];
+    const lower = found[each.id].lower.map((value, place) => Math.max(value, found.batch.lower[place]));
     const middle = upper.map((value, place) => above((value + lower[place]) / 2, place));
     return { ...each, x: found[each.id].x, y: middle, half: upper.map((value, place) => above(value, place) - middle[place]) };
   });
@@ -125,7 +128,7 @@ async function refresh() {
       ...NOISES.map((each) => arrived(each.id, noises)),
     ]);
     if (mine !== turn) return;
-    status.textContent = `Overall epsilon: ${BOUNDS.map((each) => `${each.name} ${digits(nearest(bounds[each.id], now))}`).join(", ")}.`;
+    status.textContent = `Overall epsilon: ${BOUNDS.map((each) => `${each.name} ${raised(nearest(bounds[each.id], now))}`).join(", ")}.`;
     document.body.dataset.ready = "explore";
   } catch (error) {
     if (mine !== turn) return;

@@ -1,5 +1,6 @@
 // A steward's forms speak to the API; what comes back is told beside them.
 import { call, element } from "./api.js";
+import { raised, small } from "./numbers.js";
 import "./page.js";
 
 const root = document.getElementById("steward");
@@ -84,10 +85,10 @@ for (const button of document.querySelectorAll("[data-revoke]")) {
 }
 
 for (const place of document.querySelectorAll("[data-joint]")) {
-  call("GET", `/steward/joint/${encodeURIComponent(place.dataset.joint)}`).then(
+  call("GET", `/api/v1/datasets/${encodeURIComponent(place.dataset.joint)}/joint`).then(
     (found) => {
-      const who = found.accounts === 1 ? "Its one account promises" : `All ${found.accounts} accounts together, should their analysts collude:`;
-      place.replaceChildren(`${who} `, element("strong", {}, `ε ≤ ${found.epsilon}`), ` at δ ${found.delta} `, element("span", { class: "dim" }, `(${found.method})`));
+      const who = found.accounts.length === 1 ? "Its one account promises" : `All ${found.accounts.length} accounts together, should their analysts collude:`;
+      place.replaceChildren(`${who} `, element("strong", {}, `ε ≤ ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)} `, element("span", { class: "dim" }, `(${found.method})`));
     },
     (error) => { place.textContent = error.message; },
   );
