@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from setwise.service.guard import service_of
 from setwise.service.pages.assets import static_files, static_version
-from setwise.service.pages.chart_library import chart_library
+from setwise.service.pages.chart_library import chart_library, compressed_chart_library
 from setwise.service.pages.page_route import PageRoute
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -26,11 +26,11 @@ async def static_file(version: str, name: str) -> Response:
 @router.get("/charts/{version}/plotly.min.js")
 async def charts(request: Request, version: str) -> Response:
     """Give the chart library, compressed for whoever can read that."""
-    library = await service_of(request).pool.run(chart_library)
-    if version != library.version:
+    if version != chart_library().version:
         raise HTTPException(404)
     headers = _FOR_GOOD | {"Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
+        compressed = await service_of(request).pool.run(compressed_chart_library)
         headers["Content-Encoding"] = "gzip"
-        return Response(library.compressed, media_type="text/javascript", headers=headers)
-    return Response(library.plain, media_type="text/javascript", headers=headers)
+        return Response(compressed, media_type="text/javascript", headers=headers)
+    return Response(chart_library().script, media_type="text/javascript", headers=headers)

@@ -1,0 +1,68 @@
+"""A replica with a shop, and browsers that are signed in to it."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from setwise.service.settings import Settings
+from tests.service.replica import PATIENCE, Replica, running
+from tests.web.shop import open_shop, write_shop
+
+QUICK = {"answer_step": 0.01, "requests_per_second": 10_000.0, "burst": 10_000, "heartbeat_seconds": 0.1}
+
+
+@dataclass
+class Shop:
+    replica: Replica
+    tokens: dict[str, str]
+    steward: httpx.Client
+    ada: httpx.Client
+    bob: httpx.Client
+
+    @property
+    def url(self) -> str:
+        return self.replica.url
+
+    def signed_in(self, person: str) -> httpx.Client:
+        """Return a browser of a person: cookies, and pages asked for as HTML."""
+        browser = self.browser()
+        form = browser.get("/login")
+        csrf = re.search(r'name="csrf" value="([^"]+)"', form.text)
+        assert csrf is not None
+        response = browser.post("/login", data={"token": self.tokens[person], "csrf": csrf[1], "next": "/ask"})
+        assert response.status_code == 303, response.text
+        return browser
+
+    def browser(self) -> httpx.Client:
+        """Return a browser that nobody is signed in with; it does not follow where it is led."""
+        client = httpx.Client(base_url=self.url, headers={"Accept": "text/html"}, timeout=PATIENCE)
+        self.replica.clients.append(client)
+        return client
+
+
+@pytest.fixture(scope="session")
+def shop_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the table of the shop."""
+    folder = tmp_path_factory.mktemp("shop")
+    write_shop(folder / "shop.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, shop_dir: Path) -> Iterator[Shop]:
+    """A replica whose steward has registered the shop, with two analysts."""
+    ledger = tmp_path_factory.mktemp("ledger") / "setwise.db"
+    with running(Settings(ledger=str(ledger), data_dir=shop_dir, **QUICK)) as replica:
+        steward = replica.as_holder(replica.steward)
+        tokens = open_shop(steward) | {"steward": replica.steward}
+        yield Shop(
+            replica=replica,
+            tokens=tokens,
+            steward=steward,
+            ada=replica.as_holder(tokens["ada"]),
+            bob=replica.as_holder(tokens["bob"]),
+        )
