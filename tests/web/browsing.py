@@ -31,6 +31,7 @@ class Browsing:
         """Keep a screenshot of the whole page."""
         ARTEFACTS.mkdir(exist_ok=True)
         path = ARTEFACTS / f"{name}.png"
+        self.page.evaluate("() => scrollTo(0, 0)")
         self.page.screenshot(path=path, full_page=True, animations="disabled")
         return path
 

@@ -29,7 +29,7 @@ PRODUCTS = [
 def write_shop(path: Path, *, rows: int = 40_000, users: int = 8_000) -> Path:
     """Write the events: products after Zipf, three countries, minutes spent."""
     random = np.random.default_rng(11)
-    place = np.minimum(random.zipf(1.35, rows) - 1, len(PRODUCTS) - 1)
+    place = (random.zipf(1.35, rows) - 1) % len(PRODUCTS)
     table = {
         "visitor": random.integers(0, users, rows),
         "product": [PRODUCTS[each] for each in place],

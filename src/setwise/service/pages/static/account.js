@@ -28,7 +28,7 @@ if (place) {
     ],
     {
       height: 300, hovermode: "closest", legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
-      xaxis: { title: { text: "charges" }, range: [0, end], tickformat: "d", nticks: 8 }, yaxis: { title: { text: "ε so far" }, rangemode: "tozero" },
+      xaxis: { title: { text: "charges" }, range: [0, end], tickformat: "d", tick0: 0, dtick: Math.max(1, Math.ceil(end / 8)) }, yaxis: { title: { text: "ε so far" }, rangemode: "tozero" },
     },
   ]);
   document.body.dataset.ready = "account";

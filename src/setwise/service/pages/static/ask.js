@@ -50,6 +50,7 @@ function showPreview(found) {
 function showProblem(error) {
   problem.textContent = error.status === 402 ? `The budget is used up. ${error.message}` : error.message;
   problem.hidden = false;
+  if (error.status === 402) told.querySelector(".alert")?.remove(); // said better now
   const field = question.fieldOf(error.field);
   field?.setAttribute("aria-invalid", "true");
   field?.setAttribute("aria-describedby", "problem");
