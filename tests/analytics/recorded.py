@@ -9,10 +9,10 @@ from setwise.mechanisms.randomness import SystemRandomness
 
 
 class RecordedEngine:
-    """Passes everything on to DuckDB and remembers, in order, which calls read rows and what they gave."""
+    """Passes everything on to an engine and remembers, in order, which calls read rows and what they gave."""
 
-    def __init__(self, table, events=None):
-        self._engine = open_engine(table)
+    def __init__(self, engine, events=None):
+        self._engine = engine
         self.events = [] if events is None else events
         self.read = []
         self.failing = False
@@ -52,5 +52,5 @@ def visits(users=2000):
 
 
 def recorded_session(table=None, *, account=None, events=None):
-    engine = RecordedEngine(visits() if table is None else table, events)
+    engine = RecordedEngine(open_engine(visits() if table is None else table), events)
     return engine, Session(engine, user="who", name="visits", randomness=SystemRandomness(), account=account)

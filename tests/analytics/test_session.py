@@ -9,6 +9,7 @@ from setwise.accounting.interaction import Interaction
 from setwise.analytics.budget import OneOff
 from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
 from setwise.analytics.session import Session
+from setwise.analytics.source import open_engine
 from setwise.analytics.spending import Draws, Total
 from setwise.errors import (
     BadRequest,
@@ -237,7 +238,7 @@ def test_questions_say_who_pays():
 
 
 def test_a_session_closes_its_engine():
-    engine = RecordedEngine(visits(10))
+    engine = RecordedEngine(open_engine(visits(10)))
     with Session(engine, user="who", name="visits", randomness=None) as session:
         assert "visits" in repr(session)
         assert session.schema.column("page")

@@ -145,7 +145,7 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
     ("words", "named"),
     [
         (("top-k", "absent.parquet", *PAGE, *TOTAL), "absent.parquet"),
-        (("top-k", "broken.parquet", *PAGE, *TOTAL), "broken.parquet"),
+        (("top-k", "broken.parquet", *PAGE, *TOTAL), "damaged"),
         (("top-k", "visits.parquet", "--user", "whom", "--item", "page", "-k", "2", *TOTAL), "'whom'"),
         (("top-k", "visits.parquet", "--user", "who", "--item", "pages", "-k", "2", *TOTAL), "'pages'"),
         (("sum", "visits.parquet", "--user", "who", "--value", "share", "--clip", "3", *TOTAL), "'share'"),

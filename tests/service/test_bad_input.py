@@ -26,7 +26,6 @@ BODIES: list[tuple[str, str, dict[str, Any]]] = [
             "contributions": 3,
             "per_item": 2,
             "types": {"word": "text"},
-            "prepared": False,
         },
     ),
     ("PUT", "/datasets/events/cap", {"epsilon": 1.0, "delta": 1e-6}),

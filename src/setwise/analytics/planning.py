@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import assert_never
 
 from setwise.accounting.answer import Answer
@@ -143,6 +144,7 @@ def _planned_from_draws(query: Query, aggregation: Aggregation, draws: Draws, st
     )
 
 
+@lru_cache(maxsize=1024)
 def overall(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> Answer:
     """Return the guarantee of the uses together at delta, which may be 0."""
     if Fraction(delta) == 0:

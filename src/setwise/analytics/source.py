@@ -1,12 +1,14 @@
 """From what a person names, a path, an address or a table in memory, to an engine that reads it."""
 
-import glob
 import importlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from setwise.analytics.engine import Engine, Progress, silent
+from setwise.analytics.files import CSV_SEPARATORS, PARQUET_SUFFIXES, files_of
+from setwise.analytics.prepared import read_prepared
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
 
@@ -16,8 +18,7 @@ if TYPE_CHECKING:
 Source: TypeAlias = str | Path | object
 """A path, a glob, a directory, `database-file::table`, the name of a table, or a table in memory."""
 
-_CSV = {".csv": ",", ".tsv": "\t"}
-_PARQUET = (".parquet", ".pq")
+_MASTERS = ("spark://", "local", "yarn", "k8s://")
 _DUCKDB_MAGIC = b"DUCK"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _PARQUET_MAGIC = b"PAR1"
@@ -35,14 +36,25 @@ def open_engine(
     """Return an engine that reads the source.
 
     `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
-    "spark://host:7077" or "local[4]" (for files and the tables of its catalogue), or "postgresql://..." (for the
-    table that `source` names). `table` names a table inside a database file; `file::table` says the same. `types` says
-    which columns of a CSV file are not text. `memory` limits DuckDB, as in "4GiB".
+    "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
+    "postgresql://..." (for the table that `source` names). `table` names a table inside a database file;
+    `file::table` says the same. `types` says which columns of a CSV file are not text. `memory` limits DuckDB,
+    as in "4GiB".
     """
-    if engine == "duckdb":
+    if engine == "duckdb" and type(source).__module__.partition(".")[0] != "pyspark":
         from setwise.analytics.engines.duckdb import DuckDBEngine
 
-        return DuckDBEngine(duckdb_table(source, table, types or {}), memory=memory, progress=progress)
+        manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
+        opened = duckdb_table(source, table, types or {})
+        return DuckDBEngine(opened, memory=memory, progress=progress, manifest=manifest)
+    if engine.startswith(("postgresql://", "postgres://")):
+        from setwise.analytics.engines.postgresql import PostgresqlEngine
+
+        return PostgresqlEngine(engine, table or str(source))
+    if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
+        from setwise.analytics.engines.spark_source import open_spark
+
+        return open_spark(source, None if engine in ("duckdb", "spark") else engine, types or {}, progress)
     raise InvalidParameter(
         f"engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not {engine!r}"
     )
@@ -59,42 +71,25 @@ def duckdb_table(source: Source, table: str | None, types: Mapping[str, Kind]) -
 
 def _file_table(source: str, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
     from setwise.analytics.engines.duckdb_table import CsvFiles, DatabaseTable, ParquetFiles
+    from setwise.analytics.engines.sqlite_table import SqliteTable
 
     path, separator, named = source.partition("::")
     table = named if separator else table
     if "://" in path:
         raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
-    files = _files(path)
+    files = files_of(path)
     stems = {_suffix(file) for file in files}
     magics = {_magic(file) for file in files}
     if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:
         if not table:
             raise UnsuitableTable(f"{path} is a database: name one of its tables, as in {path}::TABLE")
-        if _DUCKDB_MAGIC in magics:
-            return DatabaseTable(files[0], table)
-    if stems <= set(_PARQUET) or magics == {_PARQUET_MAGIC}:
-        return ParquetFiles(files)
-    if len(stems) == 1 and (suffix := stems.pop()) in _CSV:
-        return CsvFiles(files, _CSV[suffix], types)
+        database = DatabaseTable if _DUCKDB_MAGIC in magics else SqliteTable
+        return database(files[0], table)
+    if stems <= set(PARQUET_SUFFIXES) or magics == {_PARQUET_MAGIC}:
+        return ParquetFiles(files, os.path.abspath(path))
+    if len(stems) == 1 and (suffix := stems.pop()) in CSV_SEPARATORS:
+        return CsvFiles(files, os.path.abspath(path), CSV_SEPARATORS[suffix], types)
     raise UnsuitableTable(f"{path} is not Parquet, CSV, DuckDB or SQLite, or mixes several of them")
-
-
-def _files(path: str) -> tuple[Path, ...]:
-    """Return the files a path, a glob or a directory names, sorted."""
-    place = Path(path)
-    if place.is_dir():
-        found = sorted(file for suffix in _PARQUET for file in place.rglob(f"*{suffix}"))
-        if not found:
-            found = sorted(file for suffix in _CSV for file in place.rglob(f"*{suffix}"))
-        if not found:
-            raise UnsuitableTable(f"the directory {path} holds no Parquet or CSV files")
-    elif place.is_file():
-        found = [place]
-    else:
-        found = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
-        if not found:
-            raise UnsuitableTable(f"there is no file {path}")
-    return tuple(file.absolute() for file in found)
 
 
 def _suffix(file: Path) -> str:

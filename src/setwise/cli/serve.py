@@ -27,9 +27,16 @@ def serve(
     data_dir: Annotated[Path, typer.Option(help="The folder of the tables that DuckDB may read.")] = Path(),
     workers: Annotated[int, typer.Option(help="Queries that run at once.", min=1, max=256)] = 2,
     query_seconds: Annotated[float, typer.Option(help="How long a query may run before it is cancelled.")] = 300.0,
+    wait_seconds: Annotated[
+        float, typer.Option(help="How long a request waits for its answer before it is told where to poll.")
+    ] = 2.0,
     answer_step: Annotated[
         float, typer.Option(help="Answers leave at this many seconds times a power of two; 0 pads nothing.")
     ] = 0.25,
+    heartbeat_seconds: Annotated[
+        float,
+        typer.Option(help="How often a replica says it is alive; after ten times this its queries are taken over."),
+    ] = 1.0,
     requests_per_second: Annotated[
         float, typer.Option(help="Requests each person may keep up; twice as many at once.")
     ] = 50.0,
@@ -56,7 +63,9 @@ def serve(
         engines=tuple(engine or ("duckdb",)),
         workers=workers,
         query_seconds=query_seconds,
+        quick_seconds=wait_seconds,
         answer_step=answer_step,
+        heartbeat_seconds=heartbeat_seconds,
         requests_per_second=requests_per_second,
         burst=max(1, round(2 * requests_per_second)),
         secure_cookies=secure_cookies,

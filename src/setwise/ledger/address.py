@@ -15,12 +15,16 @@ _FORMS = "a path such as setwise.db, or postgresql://user@host/database"
 def connect(url: str, at: int) -> Store:
     """Open the store at an address, and make its schema or bring it up to date."""
     store = _store(url)
-    with store.reading() as connection:
-        version = version_of(connection)
-    check_version(version, store.address)
-    if version < len(MIGRATIONS):
-        with store.writing() as connection:
-            migrate(connection, store.address, at)
+    try:
+        with store.reading() as connection:
+            version = version_of(connection)
+        check_version(version, store.address)
+        if version < len(MIGRATIONS):
+            with store.writing() as connection:
+                migrate(connection, store.address, at)
+    except BaseException:
+        store.close()
+        raise
     return store
 
 

@@ -8,7 +8,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ZeroConcentratedDP, check_delta
 from setwise.accounting.interaction import Interaction
 from setwise.accounting.use import Use, check_count, merged
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, Unattainable
 from setwise.ledger.standing import Standing
 from setwise.ledger.terms import Terms
 
@@ -44,9 +44,13 @@ def joint_of(dataset: str, terms: Sequence[Terms], cap: Standing | None, *, delt
     asked = check_delta(min(sum(own.delta for own in terms), 0.5) if delta is None else delta)
     uses = merged(use for own in terms for use in _budget(own, periods))
     setwise = all(own.kind == "setwise" for own in terms)
-    epsilon = compose(uses, Interaction.SETWISE if setwise else Interaction.ADAPTIVE).epsilon(asked)
-    if cap is not None and cap.delta <= asked and cap.epsilon.upper < epsilon.upper:
-        epsilon = cap.epsilon
+    covered = [cap.epsilon] if cap is not None and cap.delta <= asked else []
+    try:
+        covered.append(compose(uses, Interaction.SETWISE if setwise else Interaction.ADAPTIVE).epsilon(asked))
+    except Unattainable:
+        if not covered:
+            raise
+    epsilon = min(covered, key=lambda answer: answer.upper)
     names = tuple(sorted(own.name for own in terms))
     return Joint(dataset=dataset, accounts=names, periods=periods, delta=asked, epsilon=epsilon, cap=cap)
 

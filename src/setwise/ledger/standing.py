@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from setwise.accounting.answer import Answer
 from setwise.accounting.bounds import lower_bound
@@ -85,6 +86,7 @@ def _setwise(terms: Terms, spent: Mapping[str, int]) -> _Found:
     return left, drawn, filter_parameters(drawn), share
 
 
+@lru_cache(maxsize=4096)
 def _odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
     """Return a bracket of the loss so far: the least of an odometer, the sum of the losses, and the whole promise.
 

@@ -16,6 +16,7 @@ from setwise.ledger.rows import entries_of
 from setwise.ledger.store import Draft, Refused, Store
 from setwise.ledger.tables import openings
 from setwise.ledger.terms import Terms
+from setwise.ledger.text import check_text
 
 FORMAT = "setwise-ledger-1"
 
@@ -103,8 +104,8 @@ class Restoration:
         return 1
 
     def _open(self, record: dict[str, Any]) -> None:
-        terms = Terms.read(record["body"])
-        opening: Opening = write_opening(self._connection, terms, record["at"])
+        terms = Terms.read(_text(record, "body"))
+        opening: Opening = write_opening(self._connection, terms, _whole(record, "at"))
         _same(opening.hash, record["hash"])
         if terms.kind == "cap":
             assert terms.totals is not None
@@ -116,13 +117,14 @@ class Restoration:
         holder, terms = self._holders[record["account"]]
         contents = Contents(
             account=terms.name,
-            kind=record["kind"],
-            key=record["key"],
-            period=record["period"],
-            uses=record["uses"],
-            text=record["text"],
+            kind="settle" if record["kind"] == "settle" else "charge",
+            key=_text(record, "key"),
+            period=_text(record, "period"),
+            uses=_text(record, "uses"),
+            text=_text(record, "text"),
         )
-        known = Entry(contents=contents, position=record["entry"], at=record["at"], previous="", hash=record["hash"])
+        position, at = _whole(record, "entry"), _whole(record, "at")
+        known = Entry(contents=contents, position=position, at=at, previous="", hash=record["hash"])
         if contents.kind == "charge":
             cap = None if terms.cap is None else self._totals[terms.cap]
             moves = drawn(holder, terms, cap, known.uses, contents.period)
@@ -135,6 +137,17 @@ class Restoration:
 def _same(found: str, expected: object) -> None:
     if found != expected:
         raise InvalidParameter("it was changed, for its hash does not fit what it says")
+
+
+def _text(record: dict[str, Any], name: str) -> str:
+    return check_text(record[name], name)
+
+
+def _whole(record: dict[str, Any], name: str) -> int:
+    value = record[name]
+    if type(value) is not int or abs(value) >= 2**62:
+        raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
+    return value
 
 
 def _read(line: str, number: int) -> dict[str, Any]:

@@ -21,8 +21,7 @@ class Dataset:
     """A table on an engine, its user column, and the columns that may be items, summed values or filters.
 
     `contributions` (Delta) and `per_item` (tau) bound what one user may add: a question that leaves them out gets
-    these, and none may ask for more. `types` says which columns of a CSV file are not text. `prepared` says that
-    contributions are bounded once and stored, so that repeated questions run quickly.
+    these, and none may ask for more. `types` says which columns of a CSV file are not text.
     """
 
     name: str
@@ -35,7 +34,6 @@ class Dataset:
     contributions: int | None = None
     per_item: int = 1
     types: tuple[tuple[str, str], ...] = ()
-    prepared: bool = False
 
     def __post_init__(self) -> None:
         check_name("the name of a data set", self.name)

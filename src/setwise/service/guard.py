@@ -42,6 +42,8 @@ class GuardedRoute(APIRoute):
                 response = answers_to_errors.to_http_exception(error)
             except Exception as error:  # a defect of ours: its words may hold data, so it must not reach a log
                 response = answers_to_errors.to_defect(error)
+            response.headers.setdefault("Cache-Control", "no-store")
+            response.headers.setdefault("X-Content-Type-Options", "nosniff")
             service.metrics.request(method, path, response.status_code, time.monotonic() - started)
             return response
 

@@ -3,6 +3,7 @@
 import secrets
 import time
 from collections.abc import Collection
+from dataclasses import asdict
 
 from sqlalchemy import ColumnElement, Row, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -36,23 +37,23 @@ class Jobs:
         Raise `KeyConflict` when the key was used for another request.
         """
         now = self._clock()
-        row = {
-            "id": secrets.token_hex(16),
-            "person": person,
-            "account": account,
-            "key": key,
-            "request": request,
-            "state": str(JobState.RUNNING),
-            "attempt": 1,
-            "replica": self._replica,
-            "heartbeat_at": now,
-            "created_at": now,
-            "progress": Progress.WAITING,
-        }
+        fresh = Job(
+            id=secrets.token_hex(16),
+            person=person,
+            account=account,
+            key=key,
+            request=request,
+            state=JobState.RUNNING,
+            attempt=1,
+            replica=self._replica,
+            heartbeat_at=now,
+            created_at=now,
+            progress=Progress.WAITING,
+        )
         try:
             with self._database.writing() as connection:
-                connection.execute(insert(tables.jobs).values(row))
-            return self.get(str(row["id"])), True
+                connection.execute(insert(tables.jobs).values(asdict(fresh)))
+            return fresh, True
         except IntegrityError:
             job = self._under(account, key)
         if job.request != request:

@@ -60,3 +60,6 @@ class Settings:
                 raise InvalidParameter(f"{each.name} must be positive, not {value!r}")
         if not self.engines:
             raise InvalidParameter("engines must name at least one of duckdb, spark, postgresql://...")
+        for engine in self.engines:
+            if engine != "duckdb" and not engine.startswith(("spark", "local", "postgresql://", "postgres://")):
+                raise InvalidParameter(f"engine must be duckdb, spark, spark://... or postgresql://..., not {engine!r}")

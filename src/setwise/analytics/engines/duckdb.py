@@ -1,6 +1,7 @@
 """DuckDB: the embedded engine, for files and tables in memory."""
 
 import math
+import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,12 @@ from setwise.analytics.engine import Progress, silent
 from setwise.analytics.engines.duckdb_dialect import duckdb_column
 from setwise.analytics.engines.duckdb_query import DuckDBQuery
 from setwise.analytics.engines.duckdb_table import DuckDBTable
+from setwise.analytics.engines.prepared_files import write_prepared
 from setwise.analytics.engines.spill import SpillDirectory
 from setwise.analytics.engines.unchained import unchained
 from setwise.analytics.engines.watch import Watch
+from setwise.analytics.files import files_fingerprint, files_of
+from setwise.analytics.prepared import Manifest
 from setwise.analytics.salt import SaltSource, secret_salt
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.suitability import check_suitable
@@ -51,8 +55,10 @@ class DuckDBEngine:
         spill: int | None = None,
         progress: Progress = silent,
         salts: SaltSource = secret_salt,
+        manifest: Manifest | None = None,
     ) -> None:
         self._table = table
+        self._manifest = manifest
         self._progress = progress
         self._salts = salts
         self._running: set[duckdb.DuckDBPyConnection] = set()
@@ -64,7 +70,7 @@ class DuckDBEngine:
 
     def describe(self) -> Schema:
         """Return the columns and their kinds, from metadata alone."""
-        return self._schema
+        return self._schema if self._manifest is None else self._manifest.schema()
 
     @unchained
     def rows(self) -> int | None:
@@ -81,6 +87,23 @@ class DuckDBEngine:
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         return self._run(aggregation, most)
+
+    def origin(self) -> tuple[str, str]:
+        """Return the path of the source and the fingerprint of its files."""
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
+        if self._table.origin is None:
+            raise UnsuitableTable("changes of a table in memory would go unseen: write it to Parquet and prepare that")
+        return self._table.origin, files_fingerprint(files_of(self._table.origin))
+
+    @unchained
+    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Write a directory with the ranked contributions as Parquet and the manifest beside them."""
+        check_suitable(aggregation, self._schema)
+        parts = self._parts(aggregation, self._estimated_rows())
+        with self._watched() as cursor:
+            query = DuckDBQuery(self._table, self._schema, cursor, self._salts())
+            write_prepared(Path(destination), query.rank(aggregation, parts), manifest)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -107,12 +130,21 @@ class DuckDBEngine:
         return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
 
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        if self._manifest is not None:
+            return self._run_prepared(self._manifest, aggregation, most)
         check_suitable(aggregation, self._schema)
         rows = self._estimated_rows()
         parts = self._parts(aggregation, rows)
         with self._watched() as cursor:
             query = DuckDBQuery(self._table, self._schema, cursor, self._salts())
             return Histogram.from_arrow(query.run(aggregation, most, rows, parts))
+
+    def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:
+        manifest.check(aggregation)
+        manifest.check_fresh(files_fingerprint(files_of(manifest.origin)))
+        with self._watched() as cursor:
+            query = DuckDBQuery(self._table, manifest.schema(), cursor, salt=0)
+            return Histogram.from_arrow(query.run_prepared(aggregation, most))
 
     def _estimated_rows(self) -> int:
         rows = self.rows()
@@ -200,7 +232,7 @@ def _failures(spill: SpillDirectory) -> Iterator[None]:
         ) from None
     except duckdb.OutOfMemoryException:
         raise EngineFailed("DuckDB ran out of memory: raise its memory limit") from None
-    except (duckdb.InvalidInputException, duckdb.IOException, duckdb.ConversionException):
+    except (duckdb.InvalidInputException, duckdb.IOException, duckdb.ConversionException, sqlite3.Error):
         raise UnsuitableTable("DuckDB cannot read the source as a table: it is damaged or of another format") from None
     except duckdb.Error:
         raise EngineFailed("DuckDB could not answer the query") from None

@@ -1,6 +1,6 @@
 """One aggregation on DuckDB: cut into parts where memory demands it, in the quicker of two equal forms."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from setwise.analytics.aggregation import Aggregation
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PROBED_ROWS = 100_000
 """About how many rows are looked at to learn how often a user's items repeat."""
+BATCH_ROWS = 250_000
 SELDOM = 2.0
 """Up to this many rows for every user and item, ranking rows beats grouping them first."""
 
@@ -47,6 +48,24 @@ class DuckDBQuery:
             self._cursor.execute(f"{opening} {counts}", template.parameters.values)
         summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
         return self._arrow(self._template(), f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most)
+
+    def run_prepared(self, aggregation: Aggregation, most: int | None) -> "pa.Table":
+        """Return (label, count) of a relation that holds ranked contributions."""
+        template = self._template()
+        conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, "item")]
+        return self._arrow(
+            template, template.counts(aggregation, template.kept_of_prepared(aggregation, conditions)), most
+        )
+
+    def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
+        """Yield every user's items, ranked: (item, n, rank), part by part."""
+        for part in range(parts):
+            template = self._template()
+            user = self._dialect.user(self._schema.column(aggregation.user))
+            rows = self._rows(template, aggregation, [f"hash({user}) % {parts} = {part}"])
+            ranked = template.ranked(template.pairs(aggregation, rows), template.parameters.add(self._salt))
+            statement = f"SELECT item, n, CAST(rank AS BIGINT) AS rank FROM ({ranked})"
+            yield self._cursor.sql(statement, params=template.parameters.values).to_arrow_reader(BATCH_ROWS)
 
     def _template(self) -> Template:
         return Template(self._dialect, self._table.relation(self._cursor), self._schema, Parameters(self._dialect))

@@ -32,6 +32,11 @@ class DuckDBTable(Protocol):
         ...
 
     @property
+    def origin(self) -> str | None:
+        """The path or glob by which the files were found; None for a table in memory."""
+        ...
+
+    @property
     def columnar(self) -> bool:
         """Whether another pass over two of the columns is cheap."""
         ...
@@ -54,6 +59,7 @@ class ParquetFiles:
     """One table in one or several Parquet files."""
 
     files: tuple[Path, ...]
+    origin: str
 
     @property
     def columnar(self) -> bool:
@@ -83,6 +89,7 @@ class CsvFiles:
     """
 
     files: tuple[Path, ...]
+    origin: str
     separator: str = ","
     types: Mapping[str, Kind] = field(default_factory=dict)
 
@@ -134,6 +141,11 @@ class DatabaseTable:
         return (self.path,)
 
     @property
+    def origin(self) -> str:
+        """The database file."""
+        return str(self.path)
+
+    @property
     def columnar(self) -> bool:
         """Columns are stored apart."""
         return True
@@ -172,6 +184,11 @@ class ArrowTable:
     def files(self) -> tuple[Path, ...]:
         """No files."""
         return ()
+
+    @property
+    def origin(self) -> None:
+        """No files."""
+        return
 
     @property
     def columnar(self) -> bool:

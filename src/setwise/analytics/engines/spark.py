@@ -14,10 +14,11 @@ from setwise.analytics.engines.spark_dialect import SparkDialect, spark_column
 from setwise.analytics.engines.template import Template
 from setwise.analytics.engines.unchained import unchained
 from setwise.analytics.engines.watch import Watch
+from setwise.analytics.prepared import Manifest
 from setwise.analytics.salt import SaltSource, secret_salt
 from setwise.analytics.schema import Schema
 from setwise.analytics.suitability import check_suitable, label_kind
-from setwise.errors import EngineFailed, MissingExtra
+from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 
 try:
@@ -27,18 +28,35 @@ try:
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
 
+from setwise.analytics.engines.spark_prepared import frame_fingerprint, source_frame, store_frame
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
+HINT = "/*+ REPARTITION(u) */ "
+"""Sends rows to where their user is before they are grouped: the grouping and the window then stay there."""
+
 
 class SparkEngine:
-    """A DataFrame of a Spark session, read where the session runs."""
+    """A DataFrame of a Spark session, read where the session runs.
+
+    `named` is how the session finds the source again, a path or a table; only then can it be prepared.
+    """
 
     @unchained
     def __init__(
-        self, frame: DataFrame, *, progress: Progress = silent, salts: SaltSource = secret_salt, owned: bool = False
+        self,
+        frame: DataFrame,
+        *,
+        named: str | None = None,
+        progress: Progress = silent,
+        salts: SaltSource = secret_salt,
+        owned: bool = False,
+        manifest: Manifest | None = None,
     ) -> None:
         self._frame = frame
+        self._named = named
+        self._manifest = manifest
         self._progress = progress
         self._salts = salts
         self._owned = owned
@@ -49,7 +67,7 @@ class SparkEngine:
 
     def describe(self) -> Schema:
         """Return the columns and their kinds, from metadata alone."""
-        return self._schema
+        return self._schema if self._manifest is None else self._manifest.schema()
 
     @unchained
     def rows(self) -> int | None:
@@ -65,6 +83,27 @@ class SparkEngine:
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         return self._run(aggregation, most)
+
+    @unchained
+    def origin(self) -> tuple[str, str]:
+        """Return the source's name and the fingerprint of its files."""
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
+        if self._named is None:
+            raise UnsuitableTable("changes of a frame would go unseen: name the path or the table it was read from")
+        with _failures():
+            return self._named, frame_fingerprint(self._frame, self._named)
+
+    @unchained
+    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Write a table of the catalogue with the ranked contributions, and the manifest as its property."""
+        check_suitable(aggregation, self._schema)
+        with self._job() as views:
+            template = self._template(views)
+            pairs = template.pairs(aggregation, template.rows(aggregation, hint=HINT))
+            ranked = template.ranked(pairs, self._secret(views))
+            frame = self._frame.sparkSession.sql(ranked, args=template.parameters.values)
+            store_frame(frame, destination, manifest)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -87,31 +126,48 @@ class SparkEngine:
         self.close()
 
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
-        check_suitable(aggregation, self._schema)
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+        else:
+            self._manifest.check(aggregation)
         with self._job() as views:
-            dialect = SparkDialect()
-            template = Template(dialect, views.add("table", self._frame), self._schema, Parameters(dialect))
-            counts = self._counts(aggregation, template, views)
+            template = self._template(views)
+            if self._manifest is None:
+                counts = self._counts(aggregation, template, views)
+            else:
+                session = self._frame.sparkSession
+                origin = self._manifest.origin
+                self._manifest.check_fresh(frame_fingerprint(source_frame(session, origin), origin))
+                kept = template.kept_of_prepared(aggregation, self._in_domain(aggregation, "item", views))
+                counts = template.counts(aggregation, kept)
             statement = counts if most is None else template.highest(counts, most)
             found: pa.Table = self._frame.sparkSession.sql(statement, args=template.parameters.values).toArrow()
         return Histogram.from_arrow(found)
 
+    def _template(self, views: "_Views") -> Template:
+        dialect = SparkDialect()
+        return Template(dialect, views.add("table", self._frame), self._schema, Parameters(dialect))
+
     def _counts(self, aggregation: Aggregation, template: Template, views: "_Views") -> str:
-        conditions = []
-        session = self._frame.sparkSession
-        if aggregation.domain is not None and aggregation.item is not None:
-            kind = label_kind(self._schema.column(aggregation.item))
-            labels = [(label,) for label in aggregation.domain if kind is str or -(2**63) <= int(label) < 2**63]
-            domain = session.createDataFrame(labels, "label STRING" if kind is str else "label BIGINT")
-            conditions.append(f"{template.item(aggregation)} IN (SELECT label FROM {views.add('domain', domain)})")
-        # Rows are sent to where their user is before they are grouped: the grouping and the window then stay there.
-        hint = "/*+ REPARTITION(u) */ " if aggregation.sampled is not None else ""
-        kept = template.pairs(aggregation, template.rows(aggregation, conditions, hint))
-        if aggregation.sampled is not None:
-            # Plans are shown and logged with the constants in them; a view shows only its columns.
-            secret = views.add("secret", session.createDataFrame([(self._salts(),)], "salt BIGINT"))
-            kept = template.kept(aggregation, template.ranked(kept, f"(SELECT salt FROM {secret})"))
+        conditions = self._in_domain(aggregation, template.item(aggregation), views)
+        if aggregation.sampled is None:
+            return template.counts(aggregation, template.pairs(aggregation, template.rows(aggregation, conditions)))
+        pairs = template.pairs(aggregation, template.rows(aggregation, conditions, HINT))
+        kept = template.kept(aggregation, template.ranked(pairs, self._secret(views)))
         return template.counts(aggregation, kept)
+
+    def _in_domain(self, aggregation: Aggregation, item: str, views: "_Views") -> list[str]:
+        if aggregation.domain is None or aggregation.item is None:
+            return []
+        kind = label_kind(self.describe().column(aggregation.item))
+        labels = [(label,) for label in aggregation.domain if kind is str or -(2**63) <= int(label) < 2**63]
+        frame = self._frame.sparkSession.createDataFrame(labels, "label STRING" if kind is str else "label BIGINT")
+        return [f"{item} IN (SELECT label FROM {views.add('domain', frame)})"]
+
+    def _secret(self, views: "_Views") -> str:
+        """Return a new salt for SQL: plans are shown and logged with their constants, but a view shows only columns."""
+        salt = self._frame.sparkSession.createDataFrame([(self._salts(),)], "salt BIGINT")
+        return f"(SELECT salt FROM {views.add('secret', salt)})"
 
     @contextmanager
     def _job(self) -> Iterator["_Views"]:

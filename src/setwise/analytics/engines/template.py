@@ -80,6 +80,13 @@ class Template:
         chosen = f"SELECT u, item FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
         return f"SELECT u, item, COUNT(*) AS n FROM ({chosen}) AS chosen GROUP BY u, item"
 
+    def kept_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
+        """Return the same as `kept` when the relation holds contributions that are ranked already."""
+        every = list(conditions)
+        if aggregation.contributions is not None:
+            every.append(f"rank <= {aggregation.contributions}")
+        return f"SELECT item, n FROM {self.relation}" + (f" WHERE {' AND '.join(every)}" if every else "")
+
     def counts(self, aggregation: Aggregation, kept: str) -> str:
         """Return (label, count) of every item; a count beyond what a histogram holds stops at 2^62."""
         clipped = f"LEAST(n, {aggregation.per_item})"

@@ -21,7 +21,10 @@ DatasetName = Annotated[Name, Path(examples=["events"])]
 
 
 class DatasetBody(Body):
-    """A table to register. For DuckDB `table` is a path in the service's data folder, else the table's name."""
+    """A table to register. For DuckDB `table` is a path in the service's data folder, else the table's name.
+
+    What `setwise prepare` made is a table too, and repeated questions to it run much quicker.
+    """
 
     name: Name
     engine: Annotated[EngineKind, Field(strict=False)] = EngineKind.DUCKDB
@@ -33,7 +36,6 @@ class DatasetBody(Body):
     contributions: Bound | None = None
     per_item: Bound = 1
     types: Annotated[dict[Column, Annotated[Kind, Field(strict=False)]], Field(max_length=100, default_factory=dict)]
-    prepared: bool = False
 
 
 class CapBody(Body):
@@ -61,7 +63,6 @@ class DatasetView(BaseModel):
     filters: list[ColumnView]
     contributions: int | None = Field(examples=[10])
     per_item: int = Field(examples=[1])
-    prepared: bool = Field(examples=[False])
 
 
 class CapView(BaseModel):
@@ -149,7 +150,6 @@ def _view(service: Service, dataset: Dataset) -> DatasetView:
         filters=_columns(schema, dataset.filters),
         contributions=dataset.contributions,
         per_item=dataset.per_item,
-        prepared=dataset.prepared,
     )
 
 

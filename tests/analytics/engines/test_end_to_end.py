@@ -30,10 +30,9 @@ def tables():
     return without, pa.concat_tables([without, added])
 
 
-def read_by(query, table):
+def read_by(query, table, backend):
     """What the engine hands to the mechanism, as a dictionary; the others' sample is the same by the same salt."""
-    engine = RecordedEngine(table)
-    engine._engine._salts = lambda: 12345
+    engine = RecordedEngine(backend.engine(table, lambda: 12345))
     Session(engine, user="who", name="t", randomness=SystemRandomness()).ask(query, Total(epsilon=1, delta=1e-6))
     (seen,) = engine.read
     return dict(zip(seen.labels, seen.counts.tolist(), strict=True))
@@ -59,8 +58,8 @@ DOMAIN = tuple(f"item {n}" for n in range(50))
         (Sum(value="amount", clip=500), 1, 500),
     ],
 )
-def test_one_user_moves_what_is_paid_for_and_no_more(query, items, amount):
-    without, with_one = (read_by(query, table) for table in tables())
+def test_one_user_moves_what_is_paid_for_and_no_more(backend, query, items, amount):
+    without, with_one = (read_by(query, table, backend) for table in tables())
     moved = {
         label: with_one.get(label, 0) - without.get(label, 0)
         for label in {*without, *with_one}

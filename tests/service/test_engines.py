@@ -1,0 +1,91 @@
+"""Tables that a steward can register: files, prepared folders, tables of PostgreSQL; and what stays out of reach."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from setwise.analytics.engines.duckdb import DuckDBEngine
+from setwise.analytics.prepared import prepare
+from setwise.analytics.source import open_engine
+from tests.service.replica import Replica
+from tests.service.team import SPEND, Team, ask, gather, write_events
+
+ROWS = [(user, f"w{user % 3}", user % 7) for user in range(600)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("tables")
+    write_events(place / "events.parquet")
+    engine = open_engine(place / "events.parquet")
+    assert isinstance(engine, DuckDBEngine)
+    with engine:
+        prepare(engine, user="user_id", item="word", destination=place / "events.prepared")
+    with (place / "rows.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("user_id", "word", "minutes"), *ROWS])
+    return place
+
+
+def top(team: Team, name: str, registration: dict[str, Any], key: str = "top") -> list[str]:
+    made = team.steward.post("/datasets", json={"name": name, "user": "user_id", "items": ["word"], **registration})
+    assert made.status_code == 201, made.text
+    account = {"kind": "setwise", "name": f"ada-{name}", "analyst": "ada", "dataset": name, "delta": 1e-6}
+    uses = ["bounded-range:0.1x50", "pure:0.1x50", "approx:0,1e-9x10"]
+    assert team.steward.post("/accounts", json=account | {"uses": uses}).status_code == 201
+    body = {
+        "dataset": name,
+        "account": f"ada-{name}",
+        "query": {"kind": "top-k", "item": "word", "k": 3},
+        "spend": SPEND,
+    }
+    answer = ask(team.ada, key, body)
+    assert answer.status_code == 200, answer.text
+    return [item["item"] for item in answer.json()["answer"]["items"]]
+
+
+def test_prepared_folders_csv_files_and_globs(start: Callable[..., Replica], folder: Path):
+    team = gather(start(data_dir=folder))
+    assert top(team, "prepared", {"table": "events.prepared", "contributions": 5})[0] == "w1"
+    numbers = {"types": {"minutes": "integer"}, "values": ["minutes"]}
+    assert set(top(team, "csv", {"table": "rows.csv", **numbers})) <= {"w0", "w1", "w2"}
+    assert team.ada.get("/datasets/csv").json()["values"] == [{"name": "minutes", "kind": "integer"}]
+    assert top(team, "glob", {"table": "*.parquet"})[0] == "w1"
+
+
+def test_tables_of_postgresql_by_name_and_never_by_address(
+    start: Callable[..., Replica], folder: Path, postgresql_url: str
+):
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute("CREATE TABLE visits (user_id bigint, word text, minutes bigint)")
+        connection.cursor().executemany("INSERT INTO visits VALUES (%s, %s, %s)", ROWS)
+    team = gather(start(data_dir=folder, engines=("duckdb", postgresql_url)))
+    assert set(top(team, "visits", {"engine": "postgresql", "table": "visits"})) <= {"w0", "w1", "w2"}
+    for response in (team.ada.get("/datasets"), team.ada.get("/datasets/visits"), team.steward.get("/datasets")):
+        assert "postgresql://" not in response.text
+
+
+def test_nothing_outside_the_data_folder_can_be_reached(start: Callable[..., Replica], folder: Path, tmp_path: Path):
+    write_events(tmp_path / "outside.parquet", rows=100, users=10)
+    (folder / "link.parquet").symlink_to(tmp_path / "outside.parquet")
+    team = gather(start(data_dir=folder))
+    for table in (
+        "link.parquet",
+        "../outside.parquet",
+        str(tmp_path / "outside.parquet"),
+        "file:///etc/passwd",
+        "l*k.*",
+    ):
+        body = {"name": "x", "table": table, "user": "user_id", "items": ["word"]}
+        refused = team.steward.post("/datasets", json=body)
+        assert (refused.status_code, refused.json()["field"]) == (422, "table"), table
+        assert str(folder) not in refused.text
+    (folder / "link.parquet").unlink()
+
+
+def test_where_a_table_is_stays_with_the_stewards(start: Callable[..., Replica], folder: Path):
+    team = gather(start(data_dir=folder))
+    assert "events.parquet" not in team.ada.get("/datasets").text

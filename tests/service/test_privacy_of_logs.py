@@ -1,0 +1,99 @@
+"""No token, password or exact count in any log or error, with every logger at its most talkative."""
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from setwise.service.settings import Settings
+from tests.service.replica import Replica, running
+from tests.service.team import TOP_3, ask, gather, write_events
+
+EXACT = 98_765_432_101
+"""The exact sum of the column `units`: noise of its scale cannot hit it by chance."""
+CLIP = 10**8
+SECRET_WORD = "the-words-of-a-defect"
+
+
+class Collected(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.NOTSET)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(logging.Formatter("%(name)s %(levelname)s %(message)s").format(record))
+
+
+@pytest.fixture
+def everything_logged() -> Iterator[Collected]:
+    handler = Collected()
+    root = logging.getLogger()
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield handler
+    root.removeHandler(handler)
+    root.setLevel(before)
+
+
+def of_the_service(logged: Collected) -> str:
+    """Leave out what the test's own client logs."""
+    return "\n".join(line for line in logged.lines if not line.startswith(("httpx", "httpcore", "urllib3")))
+
+
+def test_nothing_private_is_logged_or_told(everything_logged: Collected, tmp_path: Path, postgresql_url: str):
+    write_events(tmp_path / "events.parquet")
+    users = 1_000
+    units = [EXACT // users] * (users - 1) + [EXACT - (users - 1) * (EXACT // users)]
+    pq.write_table(
+        pa.table({"user_id": range(users), "word": ["a"] * users, "units": units}), tmp_path / "units.parquet"
+    )
+    password = "s3cret-of-the-database"
+    url = postgresql_url.replace("postgres@", f"postgres:{password}@")
+    told: list[str] = []
+    with running(Settings(ledger=url, data_dir=tmp_path, answer_step=0.01)) as replica:
+        team = gather(replica)
+        register(replica)
+        spend = {"kind": "draws", "counts": "pure:0.1"}
+        sums = {"dataset": "units", "account": "ada-units", "spend": spend}
+        asked = ask(team.ada, "sum", sums | {"query": {"kind": "sum", "value": "units", "clip": CLIP}})
+        assert asked.status_code == 200, asked.text
+        told.append(asked.text)
+        told.append(ask(team.ada, "sum", sums | {"query": {"kind": "count"}}).text)
+        told.append(ask(team.ada, "bad", TOP_3 | {"query": {"kind": "count", "where": "x = 1"}}).text)
+        told.append(replica.as_holder(team.ada_token[:-1]).get("/me").text)
+        told.append(team.ada.post("/compose", json={"uses": team.ada_token}).text)
+        (tmp_path / "units.parquet").unlink()
+        told.append(ask(team.ada, "gone", sums | {"query": {"kind": "sum", "value": "units", "clip": CLIP}}).text)
+        assert "engine-failed" in told[-1] or "unsuitable-table" in told[-1]
+        assert str(tmp_path) not in told[-1]
+        told.append(defect(replica).text)
+    logged = of_the_service(everything_logged)
+    assert "unexpected RuntimeError" in logged  # the place of a defect is logged, not its words
+    for secret in (team.ada_token, team.ada_token[:-1], replica.steward, password, str(EXACT), SECRET_WORD):
+        assert secret not in logged
+        assert not [text for text in told if secret in text]
+
+
+def register(replica: Replica) -> None:
+    steward = replica.as_holder(replica.steward)
+    dataset = {"name": "units", "table": "units.parquet", "user": "user_id", "items": ["word"], "values": ["units"]}
+    assert steward.post("/datasets", json=dataset).status_code == 201
+    account = {"name": "ada-units", "analyst": "ada", "dataset": "units", "delta": 1e-6, "kind": "setwise"}
+    assert steward.post("/accounts", json=account | {"uses": ["pure:0.1x10"]}).status_code == 201
+
+
+def defect(replica: Replica):
+    """Break a part on purpose, in words that must not get out."""
+
+    def broken() -> None:
+        raise RuntimeError(f"{SECRET_WORD} {EXACT}")
+
+    replica.service.people.all = broken  # type: ignore[method-assign]
+    response = replica.as_holder(replica.steward).get("/people")
+    assert response.status_code == 500
+    assert response.headers["content-type"] == "application/problem+json"
+    return response

@@ -1,0 +1,58 @@
+"""`setwise serve` starts alone, prints the first steward's token once, and refuses in one sentence."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.served import serving
+
+
+def test_the_first_start_prints_a_token_and_the_next_does_not(tmp_path: Path):
+    with serving(tmp_path, "first") as first:
+        token = first.printed.read_text().split()[-1]
+        headers = {"Authorization": f"Bearer {token}"}
+        assert httpx.get(f"{first.url}/api/v1/me", headers=headers).json()["role"] == "steward"
+    assert first.process.returncode in {0, -15}
+    assert first.complained.read_text() == ""
+    with serving(tmp_path, "second") as second:
+        assert httpx.get(f"{second.url}/api/v1/me", headers=headers).status_code == 200
+        assert second.printed.read_text() == ""
+    assert (tmp_path / "setwise.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "says"),
+    [
+        (["--data-dir", "nowhere"], 2, "data folder"),
+        (["--ledger", "mysql://x"], 2, "ledger"),
+        (["--ledger", "postgresql://nobody:hunter2@127.0.0.1:9/none"], 4, "ledger"),
+        (["--port", "99999"], 2, "port"),
+        (["--answer-step", "-1"], 2, "answer_step"),
+        (["--engine", "abacus"], 2, "abacus"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_one_sentence(tmp_path: Path, options: list[str], status: int, says: str):
+    found = subprocess.run(
+        [sys.executable, "-m", "setwise.cli.main", "serve", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert found.returncode == status, found.stderr
+    assert says in found.stderr
+    assert len(found.stderr.strip().splitlines()) == 1
+    assert "hunter2" not in found.stderr + found.stdout
+
+
+def test_without_its_extra_the_command_says_what_to_install(tmp_path: Path):
+    hidden = (
+        "import sys; sys.modules['fastapi'] = None; from setwise.cli.main import main; sys.argv[1:] = ['serve']; main()"
+    )
+    found = subprocess.run([sys.executable, "-c", hidden], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "pip install 'setwise[service]'" in found.stderr

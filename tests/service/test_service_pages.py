@@ -1,0 +1,79 @@
+"""The pages on the service and the files to deploy it say what is there."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from setwise.cli.main import app
+from setwise.service.problems import STATUS
+from setwise.service.rights import API, RIGHTS, Access
+
+ROOT = Path(__file__).parents[2]
+SERVICE = (ROOT / "docs/service.md").read_text()
+SECURITY = (ROOT / "docs/security.md").read_text()
+
+
+def options() -> set[str]:
+    command = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
+    return {name for parameter in command.params for name in parameter.opts} - {"--help"}
+
+
+@pytest.mark.parametrize(("method", "path"), list(RIGHTS))
+def test_every_route_is_on_the_page(method: str, path: str):
+    assert f"`{method} {path.removeprefix(API)}`" in SERVICE
+
+
+def test_every_route_on_the_page_is_there():
+    named = set(re.findall(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", SERVICE))
+    assert {(method, f"{API}{path}") for method, path in named} == set(RIGHTS)
+
+
+def test_who_may_use_a_route_is_what_the_page_says():
+    who = {"anyone": Access.ANYONE, "any token": Access.PERSON, "steward": Access.STEWARD}
+    said = {
+        (method, f"{API}{path}"): who[row[1].strip()]
+        for row in (line.strip("|").split("|") for line in SERVICE.splitlines() if line.startswith("| `"))
+        for method, path in re.findall(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", row[0])
+    }
+    assert said == RIGHTS
+
+
+def test_every_option_is_on_the_page_and_no_other():
+    assert set(re.findall(r"`(--[a-z-]+)`", SERVICE)) == options()
+
+
+def test_every_status_is_on_the_page():
+    for status in set(STATUS.values()) - {500}:
+        assert f"| {status} |" in SERVICE
+
+
+@pytest.mark.parametrize("page", [SERVICE, SECURITY])
+def test_every_test_and_file_that_a_page_names_is_there(page: str):
+    named = re.findall(r"`((?:tests|deploy)/[\w/.]*)`", page) + re.findall(r"\]\(\.\./([\w/.]+)\)", page)
+    assert named
+    for path in named:
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("name", ["setwise.service", "Dockerfile"])
+def test_what_is_deployed_uses_options_that_exist(name: str):
+    text = (ROOT / "deploy" / name).read_text()
+    line = next(line for line in text.splitlines() if line.startswith(("ExecStart=", "ENTRYPOINT")))
+    used = {word.strip('",[]') for word in shlex.split(line.replace(",", " "), posix=False)}
+    assert {word for word in used if word.startswith("--")} <= options()
+    assert "--secure-cookies" in used
+
+
+def test_the_compose_file_is_yaml_with_two_replicas_and_a_proxy():
+    yaml = pytest.importorskip("yaml")
+    found = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]
+    assert set(found) == {"database", "first", "second", "proxy"}
+    assert found["first"] == found["second"]
+    assert "ports" not in found["first"]
+    assert "ports" not in found["database"]
+    caddy = (ROOT / "deploy/Caddyfile").read_text()
+    assert "first:8000 second:8000" in caddy
+    assert f"health_uri {API}/health" in caddy
