@@ -5,13 +5,20 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 RUN = $(VENV)/bin
 
-.PHONY: demo test check format bench mutants clean
+.PHONY: demo test browser pictures check format bench mutants clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
 
-test: $(VENV)/.tested-with  ## everything the tests need, then the tests
+test: $(VENV)/.tested-with browser  ## everything the tests need, then the tests
 	$(RUN)/python -m pytest -n 2
+
+browser:  ## Chromium, which the tests of the web pages drive; installed when it is missing and we may
+	.ci/browser
+
+pictures: $(VENV)/.tested-with browser  ## the screenshots of docs/pages.md, from the tests of the web pages
+	$(RUN)/python -m pytest tests/web/test_browser.py
+	$(RUN)/python -m tests.web.pictures
 
 check: $(VENV)/.tested-with  ## style, types, import direction
 	$(RUN)/ruff check .

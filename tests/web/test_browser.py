@@ -252,6 +252,7 @@ def test_the_steward_registers_opens_issues_and_audits(steward: Browsing, shop: 
     steward.go("/steward")
     steward.ready("steward")
     expect(page.locator("[data-joint=shop]")).to_contain_text("accounts together, should their analysts collude: ε ≤")
+    steward.picture("steward-light")
     page.get_by_text("Register a data set").click()
     form = page.locator("form[data-address='/api/v1/datasets']")
     form.get_by_label("Name").fill("again")
