@@ -14,7 +14,7 @@ SOURCES = {
     "steward": "steward-light",
 }
 _WIDTH = 1100
-_COLOURS = 64
+_COLOURS = 128
 
 
 def shrink(source: Path, target: Path) -> None:
@@ -22,7 +22,7 @@ def shrink(source: Path, target: Path) -> None:
     with Image.open(source) as whole:
         height = round(whole.height * _WIDTH / whole.width)
         small = whole.convert("RGB").resize((_WIDTH, height), Image.Resampling.LANCZOS)
-    small.quantize(_COLOURS, dither=Image.Dither.NONE).save(target, optimize=True)
+    small.quantize(_COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(target, optimize=True)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def test_an_answer_can_be_taken_along(ada: Browsing, shop: Shop) -> None:
     page.get_by_role("button", name="Copy Python").click()
     copied = page.evaluate("() => navigator.clipboard.readText()")
     assert copied.startswith("import os\n")
-    assert f"setwise.connect('{shop.url}'" in copied
+    assert f"setwise.connect(\n    '{shop.url}'," in copied
     ada.check()
 
 

@@ -3,6 +3,7 @@
 import html
 import re
 from importlib.resources import files
+from urllib.parse import quote
 
 import pytest
 
@@ -83,6 +84,28 @@ def test_what_people_type_stays_text(shop: Shop) -> None:
         assert "<script>alert" not in text, address
         assert "&lt;script&gt;alert" in text, address
         check(text)
+
+
+@pytest.mark.parametrize(
+    "strange", ["\0", "x" * 5000, "ünïcode", "'; DROP TABLE accounts --", "../..", "{{ 7 * 7 }}", "%00", "\u202e"]
+)
+def test_strange_values_break_no_page(shop: Shop, strange: str) -> None:
+    steward = shop.signed_in("steward")
+    asks: list[tuple[str, dict[str, str]]] = [
+        ("/ask", {"account": strange}),
+        ("/steward/audit", {"account": strange}),
+        ("/steward/verify", {"head": strange}),
+        (f"/accounts/{quote(strange, safe='')}", {}),
+        (f"/answers/{quote(strange, safe='')}", {}),
+        ("/accounts/ada-shop", {"most": strange}),
+        ("/login", {"next": strange}),
+        ("/explore", {"k": strange}),
+    ]
+    for address, params in asks:
+        response = steward.get(address, params=params)
+        assert response.status_code in {200, 303, 404, 422}, (address, response.status_code)
+        if response.status_code != 303 and address != "/steward/verify":
+            check(response.text)
 
 
 @pytest.mark.parametrize("address", [*PAGES, "/login", "/api/v1/health", "/no-such-page"])

@@ -52,6 +52,13 @@ def test_every_page_admits_whom_the_table_says(shop: Shop, answered: str, method
         assert response.headers["location"].startswith("/login")
 
 
+def test_the_table_opens_only_the_door_to_anyone_and_a_stewards_pages_to_stewards() -> None:
+    for (_, path), access in PAGES.items():
+        door = path in {"/login", "/logout"} or path.startswith(("/static/", "/charts/"))
+        expected = Access.ANYONE if door else Access.STEWARD if path.startswith("/steward") else Access.PERSON
+        assert access is expected, path
+
+
 def test_somebody_elses_account_and_one_that_is_not_there_are_refused_alike(shop: Shop, answered: str) -> None:
     bob = shop.signed_in("bob")
     theirs = bob.get("/accounts/ada-shop").text.replace("ada-shop", "NAME")

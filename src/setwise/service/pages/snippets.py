@@ -19,7 +19,7 @@ def python_snippet(url: str, asked: dict[str, Any], key: str) -> str:
     arguments = "".join(f"    {name}={value!r},\n" for name, value in given.items() if value is not None)
     return (
         "import os\n\nimport setwise\n\n"
-        f'client = setwise.connect({url!r}, token=os.environ["SETWISE_TOKEN"])\n'
+        f'client = setwise.connect(\n    {url!r},\n    token=os.environ["SETWISE_TOKEN"],\n)\n'
         f"dataset = client.dataset({asked['dataset']!r}, account={asked['account']!r})\n"
         f"answer = dataset.{method}(\n{arguments})\n"
         "print(answer.to_csv())\n"
