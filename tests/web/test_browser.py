@@ -242,6 +242,8 @@ def test_the_account_and_its_odometer(ada: Browsing, shop: Shop) -> None:
     expect(page.locator("#odometer .scatterlayer .trace")).to_have_count(2)
     expect(page.locator("tbody")).to_contain_text("Top 2 of product, where country = 'DK'")
     ada.picture("account-light")
+    page.get_by_role("radio", name="By time").check()
+    expect(page.locator("#odometer")).to_contain_text("time (UTC)")
     page.get_by_role("link", name=re.compile("see the answer of charge 1$")).click()
     expect(page.locator("#answer .answer-chart .bars .point")).not_to_have_count(0)
     ada.check()

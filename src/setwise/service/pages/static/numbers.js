@@ -9,7 +9,7 @@ export function raised(value, most = 4) {
   if (!(value > 0) || !Number.isFinite(value)) return String(value);
   const shown = Number(value.toPrecision(most));
   const unit = 10 ** (Math.floor(Math.log10(value)) + 1 - most);
-  return (shown >= value ? shown : Number((shown + unit).toPrecision(most))).toString();
+  return (shown >= value ? shown : shown + unit).toPrecision(most);
 }
 
 export function small(value) {
