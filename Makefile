@@ -34,6 +34,7 @@ bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/composition.py
 	$(RUN)/python benchmarks/optimum.py
 	$(RUN)/python benchmarks/samplers.py
+	$(RUN)/python benchmarks/ledger.py
 
 clean:
 	rm -rf $(VENV)

@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from setwise.mechanisms.two_phase_top_k import GaussianCounts as GaussianCounts
     from setwise.mechanisms.two_phase_top_k import LaplaceCounts as LaplaceCounts
     from setwise.mechanisms.two_phase_top_k import TwoPhaseTopK as TwoPhaseTopK
+    from setwise.mechanisms.unknown_gaussian import UnknownGaussian as UnknownGaussian
     from setwise.mechanisms.unknown_gumbel import UnknownGumbel as UnknownGumbel
     from setwise.mechanisms.unknown_laplace import UnknownLaplace as UnknownLaplace
     from setwise.service.client import connect as connect
@@ -126,6 +127,7 @@ _HOMES = {
     "TruncatedDiscreteGaussian": "accounting.guarantees",
     "TruncatedGaussian": "mechanisms.truncated_gaussian",
     "TwoPhaseTopK": "mechanisms.two_phase_top_k",
+    "UnknownGaussian": "mechanisms.unknown_gaussian",
     "UnknownGumbel": "mechanisms.unknown_gumbel",
     "UnknownLaplace": "mechanisms.unknown_laplace",
     "Use": "accounting.use",

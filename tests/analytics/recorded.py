@@ -23,6 +23,9 @@ class RecordedEngine:
     def rows(self):
         return self._engine.rows()
 
+    def check(self, aggregation):
+        self._engine.check(aggregation)
+
     def histogram(self, aggregation):
         return self._noted(("histogram", None), lambda: self._engine.histogram(aggregation))
 

@@ -119,9 +119,12 @@ def test_a_histogram_and_a_count_draw_one_count_for_each_that_can_change(ledger)
     assert [format_use(use) for use in answer.spent] == ["gaussian:20.0x2"]
     answer = session.histogram(item="page", contributions=1, counts="pure:0.3")
     assert [format_use(use) for use in answer.spent] == ["pure:0.3", "approx:0.0,1e-07"]
+    answer = session.histogram(item="page", contributions=2, counts="gaussian:20")
+    assert [format_use(use) for use in answer.spent] == ["gaussian:20.0x2", "approx:0.0,1e-07"]
+    assert answer.labels == ("home", "help")
     answer = session.count(counts="pure:0.3")
     assert [format_use(use) for use in answer.spent] == ["pure:0.3"]
-    assert left(account) == {"bounded-range:0.5": 20, "pure:0.3": 8, "gaussian:20.0": 8, "approx:0.0,1e-07": 2}
+    assert left(account) == {"bounded-range:0.5": 20, "pure:0.3": 8, "gaussian:20.0": 6, "approx:0.0,1e-07": 1}
 
 
 def test_filters_take_any_parameters_and_give_nothing_back(ledger):
@@ -134,6 +137,15 @@ def test_filters_take_any_parameters_and_give_nothing_back(ledger):
     assert planned.epsilon.upper <= 0.6
     assert account.standing().share_left < after
     assert session.guarantee(1e-5).upper == pytest.approx(3.0)
+
+
+def test_one_of_several_thresholds_must_be_named(ledger):
+    ledger.open_setwise("eve", ["bounded-range:0.5x4", "approx:0,1e-7", "approx:0,1e-8"], delta=1e-5)
+    _, session = recorded_session(account=ledger.account("eve"))
+    with pytest.raises(InvalidParameter, match="several"):
+        session.top_k(k=2, **PICKS)
+    answer = session.top_k(k=2, delta=1e-8, **PICKS)
+    assert ApproxDP(epsilon=0.0, delta=1e-8) in {use.guarantee for use in answer.spent}
 
 
 def test_draws_that_make_no_sense(ledger):
@@ -149,8 +161,6 @@ def test_draws_that_make_no_sense(ledger):
     ):
         with pytest.raises(InvalidParameter, match=named):
             session.top_k(**words)
-    with pytest.raises(InvalidParameter, match="unknown domain"):
-        session.histogram(item="page", contributions=1, counts="gaussian:20")
     _, session = recorded_session(account=ledger.account("bob"))
     with pytest.raises(InvalidParameter, match="threshold"):
         session.top_k(item="page", k=2, discover="bounded-range:0.5")

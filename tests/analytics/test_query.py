@@ -19,7 +19,7 @@ grouped = {
     "value": st.none() | names,
     "domain": domains,
     "where": filters,
-    "null_item": filters,
+    "null_item": st.none() | st.text(max_size=5) | st.integers(-5, 5),
 }
 queries = st.one_of(
     st.builds(TopK, k=st.integers(1, 5), contributions=st.none() | numbers, **grouped),

@@ -2,8 +2,11 @@
 
 import math
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+import setwise
 from setwise.accounting.compose import compose
 from setwise.accounting.interaction import Interaction
 from setwise.analytics.budget import OneOff
@@ -154,6 +157,7 @@ def test_the_answers_are_right_up_to_noise():
     assert set(more.labels) == {"home", "help"}
     assert not more.complete
     assert more.reason == "the threshold was reached before k"
+    assert session.top_k(item="page", k=1, contributions=2, epsilon=5.0, delta=1e-6).labels == ("home",)
     (users,) = session.count(epsilon=5.0)
     assert abs(users.count - 2000) < 20
     (events,) = session.count(epsilon=5.0, per_user=2)
@@ -161,7 +165,9 @@ def test_the_answers_are_right_up_to_noise():
     assert abs(events.count - (2 * 2000 - 800)) < 40
     (minutes,) = session.sum(value="minutes", clip=10, epsilon=5.0)
     assert abs(minutes.count - (10 * 1200 + 5 * 800)) < 200
-    assert session.top_k(item="page", k=2, counts="none", epsilon=5.0, delta=1e-6).items[0].count is None
+    for bound in (None, 1):
+        labels = session.top_k(item="page", k=2, contributions=bound, counts="none", epsilon=5.0, delta=1e-6)
+        assert [(each.count, each.interval) for each in labels] == [(None, None)] * 2
     only = session.count(epsilon=5.0, where="page = 'help'")
     assert abs(only.items[0].count - 1000) < 20
 
@@ -244,3 +250,33 @@ def test_a_session_closes_its_engine():
         assert session.schema.column("page")
     with pytest.raises(EngineFailed):
         engine.rows()
+
+
+def test_a_prepared_dataset_is_checked_before_the_charge(tmp_path):
+    source, ready = tmp_path / "visits.parquet", tmp_path / "ready"
+    parquet.write_table(visits(), source)
+    with setwise.open(source, user="who") as session:
+        session.prepare(ready, item="page")
+        assert session.spent == ()
+    with setwise.open(ready, user="who") as session:
+        answer = session.top_k(item="page", k=1, contributions=2, epsilon=5.0, delta=1e-6)
+        assert answer.labels == ("home",)
+        before = session.spent
+        with pytest.raises(InvalidFilter, match="prepar"):
+            session.top_k(item="page", k=1, where="page = 'home'", epsilon=5.0, delta=1e-6)
+        with pytest.raises(BadRequest):
+            session.count(epsilon=1.0)
+        parquet.write_table(visits(10), source)
+        with pytest.raises(UnsuitableTable, match="changed"):
+            session.top_k(item="page", k=1, contributions=2, epsilon=5.0, delta=1e-6)
+        assert session.spent == before
+
+
+def test_missing_items_are_an_item_only_if_asked():
+    table = visits(400)
+    holes = table.set_column(
+        1, "page", pa.array([None if n % 4 == 0 else n % 3 for n in range(len(table))], pa.int64())
+    )
+    _, session = recorded_session(holes)
+    assert session.top_k(item="page", k=9, epsilon=9.0, delta=1e-6, contributions=3).labels.count(-1) == 0
+    assert -1 in session.top_k(item="page", k=9, epsilon=9.0, delta=1e-6, contributions=3, null_item="-1").labels

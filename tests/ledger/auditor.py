@@ -92,6 +92,8 @@ def price(mech):
         return values[0] ** 2 / 2, Fraction(0)
     if kind == "bounded-range":
         return values[0] ** 2 / 8, Fraction(0)
+    if kind == "laplace":
+        return 1 / (2 * values[0] ** 2), Fraction(0)
     if kind == "gaussian":
         return 1 / (2 * values[0] ** 2), Fraction(0)
     if kind == "zcdp":

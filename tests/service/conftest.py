@@ -11,7 +11,14 @@ from setwise.service.settings import Settings
 from tests.service.replica import Replica, running
 from tests.service.team import Team, gather, write_events
 
-QUICK = {"answer_step": 0.01, "requests_per_second": 10_000.0, "burst": 10_000, "heartbeat_seconds": 0.1}
+QUICK = {
+    "answer_step": 0.01,
+    "quick_seconds": 30.0,
+    "requests_per_second": 10_000.0,
+    "burst": 10_000,
+    "heartbeat_seconds": 0.1,
+    "token_cache_seconds": 1000.0,
+}
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ from setwise.mechanisms.planner import Mechanism
 from setwise.mechanisms.question import LIMIT, MechanismName
 from setwise.mechanisms.rational import float_above
 from setwise.mechanisms.two_phase_top_k import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
@@ -123,7 +124,6 @@ def _noisy_histogram(shape: _Shape, draws: Draws, standing: Standing) -> Drawn:
     if draws.counts is None:
         raise InvalidParameter("say what each count draws: give counts, such as pure:0.1")
     counts, prices, _ = _count_noise(draws.counts, shape.per_item)
-    known = shape.domain is not None
     match counts:
         case LaplaceCounts(scale=scale) if shape.domain is not None:
             laplace = KnownLaplace(domain=shape.domain, contributions=changed, per_item=shape.per_item, scale=scale)
@@ -136,11 +136,13 @@ def _noisy_histogram(shape: _Shape, draws: Draws, standing: Standing) -> Drawn:
                 contributions=changed, per_item=shape.per_item, scale=scale, delta=_threshold(draws, standing)
             )
             return Drawn(mechanism=above, name=str(MechanismName.UNKNOWN_LAPLACE), prices=prices)
-        case _:
-            assert not known
-            raise InvalidParameter(
-                f"counts of an unknown domain cannot draw {_written(draws.counts)} here: draw pure:E, or give discover"
+        case GaussianCounts(sigma=sigma):
+            beyond = UnknownGaussian(
+                contributions=changed, per_item=shape.per_item, sigma=sigma, delta=_threshold(draws, standing)
             )
+            return Drawn(mechanism=beyond, name="unknown_gaussian", prices=prices)
+        case _:
+            assert_never(counts)
 
 
 def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, Prices, str]:

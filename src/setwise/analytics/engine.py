@@ -31,6 +31,14 @@ class Engine(Protocol):
         """Return about how many rows there are where metadata tells; private, so only for whoever holds the table."""
         ...
 
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation, so that it can be said before anything is charged.
+
+        Columns that are missing or of the wrong kind; for a prepared dataset also what it was not prepared for, and a
+        source that has changed since.
+        """
+        ...
+
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
         ...

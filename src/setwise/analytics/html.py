@@ -25,7 +25,7 @@ def answer_html(answer: PrivateAnswer) -> str:
         "<table style='border-collapse:collapse'><thead><tr>"
         f"<th style='{_CELL}'></th><th style='{_CELL}text-align:left'>item</th>{count}{interval}</tr></thead>"
         f"<tbody>{rows}</tbody></table>{more}"
-        f"<p style='margin:6px 0'>{escape(answer.reason[:1].upper() + answer.reason[1:])}. "
+        f"<p style='margin:6px 0'>{'Complete' if answer.complete else 'Not complete'}: {escape(answer.reason)}. "
         f"{escape(answer.guarantee)}</p></div>"
     )
 

@@ -17,6 +17,7 @@ from setwise.mechanisms.planner import Mechanism
 from setwise.mechanisms.preview import Preview
 from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
 from setwise.mechanisms.two_phase_top_k import TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
@@ -70,7 +71,9 @@ def groups_read(mechanism: Mechanism) -> int | None:
             return limit + 1
         case UnknownLaplace(limit=int() as limit):
             return limit + 1
-        case KnownLaplace() | KnownGaussian() | KnownGumbel() | UnknownLaplace() | TruncatedGaussian() | TwoPhaseTopK():
+        case KnownLaplace() | KnownGaussian() | KnownGumbel() | TwoPhaseTopK():
+            return None
+        case UnknownLaplace() | UnknownGaussian() | TruncatedGaussian():
             return None
         case _:
             assert_never(mechanism)

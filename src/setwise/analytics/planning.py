@@ -73,11 +73,19 @@ def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
 
 
 def _fitted_query(query: Query, schema: Schema) -> Query:
+    """Return the query with its labels as the item column has them."""
     match query:
-        case TopK(domain=tuple() as domain) | HistogramQuery(domain=tuple() as domain):
-            return replace(query, domain=fitted(domain, schema.column(query.item)))
-        case _:
+        case TopK() | HistogramQuery():
+            column = schema.column(query.item)
+            return replace(
+                query,
+                domain=None if query.domain is None else fitted(query.domain, column),
+                null_item=None if query.null_item is None else fitted((query.null_item,), column)[0],
+            )
+        case Count() | Sum():
             return query
+        case _:
+            assert_never(query)
 
 
 def _planned_from_total(query: Query, aggregation: Aggregation, total: Total, standing: Standing | None) -> Planned:

@@ -34,7 +34,7 @@ class TopK:
     value: str | None = None
     domain: tuple[Label, ...] | None = None
     where: str | None = None
-    null_item: str | None = None
+    null_item: Label | None = None
     limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class HistogramQuery:
     value: str | None = None
     domain: tuple[Label, ...] | None = None
     where: str | None = None
-    null_item: str | None = None
+    null_item: Label | None = None
     limit: int | None = None
 
     def __post_init__(self) -> None:
@@ -110,7 +110,8 @@ def _check_grouping(query: TopK | HistogramQuery) -> None:
     if query.value is not None:
         _column("value", query.value)
     _optional("where", query.where)
-    _optional("null_item", query.null_item)
+    if query.null_item is not None:
+        distinct_labels([query.null_item])
     if query.domain is not None:
         labels = distinct_labels(query.domain)
         if not labels:

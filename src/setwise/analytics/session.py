@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from setwise.accounting.answer import Answer
 from setwise.accounting.filter import ZcdpOdometer
@@ -15,10 +15,12 @@ from setwise.accounting.interaction import Interaction
 from setwise.accounting.use import Use, merged
 from setwise.analytics.asking import ask
 from setwise.analytics.budget import AccountBudget, OneOff
-from setwise.analytics.domain import read_domain
+from setwise.analytics.domain import fitted, read_domain
 from setwise.analytics.engine import Engine
+from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.planned import Planned
 from setwise.analytics.planning import overall, plan_query
+from setwise.analytics.prepared import Preparer, prepare
 from setwise.analytics.private_answer import PrivateAnswer
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.query_json import canonical, query_to_dict
@@ -97,7 +99,7 @@ class Session:
         mechanism: str | None = None,
         discover: str | Guarantee | None = None,
         where: str | None = None,
-        null_item: str | None = None,
+        null_item: Label | None = None,
         limit: int | None = None,
         key: str | None = None,
     ) -> PrivateAnswer:
@@ -139,7 +141,7 @@ class Session:
         counts: str | Guarantee | None = None,
         mechanism: str | None = None,
         where: str | None = None,
-        null_item: str | None = None,
+        null_item: Label | None = None,
         limit: int | None = None,
         key: str | None = None,
     ) -> PrivateAnswer:
@@ -220,7 +222,9 @@ class Session:
     def preview(self, query: Query, spending: Spending) -> Planned:
         """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
         standing = None if self._account is None else self._account.standing()
-        return plan_query(query, spending, self._user, self._engine.describe(), standing)
+        planned = plan_query(query, spending, self._user, self._engine.describe(), standing)
+        self._engine.check(planned.aggregation)
+        return planned
 
     def ask(self, query: Query, spending: Spending, *, key: str | None = None) -> PrivateAnswer:
         """Plan, charge, run and answer a question given as records.
@@ -239,6 +243,34 @@ class Session:
             key=key,
             request=self.request(query, spending),
             randomness=self._randomness,
+        )
+
+    def prepare(
+        self,
+        destination: str | Path,
+        *,
+        item: str,
+        value: str | None = None,
+        where: str | None = None,
+        null_item: Label | None = None,
+    ) -> None:
+        """Rank every user's items once and store the result, for quick questions with any bound on contributions.
+
+        `destination` is a directory for files, or the name of a table for PostgreSQL and Spark; `setwise.open` opens
+        it like any other source, until the original changes. Nothing is shown, so nothing is charged; what is stored is
+        as private as the table.
+        """
+        schema = self._engine.describe()
+        kept = None if where is None else parse_filter(where, schema)
+        preparer = cast("Preparer", self._engine)  # every engine that reads can also prepare
+        prepare(
+            preparer,
+            user=self._user,
+            item=item,
+            destination=destination,
+            value=value,
+            where=kept,
+            null_item=None if null_item is None else fitted((null_item,), schema.column(item))[0],
         )
 
     def request(self, query: Query, spending: Spending) -> str:

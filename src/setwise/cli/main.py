@@ -12,6 +12,7 @@ from setwise.cli.count import count, sum_column
 from setwise.cli.demo import demo
 from setwise.cli.histogram import histogram
 from setwise.cli.ledger import ledger_app
+from setwise.cli.prepare import prepare
 from setwise.cli.serve import serve
 from setwise.cli.top_k import top_k
 from setwise.errors import SetwiseError, Unavailable
@@ -30,6 +31,7 @@ app.command("top-k")(top_k)
 app.command()(histogram)
 app.command()(count)
 app.command("sum")(sum_column)
+app.command()(prepare)
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)

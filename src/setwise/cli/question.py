@@ -71,7 +71,7 @@ def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "
     if showing.plot is not None and not showing.as_preview:
         check_picture(showing.plot)
     _check_paying(opening, paying)
-    with _account(opening) as account, _session(opening, account) as session:
+    with _account(opening) as account, open_session(opening, account) as session:
         spending = session.spending(paying.epsilon, paying.delta, paying.counts, paying.mechanism, paying.discover)
         if showing.as_preview:
             planned = session.preview(query, spending)
@@ -115,7 +115,8 @@ def _account(opening: Opening) -> "Iterator[Account | None]":
 
 
 @contextmanager
-def _session(opening: Opening, account: "Account | None") -> "Iterator[Session]":
+def open_session(opening: Opening, account: "Account | None") -> "Iterator[Session]":
+    """Open the table, with progress on a terminal."""
     from setwise.analytics.opening import open as open_table
 
     with (

@@ -26,6 +26,9 @@ def serve(
     ] = None,
     data_dir: Annotated[Path, typer.Option(help="The folder of the tables that DuckDB may read.")] = Path(),
     workers: Annotated[int, typer.Option(help="Queries that run at once.", min=1, max=256)] = 2,
+    memory: Annotated[
+        str | None, typer.Option(help="DuckDB's memory for each query, as in 4GiB; by default most of the machine's.")
+    ] = None,
     query_seconds: Annotated[float, typer.Option(help="How long a query may run before it is cancelled.")] = 300.0,
     wait_seconds: Annotated[
         float, typer.Option(help="How long a request waits for its answer before it is told where to poll.")
@@ -62,6 +65,7 @@ def serve(
         data_dir=data_dir,
         engines=tuple(engine or ("duckdb",)),
         workers=workers,
+        memory=memory,
         query_seconds=query_seconds,
         quick_seconds=wait_seconds,
         answer_step=answer_step,

@@ -20,11 +20,19 @@ from setwise.mechanisms.rational import float_below
 from setwise.mechanisms.split import Split, changeable, rivals, search_limit, splits
 from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
 from setwise.mechanisms.two_phase_top_k import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
 Mechanism: TypeAlias = (
-    KnownLaplace | KnownGaussian | KnownGumbel | UnknownLaplace | TruncatedGaussian | UnknownGumbel | TwoPhaseTopK
+    KnownLaplace
+    | KnownGaussian
+    | KnownGumbel
+    | UnknownLaplace
+    | UnknownGaussian
+    | TruncatedGaussian
+    | UnknownGumbel
+    | TwoPhaseTopK
 )
 
 _LEAST_SPREAD, _MOST_SPREAD = 0.05, 1e6
@@ -123,7 +131,7 @@ def _previewed(mechanism: Mechanism, question: Question, confidence: Fraction) -
     match mechanism:
         case KnownGumbel() | UnknownGumbel() | TwoPhaseTopK():
             return preview
-        case KnownLaplace() | KnownGaussian() | UnknownLaplace() | TruncatedGaussian():
+        case KnownLaplace() | KnownGaussian() | UnknownLaplace() | UnknownGaussian() | TruncatedGaussian():
             if question.k is None:
                 return preview
             contests = question.k * rivals(question)

@@ -25,7 +25,7 @@ class AccountView(BaseModel):
     epsilon: BracketView
     delta: float = Field(examples=[1e-6])
     method: str = Field(examples=["certified-optimum"])
-    statement: str = Field(examples=["thm:optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
     left: list[str] = Field(examples=[["bounded-range:0.1x15", "pure:0.1x15"]])
     spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
     share_left: float = Field(examples=[0.6])
@@ -98,7 +98,7 @@ class JointView(BaseModel):
     delta: float = Field(examples=[2e-6])
     interaction: Interaction = Field(examples=["setwise"])
     method: str = Field(examples=["certified-optimum"])
-    statement: str = Field(examples=["thm:optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
     cap_epsilon: float | None = Field(examples=[None], description="the data set's cap, if it has one")
     cap_delta: float | None = Field(examples=[None])
 

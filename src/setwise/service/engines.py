@@ -10,7 +10,7 @@ from typing import assert_never
 from setwise.analytics.engine import Engine
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.source import open_engine
-from setwise.errors import BadRequest, EngineFailed, InvalidParameter, UnsuitableTable
+from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.service.dataset import Dataset, EngineKind
 from setwise.service.problems import at_field
 from setwise.service.settings import Settings
@@ -30,8 +30,8 @@ class Engines:
         with at_field("table"):
             try:
                 engine = self._opened(dataset)
-            except UnsuitableTable as error:  # paths are shown as they were given
-                raise UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", "")) from None
+            except UnsuitableTable as error:
+                raise self._without_folder(error) from None
         with engine:
             schema = engine.describe()
         for name in ("user", "items", "values", "filters"):
@@ -56,17 +56,22 @@ class Engines:
             engine = idle.pop() if idle else None
         if engine is None:
             engine = self._reopened(dataset)
+        keep = False
         try:
             yield engine
-        except BaseException:
-            engine.close()
+            keep = True
+        except UnsuitableTable as error:
+            raise self._without_folder(error) from None
+        except (BadRequest, BudgetExhausted):  # the request was at fault, not the engine
+            keep = True
             raise
-        with self._lock:
-            keep = len(idle) < self._settings.workers
-            if keep:
-                idle.append(engine)
-        if not keep:
-            engine.close()
+        finally:
+            with self._lock:
+                keep = keep and len(idle) < self._settings.workers
+                if keep:
+                    idle.append(engine)
+            if not keep:
+                engine.close()
 
     def close(self) -> None:
         """Close every idle engine."""
@@ -87,7 +92,7 @@ class Engines:
         address = self._address(dataset.engine)
         source = self._inside(dataset.table) if dataset.engine is EngineKind.DUCKDB else dataset.table
         types = {name: Kind(kind) for name, kind in dataset.types}
-        return open_engine(source, address, types=types)
+        return open_engine(source, address, types=types, memory=self._settings.memory)
 
     def _address(self, kind: EngineKind) -> str:
         """Return where the engine of this kind is, as the replica was started with it."""
@@ -103,6 +108,10 @@ class Engines:
         if not found:
             raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
         return found[0]
+
+    def _without_folder(self, error: UnsuitableTable) -> UnsuitableTable:
+        """Show paths as they were given, from the data folder on."""
+        return UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", ""))
 
     def _inside(self, table: str) -> str:
         """Return the path of a table below the data folder, or raise `UnsuitableTable`."""

@@ -1,5 +1,6 @@
 """How much may be asked: a bucket of requests per person, and the size of a body."""
 
+import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -45,6 +46,6 @@ class Buckets:
         bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._per_second)
         bucket.at = now
         if bucket.left < 1.0:
-            seconds = max(1, round((1.0 - bucket.left) / self._per_second + 0.5))
+            seconds = max(1, math.ceil((1.0 - bucket.left) / self._per_second))
             raise TooManyRequests(f"more requests than allowed; try again in {seconds} s", seconds)
         bucket.left -= 1.0

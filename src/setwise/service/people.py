@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import InvalidParameter, NameTaken, NotSignedIn, UnknownName
@@ -120,13 +120,12 @@ class People:
             return [_token(row) for row in connection.execute(query)]
 
     def revoke(self, person: str, token: str) -> Token:
-        """End a token and the browser sessions it began; revoking twice keeps the first time."""
+        """End a token, and with it the browser sessions it began; revoking twice keeps the first time."""
         ours = (tables.tokens.c.id == token) & (tables.tokens.c.person == person)
         with self._database.writing() as connection:
             connection.execute(
                 update(tables.tokens).where(ours, tables.tokens.c.revoked_at.is_(None)).values(revoked_at=self._clock())
             )
-            connection.execute(delete(tables.sessions).where(tables.sessions.c.token == token))
             row = connection.execute(select(tables.tokens).where(ours)).first()
         if row is None:
             raise UnknownName(f"{person!r} has no token {token!r}")

@@ -70,7 +70,7 @@ class AnswerView(BaseModel):
     epsilon: BracketView
     delta: float = Field(examples=[1e-6])
     method: str = Field(examples=["certified-optimum"])
-    statement: str = Field(examples=["thm:optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
     spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
     complete: bool = Field(examples=[True])
     reason: str = Field(examples=["all 10 items were found"])

@@ -43,7 +43,9 @@ class Runner:
             raise TooManyRequests("too many queries are waiting; try again in 1 s")
 
     def start(self, job: Job, work: Work) -> None:
-        """Start a query that this replica has taken up."""
+        """Start a query that this replica has taken up; one that runs here already is left to it."""
+        if job.id in self._running:
+            return
         pace = Pace(self._turns, step=self._settings.answer_step, seconds=self._settings.query_seconds)
         task = asyncio.create_task(self._follow(job, work, pace))
         self._running[job.id] = (pace, task)

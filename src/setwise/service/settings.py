@@ -23,6 +23,8 @@ class Settings:
     """duckdb, spark or spark://..., postgresql://...: where registered tables may live."""
     workers: int = 2
     """Queries that run at once; others wait."""
+    memory: str | None = None
+    """DuckDB's memory for each query, as in 4GiB; by default most of the machine's."""
     waiting: int = 64
     """Queries that may wait; more are turned away."""
     quick_seconds: float = 2.0

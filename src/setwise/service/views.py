@@ -79,7 +79,7 @@ class CompositionView(BaseModel):
     epsilon: BracketView
     delta: BracketView
     method: str = Field(examples=["certified-optimum"])
-    statement: str = Field(examples=["thm:optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
 
 
 class CalibrationView(CompositionView):

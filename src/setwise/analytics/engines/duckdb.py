@@ -78,6 +78,14 @@ class DuckDBEngine:
         with _failures(self.spill), self._connection.cursor() as cursor:
             return self._table.rows(cursor)
 
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+        else:
+            self._manifest.check(aggregation)
+            self._manifest.check_fresh(files_fingerprint(files_of(self._manifest.origin)))
+
     @unchained
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
@@ -130,9 +138,9 @@ class DuckDBEngine:
         return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
 
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        self.check(aggregation)
         if self._manifest is not None:
             return self._run_prepared(self._manifest, aggregation, most)
-        check_suitable(aggregation, self._schema)
         rows = self._estimated_rows()
         parts = self._parts(aggregation, rows)
         with self._watched() as cursor:
@@ -140,8 +148,6 @@ class DuckDBEngine:
             return Histogram.from_arrow(query.run(aggregation, most, rows, parts))
 
     def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:
-        manifest.check(aggregation)
-        manifest.check_fresh(files_fingerprint(files_of(manifest.origin)))
         with self._watched() as cursor:
             query = DuckDBQuery(self._table, manifest.schema(), cursor, salt=0)
             return Histogram.from_arrow(query.run_prepared(aggregation, most))

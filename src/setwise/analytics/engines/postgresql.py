@@ -75,6 +75,17 @@ class PostgresqlEngine:
         return self._rows
 
     @unchained
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+            return
+        self._manifest.check(aggregation)
+        origin = self._manifest.origin
+        with self._connected() as connection:
+            self._manifest.check_fresh(table_fingerprint(connection, origin, _named(origin)))
+
+    @unchained
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
         return self._run(aggregation, None)
@@ -122,21 +133,17 @@ class PostgresqlEngine:
         self.close()
 
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        self.check(aggregation)
         template = self._template()
         if self._manifest is None:
-            check_suitable(aggregation, self._schema)
             counts = self._counts(aggregation, template)
         else:
-            self._manifest.check(aggregation)
             counts = template.counts(
                 aggregation, template.kept_of_prepared(aggregation, self._in_domain(aggregation, template, "item"))
             )
         statement = counts if most is None else template.highest(counts, most)
         statement = f"{self._secret(template)} {statement}"
         with self._connected() as connection:
-            if self._manifest is not None:
-                origin = self._manifest.origin
-                self._manifest.check_fresh(table_fingerprint(connection, origin, _named(origin)))
             found = connection.execute(statement, template.parameters.values).fetchall()
         return Histogram.of([label for label, _ in found], [count for _, count in found])
 

@@ -75,6 +75,17 @@ class SparkEngine:
         return None
 
     @unchained
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+            return
+        self._manifest.check(aggregation)
+        origin = self._manifest.origin
+        with self._job():
+            self._manifest.check_fresh(frame_fingerprint(source_frame(self._frame.sparkSession, origin), origin))
+
+    @unchained
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
         return self._run(aggregation, None)
@@ -126,18 +137,12 @@ class SparkEngine:
         self.close()
 
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
-        if self._manifest is None:
-            check_suitable(aggregation, self._schema)
-        else:
-            self._manifest.check(aggregation)
+        self.check(aggregation)
         with self._job() as views:
             template = self._template(views)
             if self._manifest is None:
                 counts = self._counts(aggregation, template, views)
             else:
-                session = self._frame.sparkSession
-                origin = self._manifest.origin
-                self._manifest.check_fresh(frame_fingerprint(source_frame(session, origin), origin))
                 kept = template.kept_of_prepared(aggregation, self._in_domain(aggregation, "item", views))
                 counts = template.counts(aggregation, kept)
             statement = counts if most is None else template.highest(counts, most)
