@@ -17,7 +17,7 @@ browser:  ## Chromium, which the tests of the web pages drive; installed when it
 	.ci/browser
 
 pictures: $(VENV)/.tested-with browser  ## the screenshots of docs/pages.md, from the tests of the web pages
-	$(RUN)/python -m pytest tests/web/test_browser.py
+	$(RUN)/python -m pytest tests/web/test_browser.py tests/web/test_looks.py
 	$(RUN)/python -m tests.web.pictures
 
 check: $(VENV)/.tested-with  ## style, types, import direction

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from setwise.service.settings import Settings
 from tests.service.replica import PATIENCE, Replica, running
+from tests.web.browsing import PATIENCE as BROWSER_PATIENCE
+from tests.web.browsing import Browsing, browsing, window
+from tests.web.chromium import ARGUMENTS, needed
 from tests.web.shop import open_shop, write_shop
+
+expect.set_options(timeout=BROWSER_PATIENCE)
 
 QUICK = {"answer_step": 0.01, "requests_per_second": 10_000.0, "burst": 10_000, "heartbeat_seconds": 0.1}
 
@@ -66,3 +72,39 @@ def shop(tmp_path_factory: pytest.TempPathFactory, shop_dir: Path) -> Iterator[S
             ada=replica.as_holder(tokens["ada"]),
             bob=replica.as_holder(tokens["bob"]),
         )
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, for the tests of a file: while it runs, no other event loop can."""
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=needed("chromium"), args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def windows(browser: Browser, shop: Shop) -> Iterator[dict[str, BrowserContext]]:
+    """A window of ada's and one of the steward's; pages of one share what the browser keeps."""
+    opened = {name: window(browser) for name in ("ada", "steward")}
+    for name, context in opened.items():
+        browsing(context, shop.url, shop.signed_in(name).cookies["setwise_session"]).page.close()
+    yield opened
+    for context in opened.values():
+        context.close()
+
+
+@pytest.fixture
+def ada(windows: dict[str, BrowserContext], shop: Shop) -> Iterator[Browsing]:
+    """Ada, signed in."""
+    found = browsing(windows["ada"], shop.url)
+    yield found
+    found.page.close()
+
+
+@pytest.fixture
+def steward(windows: dict[str, BrowserContext], shop: Shop) -> Iterator[Browsing]:
+    """The steward, signed in."""
+    found = browsing(windows["steward"], shop.url)
+    yield found
+    found.page.close()

@@ -1,54 +1,16 @@
 """The pages in a real browser, from signing in to the audit; screenshots are kept in artefacts/."""
 
 import re
-from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from tests.web.browsing import PATIENCE, Browsing, browsing, window
-from tests.web.chromium import ARGUMENTS, needed
-from tests.web.conftest import Shop
-from tests.web.outline import check
-from tests.web.shop import HOSTILE, asked, open_account, top
-
-expect.set_options(timeout=PATIENCE)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, for the tests of this file."""
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=needed("chromium"), args=ARGUMENTS)
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
-def windows(browser: Browser, shop: Shop) -> Iterator[dict[str, BrowserContext]]:
-    """A window of ada's and one of the steward's; pages of one share what the browser keeps."""
-    opened = {name: window(browser) for name in ("ada", "steward")}
-    for name, context in opened.items():
-        browsing(context, shop.url, shop.signed_in(name).cookies["setwise_session"]).page.close()
-    yield opened
-    for context in opened.values():
-        context.close()
-
-
-@pytest.fixture
-def ada(windows: dict[str, BrowserContext], shop: Shop) -> Iterator[Browsing]:
-    """Ada, signed in."""
-    found = browsing(windows["ada"], shop.url)
-    yield found
-    found.page.close()
-
-
-@pytest.fixture
-def steward(windows: dict[str, BrowserContext], shop: Shop) -> Iterator[Browsing]:
-    """The steward, signed in."""
-    found = browsing(windows["steward"], shop.url)
-    yield found
-    found.page.close()
+from setwise.service.settings import Settings
+from tests.service.replica import running
+from tests.web.browsing import Browsing, browsing, window
+from tests.web.conftest import QUICK, Shop
+from tests.web.shop import HOSTILE, asked, open_account, open_shop, top
 
 
 def _preview(page: Page) -> str:
@@ -169,6 +131,28 @@ def test_every_kind_of_question_has_a_preview_and_an_answer(ada: Browsing) -> No
     expect(page.locator("#answer h2")).to_contain_text("Histogram of product, from a given list")
     expect(page.locator("#answer .answer-chart .bars .point")).to_have_count(3)
     ada.check()
+
+
+def test_a_question_that_takes_long_is_polled(browser: Browser, shop_dir: Path, tmp_path: Path) -> None:
+    """Every request is told at once where to poll, and the answer leaves after half a second."""
+    settings = Settings(
+        ledger=str(tmp_path / "l.db"), data_dir=shop_dir, **QUICK | {"quick_seconds": 0.0, "answer_step": 0.5}
+    )
+    with running(settings) as replica:
+        tokens = open_shop(replica.as_holder(replica.steward))
+        context = window(browser)
+        ada = browsing(context, replica.url)
+        ada.go("/login?next=/ask")
+        ada.page.get_by_label("Your token").fill(tokens["ada"])
+        ada.page.keyboard.press("Enter")
+        ada.ready("ask")
+        ada.page.get_by_role("button", name="Ask", exact=True).click()
+        expect(ada.page.get_by_role("button", name="Cancel")).to_be_visible()
+        expect(ada.page.locator("#answer .answer-chart .bars .point")).to_have_count(10)
+        expect(ada.page.locator("#running")).to_be_hidden()
+        assert any("/api/v1/queries/" in address for address in ada.requests)
+        ada.check()
+        context.close()
 
 
 def test_ask_by_keyboard_alone(ada: Browsing) -> None:
@@ -300,78 +284,3 @@ def test_the_audit_verifies_and_names_what_was_changed(steward: Browsing, shop: 
     page.get_by_role("button", name="Verify").click()
     expect(told.locator(".alert")).to_contain_text(f"not {head}")
     steward.check()
-
-
-@pytest.mark.parametrize(("scheme", "width"), [("dark", 1360), ("light", 390), ("dark", 390)])
-def test_dark_and_light_wide_and_narrow(browser: Browser, shop: Shop, scheme: str, width: int) -> None:
-    id_ = asked(shop.ada, "looks", top(8))["id"]
-    context = window(browser, scheme=scheme, width=width)
-    ada = browsing(context, shop.url, shop.signed_in("ada").cookies["setwise_session"])
-    for name, address in (("explore", "/explore"), ("account", "/accounts/ada-shop"), ("answer", f"/answers/{id_}")):
-        ada.go(address)
-        ada.ready(name)
-        wider = ada.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wider == 0, f"{name} is wider than the screen"
-        assert _contrast(ada.page) >= 4.5
-        ada.picture(f"{name}-{scheme}-{width}")
-    ada.check()
-    context.close()
-
-
-def test_the_theme_can_be_chosen_and_is_kept(ada: Browsing) -> None:
-    page = ada.page
-    ada.go("/accounts")
-    ground = "() => getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(ground)
-    page.get_by_role("button", name="Dark").click()
-    expect(page.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
-    dark = page.evaluate(ground)
-    assert dark != light
-    ada.go("/explore")
-    ada.ready("explore")
-    assert page.evaluate(ground) == dark
-    ada.check()
-
-
-def test_what_scripts_add_is_labelled_too(ada: Browsing, steward: Browsing) -> None:
-    """The markup as it stands after the scripts ran: labels, headings, ids."""
-    for who, address, what in ((ada, "/explore", "explore"), (ada, "/ask", "ask"), (steward, "/steward", "steward")):
-        who.go(address)
-        who.ready(what)
-        html = who.page.evaluate("""() => {
-            const copy = document.documentElement.cloneNode(true);
-            for (const part of copy.querySelectorAll('.chart > *, #js-plotly-tester')) part.remove();
-            for (const chart of copy.querySelectorAll('.chart')) chart.removeAttribute('style');
-            return copy.outerHTML;
-        }""")
-        check(html)
-
-
-def test_inline_scripts_do_not_run(ada: Browsing) -> None:
-    """Should markup get through after all, the policy stops it."""
-    ada.go("/accounts")
-    with pytest.raises(Error):
-        ada.page.add_script_tag(content="window.ran = true")
-    assert ada.page.evaluate("() => window.ran === undefined")
-
-
-def _contrast(page: Page) -> float:
-    """Return the least contrast of the text colours that the pages use on the grounds that they use."""
-    least = page.evaluate("""() => {
-        const style = getComputedStyle(document.documentElement);
-        const light = (name) => {
-            const [r, g, b] = style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/g).map((part) => {
-                const value = parseInt(part, 16) / 255;
-                return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-            });
-            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-        };
-        const pairs = [['--text', '--ground'], ['--text', '--surface'], ['--dim', '--ground'], ['--dim', '--surface'],
-            ['--dim', '--raised'], ['--accent', '--surface'], ['--accent', '--ground'], ['--on-accent', '--accent'],
-            ['--accent-strong', '--accent-soft'], ['--alert', '--alert-soft'], ['--good', '--good-soft']];
-        return Math.min(...pairs.map(([text, ground]) => {
-            const [a, b] = [light(text), light(ground)];
-            return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-        }));
-    }""")
-    return float(least)

@@ -8,6 +8,7 @@ const csrf = root.dataset.csrf;
 
 const READ = {
   list: (text) => text.split(",").map((each) => each.trim()).filter(Boolean),
+  pairs: (text) => Object.fromEntries(READ.list(text).map((each) => each.split("=").map((part) => part.trim()))),
   words: (text) => text.split(/\s+/).filter(Boolean),
   number: (text) => (Number.isNaN(Number(text)) ? text : Number(text)),
   days: (text) => Date.now() / 1000 + 86400 * Number(text),
