@@ -136,7 +136,10 @@ class Account:
         return standing_of(self._terms, period, spent, last.charges)
 
     def loss_of(self, uses: Sequence[Use]) -> float:
-        """Return what the odometer of this account shows when just these uses were drawn."""
+        """Return the least bound of the loss when just these uses were drawn, each chosen on the fly.
+
+        For a filter it may be below the odometer of its standing, which knows only the sums.
+        """
         found = merged(uses)
         return best_odometer(self._terms, found, filter_parameters(found)).upper if found else 0.0
 

@@ -106,10 +106,9 @@ def _odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
 
 
 def best_odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
-    """Return the least upper end: of an odometer, the whole promise, and where each draw is kept, their sum."""
+    """Return the least upper end of an odometer, the sum of the losses, and the whole promise."""
     odometer = ZcdpOdometer(delta=terms.delta, failure_share=terms.failure_share, spent=worth).answer()
-    kept = [_basic(drawn, terms.delta)] if terms.totals is None else []
-    return min(odometer, terms.epsilon, *kept, key=lambda answer: answer.upper)
+    return min(odometer, _basic(drawn, terms.delta), terms.epsilon, key=lambda answer: answer.upper)
 
 
 def _basic(drawn: tuple[Use, ...], delta: float) -> Answer:
