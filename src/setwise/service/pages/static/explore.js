@@ -22,6 +22,7 @@ const status = document.getElementById("status");
 const problem = document.getElementById("problem");
 const remembered = new Map();
 let turn = 0;
+let last = Promise.resolve();
 
 function chosen() {
   const number = (id) => Number(document.getElementById(id).value);
@@ -101,40 +102,54 @@ function showGaps(found, { x, share }) {
   lines(document.getElementById("gap"), series, { x, y: "% above the batch optimum", tickformat: share ? ".0%" : undefined, height: 300 });
 }
 
-async function refresh() {
+// Asks for the curves two at a time, quick ones first, and stops when other numbers were chosen meanwhile.
+async function fetchAll(now, isLatest, arrived) {
+  const waiting = ["paper", "setwise", "pure", "gaussian", "ordered", "laplace", "batch"];
+  const next = async () => {
+    while (waiting.length && isLatest()) {
+      const which = waiting.shift();
+      const found = await curve(which, now);
+      if (isLatest()) arrived(which, found);
+    }
+  };
+  await Promise.all([next(), next()]);
+}
+
+async function show(mine) {
+  const isLatest = () => mine === turn;
+  if (!isLatest()) return;
+  const now = chosen();
+  const share = now.along === "share";
+  const along = { x: share ? "share of bounded-range uses" : "number of uses", share };
+  const found = {};
+  try {
+    await fetchAll(now, isLatest, (which, ends) => {
+      found[which] = ends;
+      if (NOISES.some((each) => each.id === which)) showChart("noise", NOISES, found, { x: "number of counts", share: false });
+      else {
+        showTiles(found, now);
+        showChart("bounds", BOUNDS, found, along);
+        showGaps(found, along);
+      }
+    });
+    if (!isLatest()) return;
+    status.textContent = `Overall epsilon: ${BOUNDS.map((each) => `${each.name} ${raised(nearest(found[each.id], now))}`).join(", ")}.`;
+    document.body.dataset.ready = "explore";
+  } catch (error) {
+    if (!isLatest()) return;
+    problem.textContent = error.message;
+    problem.hidden = false;
+  }
+}
+
+// One set of curves at a time: however the sliders move, no more than two requests are on their way.
+function refresh() {
   const mine = ++turn;
   const now = chosen();
   showChosen(now);
   problem.hidden = true;
-  const kept = new URLSearchParams({ k: now.k, share: now.share, epsilon: now.epsilon, delta: now.delta, along: now.along });
-  history.replaceState(null, "", `?${kept}`);
-  const bounds = {};
-  const noises = {};
-  const share = now.along === "share";
-  const arrived = async (which, into) => {
-    const found = await curve(which, now);
-    if (mine !== turn) return;
-    into[which] = found;
-    if (into === bounds) {
-      showTiles(bounds, now);
-      const along = { x: share ? "share of bounded-range uses" : "number of uses", share };
-      showChart("bounds", BOUNDS, bounds, along);
-      showGaps(bounds, along);
-    } else showChart("noise", NOISES, noises, { x: "number of counts", share: false });
-  };
-  try {
-    await Promise.all([
-      ...["paper", "setwise", "ordered", "batch"].map((which) => arrived(which, bounds)),
-      ...NOISES.map((each) => arrived(each.id, noises)),
-    ]);
-    if (mine !== turn) return;
-    status.textContent = `Overall epsilon: ${BOUNDS.map((each) => `${each.name} ${raised(nearest(bounds[each.id], now))}`).join(", ")}.`;
-    document.body.dataset.ready = "explore";
-  } catch (error) {
-    if (mine !== turn) return;
-    problem.textContent = error.message;
-    problem.hidden = false;
-  }
+  history.replaceState(null, "", `?${new URLSearchParams({ k: now.k, share: now.share, epsilon: now.epsilon, delta: now.delta, along: now.along })}`);
+  last = last.then(() => show(mine));
 }
 
 function restore() {
