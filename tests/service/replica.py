@@ -38,7 +38,7 @@ class Replica:
     def as_holder(self, token: str | None, **headers: str) -> httpx.Client:
         """Return a client that sends this token."""
         bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
-        client = httpx.Client(base_url=f"{self.url}/api/v1", headers=bearer | headers, timeout=PATIENCE)
+        client = httpx.Client(base_url=f"{self.url}/api/v1", headers=bearer | headers, timeout=PATIENCE, verify=False)
         self.clients.append(client)
         return client
 

@@ -194,6 +194,7 @@ def test_answers_are_stored_at_padded_moments_only(tmp_path: Path):
     def sleep(seconds: float) -> None:
         nonlocal now
         now += seconds
+        assert pace.progress == 0.25  # whoever polls does not see that the engine is done
 
     def told() -> float:
         return now

@@ -23,7 +23,6 @@ class Progress:
     WAITING = 0.0
     CHARGED = 0.1
     READING = 0.25
-    READ = 0.9
     DONE = 1.0
 
 

@@ -80,11 +80,10 @@ class Pace:
         self._check()
 
     def end(self) -> None:
-        """Give the turn back; doing so twice is doing so once."""
+        """Give the turn back; doing so twice is doing so once. Progress does not tell: when is not to be seen."""
         with self._lock:
             had, self._began = self._began is not None, None
         if had:
-            self.progress = Progress.READ
             self._turns.release()
 
     def pad(self) -> None:
