@@ -21,6 +21,17 @@ class Served:
     printed: Path
     complained: Path
 
+    def ready(self) -> "Served":
+        """Wait until the service answers."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{self.url}/api/v1/health", verify=False).status_code == 200:
+                    return self
+            assert self.process.poll() is None, self.complained.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
     def kill(self) -> None:
         """End the process as a power cut would."""
         self.process.kill()
@@ -29,7 +40,7 @@ class Served:
 
 @contextlib.contextmanager
 def serving(folder: Path, name: str, *options: str) -> Iterator[Served]:
-    """Start the command and wait until it answers; end it at the end."""
+    """Start the command; end it at the end."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     printed, complained = folder / f"{name}.out", folder / f"{name}.err"
@@ -43,14 +54,6 @@ def serving(folder: Path, name: str, *options: str) -> Iterator[Served]:
         )
     served = Served(f"http://127.0.0.1:{port}", process, printed, complained)
     try:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{served.url}/api/v1/health").status_code == 200:
-                    break
-            assert process.poll() is None, complained.read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
         yield served
     finally:
         if process.poll() is None:

@@ -1,5 +1,6 @@
 """Queries that run long: accepted, polled, cancelled, stopped in time, and taken up when their replica is gone."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -187,8 +188,6 @@ def test_shutting_down_ends_what_runs(start: Callable[..., Replica], tmp_path: P
 
 
 def test_answers_are_stored_at_padded_moments_only(tmp_path: Path):
-    import threading
-
     now = 0.0
 
     def sleep(seconds: float) -> None:
@@ -215,9 +214,31 @@ def test_answers_are_stored_at_padded_moments_only(tmp_path: Path):
         assert moments == [0.25, 0.25, 0.5, 1.0, 2.0]
 
 
-def test_a_stopped_query_does_not_begin():
-    import threading
+def test_stopping_does_not_tell_whether_the_engine_was_done(tmp_path: Path):
+    now = 0.0
 
+    def told() -> float:
+        return now
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        pace.stop("enough")  # after the engine's answer, before the padded moment
+        now += seconds
+
+    with Ledger.open(str(tmp_path / "setwise.db")) as ledger:
+        ledger.open_setwise("ada", ["bounded-range:0.1x10"], delta=1e-6)
+        pace = Pace(threading.Semaphore(1), step=0.25, seconds=60.0, monotonic=told, sleep=sleep)
+        paced = PacedAccount(ledger.account("ada"), pace)
+        draw = {"key": "k", "request": "top 1"}
+        receipt = paced.charge([parse_use("bounded-range:0.1")], **draw)
+        now += 0.1
+        with pytest.raises(EngineFailed, match="enough"):
+            paced.settle(receipt, answer="tea")
+        assert now == 0.25
+        assert ledger.account("ada").charge([parse_use("bounded-range:0.1")], **draw).answer is None
+
+
+def test_a_stopped_query_does_not_begin():
     pace = Pace(threading.Semaphore(1), step=0.25, seconds=60.0)
     pace.stop("enough")
     with pytest.raises(EngineFailed, match="enough"):

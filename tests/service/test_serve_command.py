@@ -7,19 +7,28 @@ from pathlib import Path
 import httpx
 import pytest
 
+from setwise.cli.main import main
 from tests.service.served import serving
 
 
 def test_the_first_start_prints_a_token_and_the_next_does_not(tmp_path: Path):
     with serving(tmp_path, "first") as first:
+        first.ready()
         token = first.printed.read_text().split()[-1]
         headers = {"Authorization": f"Bearer {token}"}
         assert httpx.get(f"{first.url}/api/v1/me", headers=headers).json()["role"] == "steward"
     assert first.process.returncode in {0, -15}
     assert first.complained.read_text() == ""
     with serving(tmp_path, "second") as second:
+        second.ready()
         assert httpx.get(f"{second.url}/api/v1/me", headers=headers).status_code == 200
         assert second.printed.read_text() == ""
+    with serving(tmp_path, "third", "--steward-token") as third:
+        another = third.ready().printed.read_text().split()[-1]
+        assert another != token
+        for each in (token, another):
+            found = httpx.get(f"{third.url}/api/v1/me", headers={"Authorization": f"Bearer {each}"})
+            assert found.json()["name"] == "steward"
     assert (tmp_path / "setwise.db").exists()
 
 
@@ -34,19 +43,23 @@ def test_the_first_start_prints_a_token_and_the_next_does_not(tmp_path: Path):
         (["--engine", "abacus"], 2, "abacus"),
     ],
 )
-def test_what_cannot_be_served_is_refused_in_one_sentence(tmp_path: Path, options: list[str], status: int, says: str):
-    found = subprocess.run(
-        [sys.executable, "-m", "setwise.cli.main", "serve", *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert found.returncode == status, found.stderr
-    assert says in found.stderr
-    assert len(found.stderr.strip().splitlines()) == 1
-    assert "hunter2" not in found.stderr + found.stdout
+def test_what_cannot_be_served_is_refused_in_one_sentence(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    status: int,
+    says: str,
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["setwise", "serve", *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    found = capsys.readouterr()
+    assert ended.value.code == status, found.err
+    assert says in found.err
+    assert len(found.err.strip().splitlines()) == 1
+    assert "hunter2" not in found.err + found.out
 
 
 def test_without_its_extra_the_command_says_what_to_install(tmp_path: Path):

@@ -46,6 +46,9 @@ def serve(
     secure_cookies: Annotated[
         bool, typer.Option("--secure-cookies", help="Send cookies over TLS only; for use behind a TLS proxy.")
     ] = False,
+    steward_token: Annotated[
+        bool, typer.Option("--steward-token", help="Make another token for the first steward and print it, once.")
+    ] = False,
 ) -> None:
     """Run the service and its web pages; the first start prints a steward's token, once."""
     try:
@@ -75,7 +78,10 @@ def serve(
         secure_cookies=secure_cookies,
     )
     app = create_app(settings)
-    first = app.state.service.people.first_steward()
+    people = app.state.service.people
+    first = people.first_steward()
+    if first is None and steward_token:
+        first = people.another_steward_token()
     if first is not None:
         print(f"steward token (shown once): {first.secret}", flush=True)
     uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from setwise.accounting import calibrate
 from setwise.accounting.notation import parse_use
 from setwise.errors import InvalidParameter
+from setwise.service.person import NAME
 
 NO_CONTROL = r"^[^\u0000-\u001f\u007f]*$"
 
@@ -41,7 +42,7 @@ def _planned_use(text: str) -> str:
 
 Name = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"),
+    StringConstraints(pattern=NAME),
     Field(description="1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"),
 ]
 Column = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=NO_CONTROL)]

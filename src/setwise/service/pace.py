@@ -50,7 +50,7 @@ class Pace:
         self._engine = engine
 
     def stop(self, reason: str) -> None:
-        """Stop the query, from any thread: while it waits, or in the engine; not once the engine has answered."""
+        """Stop the query, from any thread: while it waits, in the engine, or until its padded moment."""
         with self._lock:
             self._stop = self._stop or reason
             running = self._engine if self._began is not None else None
@@ -72,12 +72,12 @@ class Pace:
         """Wait for a turn with the engine."""
         self.progress = Progress.CHARGED
         while not self._turns.acquire(timeout=_LOOK_AGAIN):
-            self._check()
+            self.check()
         with self._lock:
             self._began = self._monotonic()
         self._touched = True
         self.progress = Progress.READING
-        self._check()
+        self.check()
 
     def end(self) -> None:
         """Give the turn back; doing so twice is doing so once. Progress does not tell: when is not to be seen."""
@@ -94,7 +94,12 @@ class Pace:
             elapsed = self._monotonic() - self._asked
             self._sleep(max(0.0, padded(elapsed, self._step) - elapsed))
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise `EngineFailed` when the query was stopped.
+
+        Asked once more at the padded moment: were an answer that is ready kept from being stopped, stopping would tell
+        when the engine was done, again and again under one charge.
+        """
         if self._stop is not None:
             raise EngineFailed(self._stop)
 
@@ -114,8 +119,9 @@ class PacedAccount:
         return receipt
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
-        """Store the answer, at a padded moment."""
+        """Store the answer, at a padded moment, unless the query was stopped before that moment."""
         self._pace.pad()
+        self._pace.check()
         return self._account.settle(receipt, answer=answer, returned=returned)
 
     def standing(self) -> Standing:

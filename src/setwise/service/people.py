@@ -4,7 +4,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from sqlalchemy import Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -53,11 +53,20 @@ class People:
         with self._database.reading() as connection:
             if connection.scalar(select(func.count()).select_from(tables.people)):
                 return None
+        now = self._clock()
+        first = {"name": _FIRST_STEWARD, "role": str(Role.STEWARD), "created_at": now}
+        new = _made(_FIRST_STEWARD, "first start", now, None)
         try:
-            self.add(Person(name=_FIRST_STEWARD, role=Role.STEWARD))
-        except NameTaken:  # another replica was quicker
+            with self._database.writing() as connection:  # both or neither: a steward without a token could do nothing
+                connection.execute(insert(tables.people).values(first))
+                connection.execute(insert(tables.tokens).values(_row(new)))
+        except IntegrityError:  # another replica was quicker
             return None
-        return self.issue(_FIRST_STEWARD, label="first start")
+        return new
+
+    def another_steward_token(self) -> NewToken:
+        """Return a new token of the first steward, for an operator whose stewards have lost theirs."""
+        return self.issue(_FIRST_STEWARD, label="from the command line")
 
     def add(self, person: Person) -> Person:
         """Add a person; raise `NameTaken` when there is one of that name."""
@@ -90,27 +99,10 @@ class People:
         now = self._clock()
         if expires_at is not None and not expires_at > now:
             raise InvalidParameter("a token must expire in the future")
-        secret = f"setwise_{secrets.token_urlsafe(32)}"
-        token = Token(
-            id=secrets.token_hex(8),
-            person=person,
-            label=label,
-            created_at=now,
-            expires_at=expires_at,
-            revoked_at=None,
-        )
+        new = _made(person, label, now, expires_at)
         with self._database.writing() as connection:
-            connection.execute(
-                insert(tables.tokens).values(
-                    id=token.id,
-                    person=person,
-                    digest=digest(secret),
-                    label=label,
-                    created_at=now,
-                    expires_at=expires_at,
-                )
-            )
-        return NewToken(token=token, secret=secret)
+            connection.execute(insert(tables.tokens).values(_row(new)))
+        return new
 
     def tokens(self, person: str) -> list[Token]:
         """Return what is known of a person's tokens, oldest first."""
@@ -161,3 +153,14 @@ def _token(row: Row[tuple[object, ...]]) -> Token:
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
     )
+
+
+def _made(person: str, label: str, now: float, expires_at: float | None) -> NewToken:
+    token = Token(
+        id=secrets.token_hex(8), person=person, label=label, created_at=now, expires_at=expires_at, revoked_at=None
+    )
+    return NewToken(token=token, secret=f"setwise_{secrets.token_urlsafe(32)}")
+
+
+def _row(new: NewToken) -> dict[str, object]:
+    return asdict(new.token) | {"digest": digest(new.secret)}
