@@ -64,7 +64,7 @@ def curve(which: Curve, along: Along, mixture: Mixture) -> dict[str, Any]:
 
     >>> found = curve(Curve.GAUSSIAN, Along.NUMBER, Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6))
     >>> found["x"][-1], round(found["upper"][-1], 4)
-    (20, 1.3629)
+    (20, 1.3676)
     """
     places = _places(along, mixture)
     ends = [_ends(which, place) for _, place in places]
