@@ -35,6 +35,12 @@ class Browsing:
         self.page.screenshot(path=path, full_page=True, animations="disabled")
         return path
 
+    def overhang(self) -> int:
+        """Return by how much the page is wider than the window."""
+        return int(
+            self.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        )
+
     def check(self, *, refused: tuple[int, ...] = ()) -> None:
         """Nothing was asked of anybody else, and nothing was said but for the refusals that were meant."""
         elsewhere = [each for each in self.requests if _host(each) not in {_host(self.url), ""}]

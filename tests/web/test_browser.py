@@ -89,6 +89,8 @@ def test_a_budget_that_is_used_up_is_told_in_a_sentence(ada: Browsing, shop: Sho
     expect(told).to_contain_text("The budget is used up. The account 'ada-small' cannot pay for this")
     assert told.get_attribute("role") == "alert"
     ada.picture("exhausted-light")
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert ada.overhang() == 0
     ada.go("/accounts/ada-small")
     ada.ready("account")
     expect(page.get_by_text("0 of 8")).to_have_count(1)
@@ -267,6 +269,8 @@ def test_the_steward_registers_opens_issues_and_audits(steward: Browsing, shop: 
     form.get_by_label("For", exact=True).select_option("bob")
     form.get_by_role("button", name="Issue").click()
     secret = form.locator(".secret").inner_text()
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert steward.overhang() == 0
     assert shop.replica.as_holder(secret).get("/me").json()["name"] == "bob"
     steward.check(refused=(422,))
 
@@ -282,6 +286,8 @@ def test_the_audit_verifies_and_names_what_was_changed(steward: Browsing, shop: 
     head = told.locator("code").inner_text()
     assert re.fullmatch("[0-9a-f]{64}", head)
     steward.picture("audit-light")
+    page.set_viewport_size({"width": 390, "height": 900})
+    assert steward.overhang() == 0
     asked(shop.ada, "audited-later", top(2))
     page.get_by_label("Head noted earlier").fill(head)
     page.get_by_role("button", name="Verify").click()

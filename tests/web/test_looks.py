@@ -17,8 +17,7 @@ def test_dark_and_light_wide_and_narrow(browser: Browser, shop: Shop, scheme: st
     for name, address in (("explore", "/explore"), ("account", "/accounts/ada-shop"), ("answer", f"/answers/{id_}")):
         ada.go(address)
         ada.ready(name)
-        wider = ada.page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wider == 0, f"{name} is wider than the screen"
+        assert ada.overhang() == 0, f"{name} is wider than the screen"
         assert _contrast(ada.page) >= 4.5
         ada.picture(f"{name}-{scheme}-{width}")
     ada.check()
