@@ -5,13 +5,18 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 RUN = $(VENV)/bin
 
-.PHONY: demo test browser pictures check format bench mutants clean
+.PHONY: demo java browser test pictures check format bench mutants clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
 
-test: $(VENV)/.tested-with browser  ## everything the tests need, then the tests
-	$(RUN)/python -m pytest -n 2
+test: $(VENV)/.tested-with java browser  ## everything the tests need, then the tests
+	$(RUN)/python -m pytest -n 2 --dist loadgroup
+
+java:  ## Spark needs one: installed where that is possible, and said where it is not
+	@command -v java >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } \
+		|| echo "no Java here, and it cannot be installed: tests of Spark are skipped, or fail under CI=true"
 
 browser:  ## Chromium, which the tests of the web pages drive; installed when it is missing and we may
 	.ci/browser
@@ -35,6 +40,7 @@ bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/optimum.py
 	$(RUN)/python benchmarks/samplers.py
 	$(RUN)/python benchmarks/ledger.py
+	$(RUN)/python benchmarks/analytics.py
 
 clean:
 	rm -rf $(VENV)

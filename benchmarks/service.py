@@ -20,7 +20,6 @@ from pathlib import Path
 import duckdb
 import httpx
 
-from setwise.analytics.engines.duckdb import DuckDBEngine
 from setwise.analytics.prepared import prepare
 from setwise.analytics.session import Session
 from setwise.analytics.source import open_engine
@@ -61,7 +60,6 @@ def make_table(folder: Path, rows: int) -> None:
     query = f"SELECT (hash(i) % {users})::BIGINT AS user_id, 'item ' || {skewed} AS item FROM range({rows}) made(i)"
     duckdb.execute(f"COPY ({query}) TO '{folder / 'events.parquet'}' (FORMAT parquet)")
     with open_engine(folder / "events.parquet") as engine:
-        assert isinstance(engine, DuckDBEngine)
         prepare(engine, user="user_id", item="item", destination=folder / "events.prepared")
 
 

@@ -7,11 +7,15 @@ from setwise.analytics.source import open_engine
 from setwise.errors import EngineFailed
 from setwise.mechanisms.randomness import SystemRandomness
 
+OPENED = []
+"""Engines to close after the test."""
+
 
 class RecordedEngine:
     """Passes everything on to an engine and remembers, in order, which calls read rows and what they gave."""
 
     def __init__(self, engine, events=None):
+        OPENED.append(engine)
         self._engine = engine
         self.events = [] if events is None else events
         self.read = []

@@ -86,6 +86,12 @@ def test_labels_are_escaped_and_the_promise_is_told():
     assert "no item passed" not in answer(**LABELS_ONLY)._repr_html_()
 
 
+def test_printing_shows_the_items():
+    assert str(answer()).splitlines()[0] == "tea <b>: 12.5 in [3, 22]"
+    assert str(answer(**LABELS_ONLY)).splitlines()[:2] == ["7", "5"]
+    assert "threshold" in str(answer(**NOTHING))
+
+
 @pytest.mark.parametrize("changes", [{}, LABELS_ONLY, NOTHING])
 def test_plots_are_pictures(tmp_path, changes):
     plot_answer(answer(**changes), str(tmp_path / "a.png"))

@@ -157,7 +157,8 @@ def test_the_answers_are_right_up_to_noise():
     assert set(more.labels) == {"home", "help"}
     assert not more.complete
     assert more.reason == "the threshold was reached before k"
-    assert session.top_k(item="page", k=1, contributions=2, epsilon=5.0, delta=1e-6).labels == ("home",)
+    forced = {"mechanism": "unknown_laplace", "contributions": 2}  # it gives every item, so the list must be cut
+    assert session.top_k(item="page", k=1, epsilon=5.0, delta=1e-6, **forced).labels == ("home",)
     (users,) = session.count(epsilon=5.0)
     assert abs(users.count - 2000) < 20
     (events,) = session.count(epsilon=5.0, per_user=2)

@@ -1,24 +1,9 @@
 """The same tests for every store."""
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from setwise.ledger.ledger import Ledger
 from tests.ledger.clocks import ManualClock
-
-settings.register_profile(
-    "ledger",
-    derandomize=True,
-    deadline=None,
-    max_examples=25,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _profile():
-    settings.load_profile("ledger")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

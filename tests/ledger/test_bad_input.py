@@ -59,6 +59,8 @@ def test_filters_that_cannot_be(sqlite_ledger, wrong):
         {"request": "\ud800"},
         {"request": None},
         {"uses": []},
+        {"uses": ["pure:abc"]},
+        {"uses": [7]},
     ],
 )
 def test_charges_that_cannot_be(sqlite_ledger, wrong):

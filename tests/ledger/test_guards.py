@@ -5,6 +5,8 @@ import sqlite3
 import psycopg
 import pytest
 
+from setwise.ledger.entry import Contents
+from setwise.ledger.store import Draft, Movement, Refused
 from tests.ledger.auditor import audit
 from tests.ledger.raw import raw_connection
 from tests.ledger.test_accounts import uses
@@ -58,6 +60,7 @@ CHANGES = [
     "ledger_balances SET total = total + 1",
     "ledger_balances SET period = '2030-01'",
     "ledger_balances SET spent = spent - 1, movement = 0",
+    "ledger_balances SET spent = spent - 1, movement = 3 WHERE what = 'pure:0.1'",  # what was returned, once more
 ]
 
 
@@ -139,3 +142,44 @@ def test_no_movement_without_its_entry(spent):
                     "INSERT INTO ledger_movements (account, position, holder, period, what, amount) "
                     f"VALUES (2, {position}, {holder}, '', '{what}', {amount})"
                 )
+
+
+def settlement_of_bob(*movements):
+    contents = Contents(account="bob", kind="settle", key="k", period="", uses="[]", text="a")
+    return Draft(holder=3, at=0, contents=contents, movements=movements)
+
+
+def test_a_filter_and_a_cap_get_nothing_back_whatever_the_code_says(ledger, spent):
+    with raw_connection(spent) as run:
+        drawn = dict(run("SELECT what, amount FROM ledger_movements WHERE account = 3 AND position = 1"))
+    assert drawn
+    for what in drawn:
+        with pytest.raises(Refused):
+            ledger._store.append(settlement_of_bob(Movement(3, "", what, -1)))
+    with pytest.raises(Refused):
+        ledger._store.append(settlement_of_bob(Movement(2, "", "pure:0.1", -1)))
+    assert ledger.account("bob").entries() == 1
+
+
+def test_no_settlement_returns_more_than_its_charge_drew_whatever_the_code_says(ledger, spent):
+    account = ledger.account("ada")
+    account.charge(uses("bounded-range:0.1x3"), key="three", request="q")
+    account.charge(uses("bounded-range:0.1"), key="one", request="q")
+    contents = Contents(account="ada", kind="settle", key="one", period="", uses="[]", text="a")
+    too_much = Draft(holder=2, at=0, contents=contents, movements=[Movement(2, "", "bounded-range:0.1", -2)])
+    with pytest.raises(Refused):
+        ledger._store.append(too_much)
+    assert account.entries() == 4
+
+
+def test_every_commit_is_flushed(ledger, store_url):
+    """Whatever the defaults of the database are."""
+    with ledger._store.reading() as connection:
+        if "://" in store_url:
+            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "on"
+        else:
+            settings = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in PRAGMAS}
+            assert settings == PRAGMAS
+
+
+PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 60_000}

@@ -61,6 +61,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger = Ledger.open(self.address, clock=self.clock)
         self.ledger.set_cap("visits", epsilon=CAP, delta=DELTA)
         self.model = {}
+        self.touched = set()
         self.cap_rho = Fraction(0)
         self.budget = Fraction(ZcdpFilter(epsilon=EPSILON, delta=DELTA).rho_budget)
         self.cap_budget = Fraction(ZcdpFilter(epsilon=CAP, delta=DELTA).rho_budget)
@@ -89,6 +90,7 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             opening()
             self.model[name] = ModelAccount(kind, monthly, capped)
+        self.touched.add(name)
         return name
 
     @rule(
@@ -102,6 +104,7 @@ class LedgerMachine(RuleBasedStateMachine):
         model, account = self.model[name], self.ledger.account(name)
         month = f"{self.clock.now():%Y-%m}" if model.monthly else ""
         uses = [parse_use(text) for text in draw]
+        self.touched.add(name)
 
         def charging():
             return account.charge(uses, key=key, request=request)
@@ -155,6 +158,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         name, receipt = given
         model = self.model[name]
+        self.touched.add(name)
         month, _, draw = model.charges[receipt.key]
         returned = [(mech, min(count, back)) for mech, count in map(counted, draw) if back]
         stored = self.ledger.account(name).settle(
@@ -181,12 +185,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledger = Ledger.open(self.address, clock=self.clock)
 
     @invariant()
-    @precondition(lambda self: self.model)
+    @precondition(lambda self: self.touched)
     def accounts_stand_as_they_should(self):
-        found = {standing.name: standing for standing in self.ledger.accounts()}
-        assert set(found) == set(self.model)
-        for name, model in self.model.items():
-            standing = found[name]
+        self.compare({name: self.ledger.account(name).standing() for name in self.touched})
+        self.touched.clear()
+
+    def compare(self, found):
+        for name, standing in found.items():
+            model = self.model[name]
             month = f"{self.clock.now():%Y-%m}" if model.monthly else ""
             assert (standing.charges, standing.period) == (len(model.charges), month)
             if model.kind == "setwise":
@@ -197,6 +203,9 @@ class LedgerMachine(RuleBasedStateMachine):
                 assert standing.share_left == pytest.approx(float(1 - model.rho[month] / self.budget), abs=1e-9)
 
     def teardown(self):
+        found = {standing.name: standing for standing in self.ledger.accounts()}
+        assert set(found) == set(self.model)
+        self.compare(found)
         books = audit(self.address)
         for name, model in self.model.items():
             assert books[name].answers == model.answers

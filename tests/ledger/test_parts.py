@@ -11,6 +11,7 @@ from setwise.accounting.filter import ZcdpFilter
 from setwise.errors import Unattainable
 from setwise.ledger.parts import FAILURE, PARTS, RHO, totals_of
 from tests.ledger.auditor import counted, price
+from tests.ledger.examples import EXAMPLES
 
 FILTERS = st.builds(
     ZcdpFilter,
@@ -37,6 +38,7 @@ def exact(draws):
     return sum(rho for rho, _ in prices), sum(failure for _, failure in prices)
 
 
+@EXAMPLES
 @given(FILTERS, DRAWS)
 def test_what_fits_in_parts_fits_in_the_total(promise, draws):
     totals = totals_of(promise)
@@ -53,6 +55,7 @@ def test_what_fits_in_parts_fits_in_the_total(promise, draws):
         assert failure <= Fraction(totals.worth(spent).failed)
 
 
+@EXAMPLES
 @given(FILTERS, DRAWS)
 def test_little_is_lost_by_rounding(promise, draws):
     totals = totals_of(promise)
@@ -63,6 +66,7 @@ def test_little_is_lost_by_rounding(promise, draws):
             assert found <= amount * PARTS / Fraction(total) * (1 + Fraction(1, 10**13)) + 1
 
 
+@EXAMPLES
 @given(FILTERS, st.integers(0, PARTS), st.integers(0, PARTS))
 def test_the_largest_use_is_paid_for_exactly(promise, rho, failure):
     totals = totals_of(promise)
@@ -72,6 +76,7 @@ def test_the_largest_use_is_paid_for_exactly(promise, rho, failure):
         assert Fraction(use.guarantee.rho) >= Fraction(totals.rho) * rho / PARTS * (1 - Fraction(1, 2**52))
 
 
+@EXAMPLES
 @given(FILTERS)
 def test_conversion_and_failures_stay_within_delta(promise):
     totals = totals_of(promise)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from setwise.errors import BudgetExhausted, InvalidParameter, Unavailable
 from setwise.ledger.period import Period, parse_period
 from tests.ledger.auditor import audit
+from tests.ledger.examples import EXAMPLES
 from tests.ledger.test_accounts import uses, written
 
 
@@ -99,6 +100,7 @@ def test_settling_never_waits_for_the_clock(ledger, clock):
     assert not ledger.verify().faults
 
 
+@EXAMPLES
 @given(
     st.sampled_from(Period),
     st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),

@@ -8,7 +8,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from setwise.analytics.engines.duckdb import DuckDBEngine
 from setwise.analytics.prepared import prepare
 from setwise.analytics.source import open_engine
 from tests.service.replica import Replica
@@ -21,9 +20,7 @@ ROWS = [(user, f"w{user % 3}", user % 7) for user in range(600)]
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("tables")
     write_events(place / "events.parquet")
-    engine = open_engine(place / "events.parquet")
-    assert isinstance(engine, DuckDBEngine)
-    with engine:
+    with open_engine(place / "events.parquet") as engine:
         prepare(engine, user="user_id", item="word", destination=place / "events.prepared")
     with (place / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("user_id", "word", "minutes"), *ROWS])

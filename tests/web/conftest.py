@@ -21,6 +21,13 @@ expect.set_options(timeout=BROWSER_PATIENCE)
 QUICK = {"answer_step": 0.01, "requests_per_second": 10_000.0, "burst": 10_000, "heartbeat_seconds": 0.1}
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file on one worker, for they share a replica and a browser."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @dataclass
 class Shop:
     replica: Replica

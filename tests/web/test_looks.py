@@ -11,6 +11,10 @@ from tests.web.shop import asked, top
 
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 1360), ("light", 390), ("dark", 390)])
 def test_dark_and_light_wide_and_narrow(browser: Browser, shop: Shop, scheme: str, width: int) -> None:
+    for number, body in enumerate(
+        [top(3), top(2, where="country = 'DK'"), top(5), top(3, domain=["tent", "gloves", "compass"])]
+    ):
+        asked(shop.ada, f"looks-{number}", body)  # free but the first time
     id_ = asked(shop.ada, "looks", top(8))["id"]
     context = window(browser, scheme=scheme, width=width)
     ada = browsing(context, shop.url, shop.signed_in("ada").cookies["setwise_session"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engine import Engine
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Schema
 from setwise.analytics.suitability import check_suitable
@@ -80,12 +81,8 @@ class Manifest:
             raise UnsuitableTable("the prepared dataset's manifest is damaged: prepare it again") from None
 
 
-class Preparer(Protocol):
-    """An engine that can rank a table's contributions and store them."""
-
-    def describe(self) -> Schema:
-        """Return the columns and their kinds."""
-        ...
+class PreparingEngine(Engine, Protocol):
+    """An engine that can also rank a table's contributions and store them."""
 
     def origin(self) -> tuple[str, str]:
         """Return the source's name and fingerprint, or raise `UnsuitableTable` when changes would go unseen."""
@@ -97,7 +94,7 @@ class Preparer(Protocol):
 
 
 def prepare(
-    engine: Preparer,
+    engine: PreparingEngine,
     *,
     user: str,
     item: str,

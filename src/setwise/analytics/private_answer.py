@@ -10,6 +10,7 @@ from setwise.accounting.interaction import Interaction
 from setwise.accounting.notation import format_use, parse_use
 from setwise.accounting.use import Use
 from setwise.analytics.query_json import canonical
+from setwise.analytics.words import rounded_up
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.histogram import Label
 
@@ -57,6 +58,15 @@ class PrivateAnswer:
 
     def __iter__(self) -> Iterator[AnswerItem]:
         return iter(self.items)
+
+    def __str__(self) -> str:
+        lines = [
+            str(each.item)
+            if each.interval is None
+            else f"{each.item}: {each.count:g} in [{each.interval[0]}, {each.interval[1]}]"
+            for each in self.items
+        ]
+        return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
 
     @property
     def labels(self) -> tuple[Label, ...]:

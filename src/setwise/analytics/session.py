@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 from setwise.accounting.answer import Answer
 from setwise.accounting.filter import ZcdpOdometer
@@ -16,11 +16,10 @@ from setwise.accounting.use import Use, merged
 from setwise.analytics.asking import ask
 from setwise.analytics.budget import AccountBudget, OneOff
 from setwise.analytics.domain import fitted, read_domain
-from setwise.analytics.engine import Engine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.planned import Planned
 from setwise.analytics.planning import overall, plan_query
-from setwise.analytics.prepared import Preparer, prepare
+from setwise.analytics.prepared import PreparingEngine, prepare
 from setwise.analytics.private_answer import PrivateAnswer
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.query_json import canonical, query_to_dict
@@ -46,7 +45,13 @@ class Session:
     """
 
     def __init__(
-        self, engine: Engine, *, user: str, name: str, randomness: Randomness, account: AccountBudget | None = None
+        self,
+        engine: PreparingEngine,
+        *,
+        user: str,
+        name: str,
+        randomness: Randomness,
+        account: AccountBudget | None = None,
     ) -> None:
         self._engine = engine
         self._user = user
@@ -262,9 +267,8 @@ class Session:
         """
         schema = self._engine.describe()
         kept = None if where is None else parse_filter(where, schema)
-        preparer = cast("Preparer", self._engine)  # every engine that reads can also prepare
         prepare(
-            preparer,
+            self._engine,
             user=self._user,
             item=item,
             destination=destination,

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from setwise.analytics.engine import Engine, Progress, silent
+from setwise.analytics.engine import Progress, silent
 from setwise.analytics.files import CSV_SEPARATORS, PARQUET_SUFFIXES, files_of
-from setwise.analytics.prepared import read_prepared
+from setwise.analytics.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
 
@@ -32,7 +32,7 @@ def open_engine(
     types: Mapping[str, Kind] | None = None,
     memory: str | None = None,
     progress: Progress = silent,
-) -> Engine:
+) -> PreparingEngine:
     """Return an engine that reads the source.
 
     `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as

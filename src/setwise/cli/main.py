@@ -12,6 +12,7 @@ from setwise.cli.count import count, sum_column
 from setwise.cli.demo import demo
 from setwise.cli.histogram import histogram
 from setwise.cli.ledger import ledger_app
+from setwise.cli.paper import paper
 from setwise.cli.prepare import prepare
 from setwise.cli.serve import serve
 from setwise.cli.top_k import top_k
@@ -37,6 +38,7 @@ app.command()(calibrate)
 app.command()(demo)
 app.command()(serve)
 app.add_typer(ledger_app, name="ledger")
+app.command()(paper)
 
 
 def _show_version(asked: bool) -> None:

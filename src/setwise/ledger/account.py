@@ -1,10 +1,12 @@
 """An analyst's standing on a dataset: charge before the data is touched, settle when the answer is known."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
+from setwise.accounting.compose import as_uses
 from setwise.accounting.filter import filter_parameters
+from setwise.accounting.guarantees import Guarantee
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use, merged
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed, Unavailable
@@ -28,16 +30,15 @@ class Account:
     """An open account: get one from `Ledger.account`.
 
     >>> from setwise.ledger.ledger import Ledger
-    >>> from setwise.accounting.notation import parse_use
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
     >>> _ = ledger.open_setwise("ada", ["bounded-range:0.1x10"], delta=1e-6)
     >>> account = ledger.account("ada")
-    >>> receipt = account.charge([parse_use("bounded-range:0.1x3")], key="first", request="top 3")
-    >>> account.settle(receipt, answer="tea", returned=[parse_use("bounded-range:0.1")])
+    >>> receipt = account.charge(["bounded-range:0.1x3"], key="first", request="top 3")
+    >>> account.settle(receipt, answer="tea", returned=["bounded-range:0.1"])
     'tea'
-    >>> account.charge([parse_use("bounded-range:0.1x3")], key="first", request="top 3").answer
+    >>> account.charge(["bounded-range:0.1x3"], key="first", request="top 3").answer
     'tea'
     >>> [format_use(use) for use in account.standing().left]
     ['bounded-range:0.1x8']
@@ -57,7 +58,7 @@ class Account:
         """The name it was opened under."""
         return self._terms.name
 
-    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
+    def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge the uses, durably: when this returns, the charge is on disk.
 
         The same key with the same request charges nothing more; the receipt then has the stored answer, or None when
@@ -68,9 +69,7 @@ class Account:
         """
         check_name(key, "key")
         check_text(request, "request")
-        wanted = merged(uses)
-        if not wanted:
-            raise InvalidParameter("a charge needs at least one use, such as pure:0.1")
+        wanted = merged(as_uses(uses))
         behind = 0
         for _ in range(_ATTEMPTS):
             at = max(microseconds(self._clock.now()), behind)
@@ -90,7 +89,7 @@ class Account:
                 return Receipt(account=self.name, key=key, entry=entry.position, period=period, uses=wanted)
         raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} that it can pay for")
 
-    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge, and give `returned` draws back to a set-wise account, in one transaction.
 
         The first answer stored under a charge stays. Return the one that is stored: only that may be shown. A filter
@@ -99,7 +98,7 @@ class Account:
         check_text(answer, "answer")
         if receipt.account != self.name:
             raise InvalidParameter(f"the receipt is of the account {receipt.account!r}, not of {self.name!r}")
-        back = merged(returned)
+        back = merged(as_uses(returned)) if returned else ()
         charged = {use.guarantee: use.count for use in receipt.uses}
         for use in back:
             if use.count > charged.get(use.guarantee, 0):

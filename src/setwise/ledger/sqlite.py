@@ -21,7 +21,7 @@ from setwise.ledger.store import SKEW, Draft, Refused
 PATIENCE = 60.0
 """Seconds a writer waits for the others."""
 
-_LONGEST_PAUSE = 0.008
+_LONGEST_PAUSE = 0.004
 """Seconds between two looks at the write lock; SQLite's own pauses grow to a tenth of a second and starve writers."""
 
 _LAST = "SELECT entries, head, at FROM ledger_accounts WHERE holder = ?"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
 
-from setwise.analytics.engine import Engine
+from setwise.analytics.prepared import PreparingEngine
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.source import open_engine
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
@@ -21,7 +21,7 @@ class Engines:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._idle: defaultdict[str, list[Engine]] = defaultdict(list)
+        self._idle: defaultdict[str, list[PreparingEngine]] = defaultdict(list)
         self._schemas: dict[str, Schema] = {}
         self._lock = threading.Lock()
 
@@ -49,7 +49,7 @@ class Engines:
         return self._schemas[dataset.name]
 
     @contextmanager
-    def lent(self, dataset: Dataset) -> Iterator[Engine]:
+    def lent(self, dataset: Dataset) -> Iterator[PreparingEngine]:
         """Lend an engine on the table; one that failed is not used again."""
         with self._lock:
             idle = self._idle[dataset.name]
@@ -81,14 +81,14 @@ class Engines:
         for engine in idle:
             engine.close()
 
-    def _reopened(self, dataset: Dataset) -> Engine:
+    def _reopened(self, dataset: Dataset) -> PreparingEngine:
         """Open a registered table; what is wrong with it by now is the stewards' business, not the analyst's."""
         try:
             return self._opened(dataset)
         except BadRequest:
             raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
 
-    def _opened(self, dataset: Dataset) -> Engine:
+    def _opened(self, dataset: Dataset) -> PreparingEngine:
         address = self._address(dataset.engine)
         source = self._inside(dataset.table) if dataset.engine is EngineKind.DUCKDB else dataset.table
         types = {name: Kind(kind) for name, kind in dataset.types}

@@ -90,10 +90,7 @@ def test_every_pair_of_items_is_kept_equally_often_and_anew_under_another_salt(b
 
 
 def test_a_single_user_keeps_every_item_equally_often_over_many_salts(backend: Backend):
-    if backend.name == "spark":
-        rounds, items = 60, 12
-    else:
-        rounds, items = 600, 12
+    rounds, items = (30 if backend.name == "spark" else 600), 12
     counts: Counter = Counter()
     with backend.engine(crossed([7], list(range(items)))) as engine:
         for _ in range(rounds):

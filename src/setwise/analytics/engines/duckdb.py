@@ -34,6 +34,8 @@ TEXT_BYTES = 32
 """What a column of text adds to that."""
 CSV_ROW_BYTES = 16
 MOST_PARTITIONS = 1024
+_PROGRESS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false", "progress_bar_time": "0"}
+"""Without its bar DuckDB does not say how far a query is; these settings belong to each cursor."""
 
 
 class DuckDBEngine:
@@ -160,6 +162,8 @@ class DuckDBEngine:
     def _watched(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Give a cursor of its own to a query, known to `cancel` and watched while it runs."""
         cursor = self._connection.cursor()
+        for name, value in _PROGRESS.items():
+            cursor.execute(f"SET {name} = {value}")
 
         def look() -> bool:
             if self.spill.overflows():
@@ -199,7 +203,6 @@ def _locked_connection(
         "preserve_insertion_order": False,
         # Rewritten by this rule, the window over a user's items gathers lists that fill the disk on large tables.
         "disabled_optimizers": "top_n_window_elimination",
-        "enable_progress_bar": False,
     }
     if memory is not None:
         settings["memory_limit"] = memory
@@ -211,6 +214,7 @@ def _locked_connection(
     files = ", ".join(_setting(str(file)) for file in table.files)
     connection.execute(f"SET allowed_paths = [{files}]")
     connection.execute("SET enable_external_access = false")
+    connection.execute(f"SET allowed_configs = [{', '.join(_setting(name) for name in _PROGRESS)}]")
     connection.execute("SET lock_configuration = true")
     return connection
 
@@ -236,6 +240,10 @@ def _failures(spill: SpillDirectory) -> Iterator[None]:
             if spill.most > spill.limit
             else "the query was cancelled"
         ) from None
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from None  # what the binding makes of Ctrl-C
     except duckdb.OutOfMemoryException:
         raise EngineFailed("DuckDB ran out of memory: raise its memory limit") from None
     except (duckdb.InvalidInputException, duckdb.IOException, duckdb.ConversionException, sqlite3.Error):

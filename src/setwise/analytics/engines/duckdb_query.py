@@ -79,10 +79,10 @@ class DuckDBQuery:
     ) -> str:
         rows = self._rows(template, aggregation, conditions)
         if aggregation.sampled is None:
-            return template.counts(aggregation, template.pairs(aggregation, rows))
+            return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
         salt = template.parameters.add(self._salt)
         if repeats:
-            kept = template.kept(aggregation, template.ranked(template.pairs(aggregation, rows), salt))
+            kept = template.kept(aggregation, template.ranked(template.bounded_pairs(aggregation, rows), salt))
         else:
             kept = template.kept_of_rows(aggregation, rows, salt)
         return template.counts(aggregation, kept)

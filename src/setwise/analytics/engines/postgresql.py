@@ -157,7 +157,7 @@ class PostgresqlEngine:
 
     def _counts(self, aggregation: Aggregation, template: Template) -> str:
         conditions = self._in_domain(aggregation, template, template.item(aggregation))
-        kept = template.pairs(aggregation, template.rows(aggregation, conditions))
+        kept = template.bounded_pairs(aggregation, template.rows(aggregation, conditions))
         if aggregation.sampled is not None:
             kept = template.kept(aggregation, template.ranked(kept, "(SELECT salt FROM secret)"))
         return template.counts(aggregation, kept)

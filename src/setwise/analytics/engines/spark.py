@@ -121,7 +121,7 @@ class SparkEngine:
         with self._lock:
             groups = list(self._groups)
         for group in groups:
-            self._frame.sparkSession.sparkContext.cancelJobGroup(group)
+            self._cancel_group(group)
 
     def close(self) -> None:
         """Stop the session if it was started for this table alone."""
@@ -156,8 +156,9 @@ class SparkEngine:
     def _counts(self, aggregation: Aggregation, template: Template, views: "_Views") -> str:
         conditions = self._in_domain(aggregation, template.item(aggregation), views)
         if aggregation.sampled is None:
-            return template.counts(aggregation, template.pairs(aggregation, template.rows(aggregation, conditions)))
-        pairs = template.pairs(aggregation, template.rows(aggregation, conditions, HINT))
+            rows = template.rows(aggregation, conditions)
+            return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
+        pairs = template.bounded_pairs(aggregation, template.rows(aggregation, conditions, HINT))
         kept = template.kept(aggregation, template.ranked(pairs, self._secret(views)))
         return template.counts(aggregation, kept)
 
@@ -173,6 +174,10 @@ class SparkEngine:
         """Return a new salt for SQL: plans are shown and logged with their constants, but a view shows only columns."""
         salt = self._frame.sparkSession.createDataFrame([(self._salts(),)], "salt BIGINT")
         return f"(SELECT salt FROM {views.add('secret', salt)})"
+
+    def _cancel_group(self, group: str) -> None:
+        """Cancel the jobs of a question, those still to come included: one question is several jobs."""
+        self._frame.sparkSession.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     @contextmanager
     def _job(self) -> Iterator["_Views"]:
@@ -197,7 +202,7 @@ class SparkEngine:
             with _failures(), Watch(look):
                 yield views
         except BaseException:
-            context.cancelJobGroup(group)
+            self._cancel_group(group)
             raise
         finally:
             with self._lock:

@@ -50,6 +50,12 @@ class Template:
         missing = self.dialect.label_constant(column, self.parameters.add(aggregation.null_item))
         return f"COALESCE({label}, {missing})"
 
+    def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
+        """Return the same as `pairs`, with n as far as the aggregation can tell: 1 where more would not count."""
+        if aggregation.value is None and aggregation.per_item == 1:
+            return f"SELECT u, item, 1 AS n FROM ({rows}) AS counted GROUP BY u, item"
+        return self.pairs(aggregation, rows)
+
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
         """Return one line (u, item, n) for every user and item, n positive and at most 2^62."""
         if aggregation.value is None:
@@ -78,7 +84,7 @@ class Template:
         rank = f"DENSE_RANK() OVER (PARTITION BY u ORDER BY {order}, item)"
         ranked = f"SELECT u, item, {rank} AS rank FROM ({rows}) AS counted"
         chosen = f"SELECT u, item FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
-        return f"SELECT u, item, COUNT(*) AS n FROM ({chosen}) AS chosen GROUP BY u, item"
+        return self.bounded_pairs(aggregation, chosen)
 
     def kept_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
         """Return the same as `kept` when the relation holds contributions that are ranked already."""
