@@ -5,18 +5,25 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 RUN = $(VENV)/bin
 
-.PHONY: demo java test check format bench mutants clean
+.PHONY: demo java browser test pictures check format bench mutants clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
 
-test: $(VENV)/.tested-with java  ## everything the tests need, then the tests
+test: $(VENV)/.tested-with java browser  ## everything the tests need, then the tests
 	$(RUN)/python -m pytest -n 2 --dist loadgroup
 
 java:  ## Spark needs one: installed where that is possible, and said where it is not
 	@command -v java >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 		&& apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } \
 		|| echo "no Java here, and it cannot be installed: tests of Spark are skipped, or fail under CI=true"
+
+browser:  ## Chromium, which the tests of the web pages drive; installed when it is missing and we may
+	.ci/browser
+
+pictures: $(VENV)/.tested-with browser  ## the screenshots of docs/pages.md, from the tests of the web pages
+	$(RUN)/python -m pytest tests/web/test_browser.py tests/web/test_looks.py
+	$(RUN)/python -m tests.web.pictures
 
 check: $(VENV)/.tested-with  ## style, types, import direction
 	$(RUN)/ruff check .

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection
 
 from setwise.accounting.compose import as_uses
+from setwise.accounting.filter import filter_parameters
 from setwise.accounting.guarantees import Guarantee
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use, merged
@@ -16,7 +17,7 @@ from setwise.ledger.period import WHOLE_LIFE, period_id
 from setwise.ledger.pricing import drawn, given_back
 from setwise.ledger.receipt import Receipt
 from setwise.ledger.rows import entry_under, last_of, spent_of
-from setwise.ledger.standing import Standing, standing_of
+from setwise.ledger.standing import Standing, best_odometer, standing_of
 from setwise.ledger.store import SKEW, Draft, Refused, Store
 from setwise.ledger.terms import Terms
 from setwise.ledger.text import check_name, check_text
@@ -133,6 +134,14 @@ class Account:
             period = max(last.period, period_id(self._terms.period, self._clock.now()))
             spent = spent_of(connection, self._holder, period)
         return standing_of(self._terms, period, spent, last.charges)
+
+    def loss_of(self, uses: Sequence[Use]) -> float:
+        """Return the least bound of the loss when just these uses were drawn, each chosen on the fly.
+
+        For a filter it may be below the odometer of its standing, which knows only the sums.
+        """
+        found = merged(uses)
+        return best_odometer(self._terms, found, filter_parameters(found)).upper if found else 0.0
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)

@@ -95,8 +95,7 @@ def _odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
     """
     if not drawn:
         return Answer(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn", "nothing")
-    odometer = ZcdpOdometer(delta=terms.delta, failure_share=terms.failure_share, spent=worth).answer()
-    best = min(odometer, _basic(drawn, terms.delta), terms.epsilon, key=lambda answer: answer.upper)
+    best = best_odometer(terms, drawn, worth)
     if terms.totals is not None:
         return Answer(0.0, best.upper, best.interaction, best.method, best.statement)
     try:
@@ -104,6 +103,12 @@ def _odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
     except Unattainable:
         lower = 0.0
     return Answer(min(float(lower), best.upper), best.upper, best.interaction, best.method, best.statement)
+
+
+def best_odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
+    """Return the least upper end of an odometer, the sum of the losses, and the whole promise."""
+    odometer = ZcdpOdometer(delta=terms.delta, failure_share=terms.failure_share, spent=worth).answer()
+    return min(odometer, _basic(drawn, terms.delta), terms.epsilon, key=lambda answer: answer.upper)
 
 
 def _basic(drawn: tuple[Use, ...], delta: float) -> Answer:

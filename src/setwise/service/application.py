@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from setwise.service import answers_to_errors, openapi
 from setwise.service.body_limit import BodyLimit
-from setwise.service.pages import add_pages
+from setwise.service.pages import add_pages, page_not_found
 from setwise.service.rights import API, RIGHTS, methods_at
 from setwise.service.routes import accounts, audit, calculators, datasets, health, people, queries
 from setwise.service.service import Service, open_service
@@ -52,8 +52,8 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     app.state.service = parts
     for router in ROUTERS:
         app.include_router(router)
-    add_pages(app)
     app.add_middleware(BodyLimit, most=settings.body_bytes)
+    add_pages(app)
     app.add_exception_handler(HTTPException, _http_exception)
     _check_rights()
     app.openapi = lambda: _described_once(app)  # type: ignore[method-assign]
@@ -62,6 +62,8 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
 
 async def _http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 404 and (page := page_not_found(request)) is not None:
+        return page
     response = answers_to_errors.to_http_exception(error)
     if allowed := methods_at(request.url.path):
         response.headers["Allow"] = ", ".join(sorted(allowed))

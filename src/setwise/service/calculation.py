@@ -12,6 +12,7 @@ from setwise.accounting.answer import Answer
 from setwise.accounting.compose import compose
 from setwise.accounting.notation import format_use
 from setwise.errors import SetwiseError
+from setwise.service.composition_curve import Along, Curve, Mixture, curve
 
 
 def calculate(request: dict[str, Any]) -> dict[str, Any]:
@@ -30,6 +31,8 @@ def calculate(request: dict[str, Any]) -> dict[str, Any]:
             return _answered(answer, epsilon=(epsilon, epsilon), delta=(answer.lower, answer.upper))
         case {"what": "calibrate", "uses": uses, "interaction": interaction, "epsilon": epsilon, "delta": delta}:
             return _calibrated(uses, interaction, epsilon, delta)
+        case {"what": "curve", "which": which, "along": along, "mixture": mixture}:
+            return curve(Curve(which), Along(along), Mixture(**mixture))
         case _:
             raise ValueError("not a calculation")
 

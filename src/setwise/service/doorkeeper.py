@@ -12,7 +12,7 @@ from setwise.service.people import Clock, People, digest
 from setwise.service.person import Identity
 from setwise.service.pool import Pool
 from setwise.service.rights import Access
-from setwise.service.sessions import BrowserSessions
+from setwise.service.sessions import BrowserSessions, NewSession
 
 COOKIE = "setwise_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -62,7 +62,6 @@ class Doorkeeper:
 
     async def identify(self, request: Request) -> Identity:
         """Return who asks, by token or cookie, and count the request against their rate."""
-        address = request.client.host if request.client else "unknown"
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         cookie = request.cookies.get(COOKIE)
         try:
@@ -74,10 +73,27 @@ class Doorkeeper:
             else:
                 raise NotSignedIn("give a token in the header Authorization: Bearer TOKEN")
         except NotSignedIn:
-            self._buckets.take(f"address {address}")
+            self._count_failure(request)
             raise
         self._buckets.take(identity.person.name)
         return identity
+
+    async def sign_in(self, request: Request, token: str) -> NewSession:
+        """Exchange a token for a browser session; a wrong one counts against the address it came from."""
+        try:
+            return await self._pool.run(self._sessions.start, token)
+        except NotSignedIn:
+            self._count_failure(request)
+            raise
+
+    async def sign_out(self, secret: str) -> None:
+        """End a browser session, at once on this replica."""
+        await self._pool.run(self._sessions.end, secret)
+        self._remembered.pop(f"cookie {digest(secret)}", None)
+
+    def now(self) -> float:
+        """Return the time by which sessions end."""
+        return self._clock()
 
     def forget(self, token: str) -> None:
         """Forget whoever was recognised by this token: it was revoked."""
@@ -95,6 +111,10 @@ class Doorkeeper:
             self._remembered = {}
         self._remembered[key] = (now + self._cache_seconds, identity)
         return identity
+
+    def _count_failure(self, request: Request) -> None:
+        address = request.client.host if request.client else "unknown"
+        self._buckets.take(f"address {address}")
 
     def _check_form(self, request: Request, identity: Identity) -> None:
         """A cookie is sent by the browser whoever made the page; a change must also repeat the form's value."""

@@ -104,6 +104,12 @@ class Jobs:
         with self._database.reading() as connection:
             return [_job(row) for row in connection.execute(query)]
 
+    def ids_on(self, account: str) -> dict[str, str]:
+        """Return the ids of the queries on an account, by their keys."""
+        query = select(tables.jobs.c.key, tables.jobs.c.id).where(tables.jobs.c.account == account)
+        with self._database.reading() as connection:
+            return {row.key: row.id for row in connection.execute(query)}
+
     def beat(self, progress: dict[str, float]) -> Collection[str]:
         """Say that this replica's queries are alive and how far they are; return those that are to be cancelled."""
         mine = and_(

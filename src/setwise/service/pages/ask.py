@@ -1,0 +1,50 @@
+"""Ask: the form of a question; a script previews it as it is typed, asks it, and shows the answer."""
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from setwise.service.account_views import AccountView
+from setwise.service.guard import caller, service_of
+from setwise.service.pages.page_route import PageRoute
+from setwise.service.pages.rendering import render
+from setwise.service.person import Identity
+from setwise.service.service import Service
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/ask")
+async def ask_page(request: Request, account: str = "") -> Response:
+    """Show the form, with what may be asked and who may pay."""
+    service, identity = service_of(request), caller(request)
+    choices = await service.pool.run(_choices, service, identity)
+    return render(request, "ask.html", charts=True, choices=choices, chosen=account, csrf=identity.csrf or "")
+
+
+def _choices(service: Service, identity: Identity) -> dict[str, object]:
+    """Return the data sets that this person has an account on, and the accounts."""
+    own = [each for each in service.accounts.all_visible(identity) if each.analyst == identity.person.name]
+    names = {each.dataset for each in own}
+    datasets = []
+    for dataset in service.datasets.all():
+        if dataset.name in names:
+            schema = service.engines.schema(dataset)
+            datasets.append(
+                {
+                    "name": dataset.name,
+                    "user": dataset.user,
+                    "contributions": dataset.contributions,
+                    "per_item": dataset.per_item,
+                    **{
+                        role: [{"name": name, "kind": str(schema.column(name).kind)} for name in columns]
+                        for role, columns in (
+                            ("items", dataset.items),
+                            ("values", dataset.values),
+                            ("filters", dataset.filters),
+                        )
+                    },
+                }
+            )
+    known = {dataset["name"] for dataset in datasets}
+    accounts = [AccountView.of(each).model_dump(mode="json") for each in own if each.dataset in known]
+    return {"datasets": datasets, "accounts": accounts}

@@ -1,0 +1,70 @@
+"""The audit view: the entries of an account in their chain, and a check of the whole ledger."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from setwise.accounting.notation import format_use
+from setwise.ledger.entry import Entry
+from setwise.service.guard import caller, service_of
+from setwise.service.pages.page_route import PageRoute
+from setwise.service.pages.question_in_words import charge_in_words
+from setwise.service.pages.rendering import render
+from setwise.service.service import Service
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_ENTRIES = 200
+
+
+@router.get("/steward/audit")
+async def audit_page(request: Request, account: str = "") -> Response:
+    """Show the latest entries of an account, newest first."""
+    service, identity = service_of(request), caller(request)
+    standings = await service.pool.run(service.accounts.all_visible, identity)
+    chosen = account or (standings[0].name if standings else "")
+    entries = await service.pool.run(_latest, service, chosen) if chosen else []
+    return render(
+        request,
+        "audit.html",
+        accounts=[standing.name for standing in standings],
+        chosen=chosen,
+        entries=[_row(entry) for entry in entries],
+        most=_ENTRIES,
+    )
+
+
+@router.get("/steward/verify")
+async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f]{64})?$")] = "") -> Response:
+    """Recompute every chain and balance of the ledger; with an earlier head, nothing may have changed since."""
+    service = service_of(request)
+    found = await service.pool.run(service.ledger.verify, head=head or None)
+    return JSONResponse(
+        {
+            "entries": found.entries,
+            "accounts": len(found.anchor.accounts),
+            "head": found.anchor.head,
+            "faults": [str(fault) for fault in found.faults],
+        }
+    )
+
+
+def _latest(service: Service, name: str) -> list[Entry]:
+    last = service.ledger.account(name).entries()
+    return list(service.ledger.history(name, after=max(0, last - _ENTRIES)))[::-1]
+
+
+def _row(entry: Entry) -> dict[str, object]:
+    contents = entry.contents
+    charged = contents.kind == "charge"
+    return {
+        "number": entry.position,
+        "at": entry.moment.timestamp(),
+        "kind": "charge" if charged else "answer stored",
+        "key": contents.key,
+        "says": charge_in_words(contents.text) if charged else "",
+        "uses": [format_use(use) for use in entry.uses],
+        "previous": entry.previous,
+        "hash": entry.hash,
+    }

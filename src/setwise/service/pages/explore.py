@@ -1,0 +1,38 @@
+"""Explore: what uses add up to under each bound, and Laplace against Gaussian, as the numbers move."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
+
+from setwise.service.composition_curve import MOST_USES, Along, Curve
+from setwise.service.guard import service_of
+from setwise.service.pages.page_route import PageRoute
+from setwise.service.pages.rendering import render
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_KEPT = {"Cache-Control": "private, max-age=3600"}
+_LARGEST_EPSILON = 2.0
+
+
+@router.get("/explore")
+async def explore(request: Request) -> Response:
+    """Show the controls and the charts, which a script fills."""
+    return render(request, "explore.html", charts=True, most=MOST_USES)
+
+
+@router.get("/explore/curve")
+async def explore_curve(
+    request: Request,
+    which: Curve,
+    k: Annotated[int, Query(ge=1, le=MOST_USES)],
+    epsilon: Annotated[float, Query(ge=0.001, le=_LARGEST_EPSILON)],
+    delta: Annotated[float, Query(ge=1e-15, le=0.1)],
+    share: Annotated[float, Query(ge=0.0, le=1.0)] = 0.5,
+    along: Along = Along.NUMBER,
+) -> Response:
+    """Give one curve: a calculation with a time limit, remembered by the service and by the browser."""
+    mixture = {"number": k, "share": share, "epsilon": epsilon, "delta": delta}
+    asked = {"what": "curve", "which": str(which), "along": str(along), "mixture": mixture}
+    return JSONResponse(await service_of(request).calculator.calculate(asked), headers=_KEPT)

@@ -1,0 +1,106 @@
+"""Signing in with a token, which is exchanged for a cookie, and signing out."""
+
+import hmac
+import re
+import secrets
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from setwise.errors import Forbidden, NotSignedIn
+from setwise.service.doorkeeper import COOKIE
+from setwise.service.guard import service_of
+from setwise.service.pages.page_route import PageRoute
+from setwise.service.pages.rendering import render
+from setwise.service.sessions import csrf_value
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+LOGIN_COOKIE = "setwise_login"
+"""Holds what the login form must repeat, so that no other site can sign a browser in as somebody else."""
+
+_HOME = "/explore"
+_OURS = re.compile(r"/(explore|ask|accounts|answers|steward)(/[A-Za-z0-9._/-]*)?(\?[A-Za-z0-9._=&%-]*)?")
+
+
+def local_address(given: str) -> str:
+    """Return where to go after signing in: one of our own pages, whatever was given.
+
+    >>> local_address("/accounts/ada"), local_address("//elsewhere.example/ask"), local_address("/ask/..//evil")
+    ('/accounts/ada', '/explore', '/explore')
+    """
+    return given if _OURS.fullmatch(given) and "//" not in given and ".." not in given else _HOME
+
+
+@router.get("/")
+async def home() -> Response:
+    """Lead to the first page."""
+    return RedirectResponse(_HOME, 303)
+
+
+@router.get("/login")
+async def login_page(request: Request, next: str = "") -> Response:  # noqa: A002 - the word in the address
+    """Show the form."""
+    return _form(request, local_address(next), "")
+
+
+@router.post("/login")
+async def log_in(request: Request) -> Response:
+    """Exchange a token for a cookie."""
+    form = await request.form()
+    given = {name: value for name in ("token", "next", "csrf") if isinstance(value := form.get(name, ""), str)}
+    going = local_address(given.get("next", ""))
+    _check_own_form(request, given.get("csrf", ""), request.cookies.get(LOGIN_COOKIE, ""))
+    try:
+        session = await service_of(request).doorkeeper.sign_in(request, given.get("token", "").strip())
+    except NotSignedIn:
+        return _form(request, going, "This token is unknown, expired or revoked. Ask a steward for a new one.", 401)
+    response = RedirectResponse(going, 303)
+    seconds = max(1, int(session.expires_at - service_of(request).doorkeeper.now()))
+    _set(request, response, COOKIE, session.secret, seconds, same_site="lax")
+    response.delete_cookie(LOGIN_COOKIE, path="/login")
+    return response
+
+
+@router.post("/logout")
+async def log_out(request: Request) -> Response:
+    """End the session."""
+    form = await request.form()
+    secret = request.cookies.get(COOKIE, "")
+    if secret:
+        _check_own_form(request, str(form.get("csrf", "")), csrf_value(secret))
+        await service_of(request).doorkeeper.sign_out(secret)
+    response = RedirectResponse("/login", 303)
+    response.delete_cookie(COOKIE, path="/")
+    return response
+
+
+def _form(request: Request, going: str, says: str, status: int = 200) -> Response:
+    csrf = secrets.token_urlsafe(32)
+    response = render(request, "login.html", status=status, going=going, says=says, csrf=csrf)
+    _set(request, response, LOGIN_COOKIE, csrf, 3600, same_site="strict", path="/login")
+    return response
+
+
+def _set(
+    request: Request, response: Response, name: str, value: str, seconds: int, *, same_site: str, path: str = "/"
+) -> None:
+    secure = service_of(request).settings.secure_cookies or request.url.scheme == "https"
+    response.set_cookie(
+        name,
+        value,
+        max_age=seconds,
+        path=path,
+        secure=secure,
+        httponly=True,
+        samesite=same_site,  # type: ignore[arg-type]
+    )
+
+
+def _check_own_form(request: Request, given: str, expected: str) -> None:
+    """Raise `Forbidden` unless the form is one of ours, sent from one of our pages."""
+    origin = request.headers.get("origin")
+    elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
+    if elsewhere or not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+        raise Forbidden("the form is not one of ours, or it is too old; reload the page and try again")

@@ -1,0 +1,17 @@
+// Numbers as the pages write them.
+
+export function digits(value, most = 4) {
+  return Number(value.toPrecision(most)).toString();
+}
+
+// A promise with a few digits, never smaller than it is.
+export function raised(value, most = 4) {
+  if (!(value > 0) || !Number.isFinite(value)) return String(value);
+  const shown = Number(value.toPrecision(most));
+  const unit = 10 ** (Math.floor(Math.log10(value)) + 1 - most);
+  return (shown >= value ? shown : shown + unit).toPrecision(most);
+}
+
+export function small(value) {
+  return value === 0 ? "0" : value.toExponential(2).replace(/\.?0*e/, "e");
+}

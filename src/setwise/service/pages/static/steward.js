@@ -1,0 +1,97 @@
+// A steward's forms speak to the API; what comes back is told beside them.
+import { call, element } from "./api.js";
+import { raised, small } from "./numbers.js";
+import "./page.js";
+
+const root = document.getElementById("steward");
+const csrf = root.dataset.csrf;
+
+const READ = {
+  list: (text) => text.split(",").map((each) => each.trim()).filter(Boolean),
+  pairs: (text) => Object.fromEntries(READ.list(text).map((each) => each.split("=").map((part) => part.trim()))),
+  words: (text) => text.split(/\s+/).filter(Boolean),
+  number: (text) => (Number.isNaN(Number(text)) ? text : Number(text)),
+  days: (text) => Date.now() / 1000 + 86400 * Number(text),
+};
+
+// A field may be named dataset, which hides form.dataset.
+function setting(form, name) {
+  return form.getAttribute(`data-${name}`);
+}
+
+function fields(form) {
+  return [...form.elements].filter((each) => each.name && !each.closest("[hidden]") && (each.type !== "radio" || each.checked));
+}
+
+function asked(form) {
+  const body = {};
+  let address = setting(form, "address");
+  for (const each of fields(form)) {
+    const kind = each.dataset.kind;
+    if (kind === "address") address = address.replace(`{${each.name}}`, encodeURIComponent(each.value));
+    else if (each.value !== "") body[each.name] = kind ? READ[kind](each.value) : each.value;
+  }
+  return { address, body };
+}
+
+async function send(form) {
+  const told = form.querySelector(".result");
+  for (const each of form.elements) each.removeAttribute?.("aria-invalid");
+  try {
+    const { address, body } = asked(form);
+    const made = await call(setting(form, "method"), address, { body, csrf });
+    told.className = "result good";
+    if (setting(form, "secret")) {
+      told.replaceChildren("The token, shown this once:", element("code", { class: "secret" }, made.secret));
+    } else {
+      told.textContent = `${setting(form, "done")} Showing it …`;
+      setTimeout(() => location.reload(), 700);
+    }
+  } catch (error) {
+    told.className = "result alert";
+    told.textContent = error.message;
+    const wrong = error.field && form.elements.namedItem(error.field.split(".")[0]);
+    if (wrong?.setAttribute) { wrong.setAttribute("aria-invalid", "true"); wrong.focus(); }
+  }
+}
+
+function showFor(form) {
+  const kind = form.elements.namedItem("kind")?.value;
+  if (!kind) return;
+  for (const each of form.querySelectorAll("[data-for]")) each.hidden = !each.dataset.for.split(" ").includes(kind);
+}
+
+for (const form of document.querySelectorAll("form.api")) {
+  form.addEventListener("submit", (event) => { event.preventDefault(); send(form); });
+  form.addEventListener("change", () => showFor(form));
+  showFor(form);
+}
+
+for (const button of document.querySelectorAll("[data-revoke]")) {
+  button.addEventListener("click", async () => {
+    const told = document.getElementById("revoked");
+    if (button.dataset.sure !== "yes") {
+      button.dataset.sure = "yes";
+      button.firstChild.textContent = "Really revoke";
+      return;
+    }
+    try {
+      await call("DELETE", button.dataset.revoke, { csrf });
+      location.reload();
+    } catch (error) {
+      told.className = "result alert";
+      told.textContent = error.message;
+    }
+  });
+}
+
+for (const place of document.querySelectorAll("[data-joint]")) {
+  call("GET", `/api/v1/datasets/${encodeURIComponent(place.dataset.joint)}/joint`).then(
+    (found) => {
+      const who = found.accounts.length === 1 ? "Its one account promises" : `All ${found.accounts.length} accounts together, should their analysts collude:`;
+      place.replaceChildren(`${who} `, element("strong", {}, `ε ≤ ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)} `, element("span", { class: "dim" }, `(${found.method})`));
+    },
+    (error) => { place.textContent = error.message; },
+  );
+}
+document.body.dataset.ready = "steward";

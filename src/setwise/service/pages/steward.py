@@ -1,0 +1,69 @@
+"""Steward: data sets with their joint guarantee, accounts, people and their tokens."""
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from setwise.ledger.standing import Standing
+from setwise.service.account_views import AccountView
+from setwise.service.dataset import Dataset
+from setwise.service.guard import caller, service_of
+from setwise.service.pages.page_route import PageRoute
+from setwise.service.pages.rendering import render
+from setwise.service.people import Token
+from setwise.service.person import Person
+from setwise.service.service import Service
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Registered:
+    """A data set, its cap, and how many accounts are on it."""
+
+    dataset: Dataset
+    cap: Standing | None
+    accounts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Member:
+    """A person and what is known of their tokens."""
+
+    person: Person
+    tokens: list[Token]
+
+
+@router.get("/steward")
+async def steward_page(request: Request) -> Response:
+    """Show everything a steward looks after."""
+    service, identity = service_of(request), caller(request)
+    standings = await service.pool.run(service.accounts.all_visible, identity)
+    datasets = await service.pool.run(_registered, service, standings)
+    people = await service.pool.run(_members, service)
+    return render(
+        request,
+        "steward.html",
+        accounts=[AccountView.of(standing) for standing in standings],
+        datasets=datasets,
+        people=people,
+        now=service.doorkeeper.now(),
+        engines=[each.partition(":")[0] for each in service.settings.engines],
+        csrf=identity.csrf or "",
+    )
+
+
+def _registered(service: Service, standings: list[Standing]) -> list[_Registered]:
+    return [
+        _Registered(
+            dataset=dataset,
+            cap=service.ledger.cap(dataset.name),
+            accounts=sum(standing.dataset == dataset.name for standing in standings),
+        )
+        for dataset in service.datasets.all()
+    ]
+
+
+def _members(service: Service) -> list[_Member]:
+    return [_Member(person=person, tokens=service.people.tokens(person.name)) for person in service.people.all()]

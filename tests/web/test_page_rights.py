@@ -1,0 +1,82 @@
+"""Who may open which page: the whole table, for everybody it concerns."""
+
+import pytest
+
+from setwise.service.pages.assets import static_version
+from setwise.service.pages.chart_library import chart_library
+from setwise.service.pages.rights import PAGES
+from setwise.service.rights import Access
+from tests.web.conftest import Shop
+from tests.web.shop import asked, top
+
+EVERYBODY = ("nobody", "ada", "bob", "steward")
+
+
+@pytest.fixture(scope="module")
+def answered(shop: Shop) -> str:
+    """The id of a query of ada's."""
+    return str(asked(shop.ada, "rights", top(3))["id"])
+
+
+def _address(path: str, answered: str) -> str:
+    given = {"account": "ada-shop", "query": answered, "name": "page.css"}
+    version = chart_library().version if path.startswith("/charts") else static_version()
+    address = path.format(version=version, **given) if "{" in path else path
+    return address + ("?which=paper&k=10&epsilon=0.1&delta=1e-6" if path == "/explore/curve" else "")
+
+
+def _expected(method: str, path: str, access: Access, who: str) -> int:
+    """The status that the table and ownership call for."""
+    if method == "POST":
+        return 403 if path == "/login" else 303  # a form without its value; signing out when nobody is signed in
+    if access is Access.ANYONE:
+        return 200
+    if who == "nobody" or path == "/":
+        return 303
+    if access is Access.STEWARD:
+        return 200 if who == "steward" else 403
+    theirs = "{account}" in path or "{query}" in path
+    return 404 if theirs and who == "bob" else 303 if path == "/accounts" and who == "bob" else 200
+
+
+# What forms do when somebody is signed in is tested where people sign in.
+_CASES = [(*place, who) for place in PAGES for who in EVERYBODY if place[0] == "GET" or who == "nobody"]
+
+
+@pytest.mark.parametrize(("method", "path", "who"), _CASES)
+def test_every_page_admits_whom_the_table_says(shop: Shop, answered: str, method: str, path: str, who: str) -> None:
+    browser = shop.browser() if who == "nobody" else shop.signed_in(who)
+    response = browser.request(method, _address(path, answered))
+    assert response.status_code == _expected(method, path, PAGES[method, path], who), response.text[:300]
+    if response.status_code == 303 and who == "nobody" and path != "/logout":
+        assert response.headers["location"].startswith("/login")
+
+
+def test_the_table_opens_only_the_door_to_anyone_and_a_stewards_pages_to_stewards() -> None:
+    for (_, path), access in PAGES.items():
+        door = path in {"/login", "/logout"} or path.startswith(("/static/", "/charts/"))
+        expected = Access.ANYONE if door else Access.STEWARD if path.startswith("/steward") else Access.PERSON
+        assert access is expected, path
+
+
+def test_somebody_elses_account_and_one_that_is_not_there_are_refused_alike(shop: Shop, answered: str) -> None:
+    bob = shop.signed_in("bob")
+    theirs = bob.get("/accounts/ada-shop").text.replace("ada-shop", "NAME")
+    nobodys = bob.get("/accounts/no-such").text.replace("no-such", "NAME")
+    assert theirs == nobodys
+    assert bob.get(f"/answers/{answered}").text == bob.get(f"/answers/{'0' * 32}").text.replace("0" * 32, answered)
+
+
+def test_scripts_are_told_in_json(shop: Shop, answered: str) -> None:
+    bob = shop.signed_in("bob")
+    refused = bob.get(f"/answers/{answered}/panel", headers={"Accept": "application/json"})
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert shop.browser().get("/explore/curve", headers={"Accept": "application/json"}).status_code == 401
+
+
+def test_a_page_that_is_not_there_is_told_as_a_page(shop: Shop) -> None:
+    for address in ("/nothing", "/answers/short", "/static/0/page.css"):
+        response = shop.signed_in("ada").get(address)
+        assert response.status_code in {404, 422}, address
+        assert "<h1>" in response.text
+    assert shop.ada.get("/nothing").headers["content-type"] == "application/problem+json"

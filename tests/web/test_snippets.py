@@ -1,0 +1,106 @@
+"""The Python and the curl beside an answer: run as they stand, they get the same answer and pay nothing."""
+
+import contextlib
+import csv
+import html
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.web.chromium import needed
+from tests.web.conftest import Shop
+from tests.web.shop import HOSTILE, asked, top
+
+DRAWS = {"kind": "draws", "counts": "pure:0.1"}
+QUESTIONS = {
+    "top-k": top(5),
+    "filtered": top(3, where="country = 'NO' OR country = 'it''s \"quoted\" $HOME `x` \\ %'", contributions=2),
+    "domain": top(2, domain=[HOSTILE, "tent", "gloves"]),
+    "histogram": {
+        "dataset": "shop",
+        "account": "ada-shop",
+        "query": {"kind": "histogram", "item": "product", "domain": [HOSTILE, "tent"]},
+        "spend": DRAWS,
+    },
+    "count": {"dataset": "shop", "account": "ada-shop", "query": {"kind": "count", "per_user": 3}, "spend": DRAWS},
+    "sum": {
+        "dataset": "shop",
+        "account": "ada-total",
+        "query": {"kind": "sum", "value": "minutes", "clip": 50},
+        "spend": {"kind": "total", "epsilon": 0.25, "delta": 0.0, "counts": "laplace"},
+    },
+    "total": {
+        "dataset": "shop",
+        "account": "ada-total",
+        "query": {"kind": "top-k", "item": "product", "k": 3},
+        "spend": {"kind": "total", "epsilon": 0.5, "delta": 1e-8},
+    },
+}
+
+
+def _snippet(page: str, language: str) -> str:
+    found = re.search(rf'<code id="[^"]+" data-language="{language}">(.*?)</code>', page, re.S)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def _run(command: list[str], shop: Shop) -> str:
+    environment = os.environ | {"SETWISE_TOKEN": shop.tokens["ada"]}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _printed(program: str, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a program here, for starting an interpreter takes longer than the program."""
+    monkeypatch.setenv("SETWISE_TOKEN", shop.tokens["ada"])
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        names: dict[str, object] = {}
+        exec(program, names)
+        names["client"].close()  # type: ignore[attr-defined]
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_both_do_the_same_for_nothing(shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = QUESTIONS[name]
+    query = asked(shop.ada, f"snippet-{name}", body)
+    before = shop.ada.get(f"/accounts/{body['account']}").json()
+    page = shop.signed_in("ada").get(f"/answers/{query['id']}").text
+    printed = _printed(_snippet(page, "python"), shop, monkeypatch)
+    rows = list(csv.DictReader(io.StringIO(printed.rstrip("\n") + "\n")))
+    answer = query["answer"]
+    assert isinstance(answer, dict)
+    assert [(row["item"], row["count"]) for row in rows] == [
+        (str(each["item"]), str(each["count"])) for each in answer["items"]
+    ]
+    replayed = json.loads(_run(["bash", "-c", _snippet(page, "shell").replace("curl ", f"{needed('curl')} ", 1)], shop))
+    assert replayed["answer"] == answer
+    assert shop.ada.get(f"/accounts/{body['account']}").json() == before
+
+
+def test_the_program_runs_on_its_own(shop: Shop) -> None:
+    query = asked(shop.ada, "program", top(2))
+    page = shop.signed_in("ada").get(f"/answers/{query['id']}").text
+    assert _run([sys.executable, "-c", _snippet(page, "python")], shop).startswith("item,count,lower,upper\n")
+
+
+def test_downloads_are_the_answer(shop: Shop) -> None:
+    query = asked(shop.ada, "downloads", top(4))
+    ada = shop.signed_in("ada")
+    answer = query["answer"]
+    assert isinstance(answer, dict)
+    table = ada.get(f"/answers/{query['id']}/answer.csv")
+    assert table.headers["content-disposition"].startswith("attachment")
+    assert [row["item"] for row in csv.DictReader(io.StringIO(table.text))] == [
+        each["item"] for each in answer["items"]
+    ]
+    found = ada.get(f"/answers/{query['id']}/answer.json").json()
+    assert found["items"] == answer["items"]
+    assert found["epsilon"] == answer["epsilon"]
