@@ -1,0 +1,47 @@
+"""How a runner reports: one JSON line per task. Standard library only, so that every peer's interpreter can read it."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+_ENOUGH = 2.0
+"""Seconds after which a task is not repeated."""
+
+_RUNS = 7
+
+
+class Unsupported(Exception):
+    """The peer has no way to do the task; the message says what is missing."""
+
+
+def report(tasks: Iterable[tuple[str, Callable[[], Mapping[str, Any]]]]) -> None:
+    """Run every task, the fastest of a few times, and print what it found, how long it took, or why it cannot."""
+    for name, task in tasks:
+        line: dict[str, Any] = {"task": name}
+        try:
+            line |= _timed(task)
+        except Unsupported as reason:
+            line |= {"unsupported": str(reason)}
+        except Exception as error:  # noqa: BLE001 - a peer that fails is a result, not the end of the run
+            line |= {"failed": f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"}
+        print(json.dumps(line), flush=True)
+
+
+def _timed(task: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    started = time.perf_counter()
+    found = dict(task())
+    first = time.perf_counter() - started
+    fastest, spent, runs = float("inf"), first, 0
+    while runs < _RUNS and spent < _ENOUGH:
+        started = time.perf_counter()
+        found = dict(task())
+        took = time.perf_counter() - started
+        fastest, spent, runs = min(fastest, took), spent + took, runs + 1
+    return {**found, "seconds": fastest if runs else first}
+
+
+def wanted(tasks: Mapping[str, Callable[[], Mapping[str, Any]]]) -> list[tuple[str, Callable[[], Mapping[str, Any]]]]:
+    """Return the tasks named on the command line, or all."""
+    return [(name, task) for name, task in tasks.items() if not sys.argv[1:] or name in sys.argv[1:]]
