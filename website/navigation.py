@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "reference/mechanisms.md",
         "reference/ledger.md",
         "reference/analytics.md",
+        "reference/client.md",
         "reference/errors.md",
     ),
     "Evidence": ("comparison.md", "benchmarks.md", "mutants.md"),

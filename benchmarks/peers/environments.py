@@ -10,7 +10,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".peers"
-"""Where the environments live; `make clean-peers` removes it."""
+"""Where the environments live; `make clean` removes it."""
 
 _PATIENCE = 900
 """Seconds an installation may take."""

@@ -9,7 +9,7 @@ from typing import Any
 from tasks import ACCOUNTING
 
 PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
-_TABLE = re.compile(r"(?P<start><!-- table: (?P<name>\w+) -->\n).*?(?P<end>\n<!-- end of table -->)", re.DOTALL)
+_TABLE = re.compile(r"<!-- table: (?P<name>\w+) -->.*?<!-- end of table -->", re.DOTALL)
 _ACCOUNTANTS = ("dp-accounting", "prv-accountant", "opendp", "autodp", "smartnoise-sql", "diffprivlib")
 _SAMPLERS = ("opendp", "pipelinedp", "tumult", "diffprivlib")
 _ENGINES = ("opendp", "pipelinedp", "smartnoise-sql", "tumult")
@@ -30,7 +30,11 @@ def filled(page: str, results: Mapping[str, Any]) -> str:
         "noise": _noise,
         "histogram": _histogram,
     }
-    return _TABLE.sub(lambda match: f"{match['start']}\n{tables[match['name']](results)}\n{match['end']}", page)
+
+    def written(match: re.Match[str]) -> str:
+        return f"<!-- table: {match['name']} -->\n\n{tables[match['name']](results)}\n\n<!-- end of table -->"
+
+    return _TABLE.sub(written, page)
 
 
 def _peers(results: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import table
 from protocol import Unsupported, report, wanted
 from tasks import ACCOUNTING, Accounting
 
+import setwise
 from setwise import SystemRandomness, compose
 from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.laplace_noise import LaplaceNoise
@@ -29,18 +30,11 @@ def noise(law: LaplaceNoise | GaussianNoise, name: str) -> dict[str, Any]:
 
 def histogram() -> dict[str, Any]:
     """Release the count of every item, found in the data, with the noise the planner takes for the question."""
-    released = _session().histogram(
-        user="user_id",
-        item="item",
-        epsilon=table.EPSILON,
-        delta=table.DELTA,
-        contributions=table.CONTRIBUTIONS,
-    )
-    return {"released": {str(item.label): float(item.count or 0) for item in released.items}, "law": "integer"}
-
-
-def _session() -> Any:  # noqa: ANN401
-    raise Unsupported("not yet")
+    with setwise.open(str(table.CSV), user="user_id") as visits:
+        answer = visits.histogram(
+            item="item", epsilon=table.EPSILON, delta=table.DELTA, contributions=table.CONTRIBUTIONS
+        )
+    return {"released": {str(each.item): float(each.count or 0) for each in answer}, "law": "integer"}
 
 
 if __name__ == "__main__":
