@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import setwise
 from tests.docs.pages import PAGES, Block, blocks, named
 
 _PRINTED = re.compile(r"^(?P<indent> *)print\((?P<what>.*)\)  # (?P<expected>.*)$", re.MULTILINE)
@@ -26,7 +27,7 @@ def _sh(script):
     _sys.stdout.flush()
     _subprocess.run(["bash", "-euo", "pipefail", "-c", script], check=True)
 """
-_PATIENCE = 240
+_PATIENCE = 120
 
 
 def script(page: list[Block]) -> str:
@@ -61,21 +62,22 @@ def test_the_blocks_of_a_page_run(page, tmp_path):
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     where = tmp_path / "work"
     where.mkdir()
-    running = subprocess.Popen(
-        [sys.executable, "-"],
-        cwd=where,
-        env=_environment(tmp_path / "bin"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    said = tmp_path / "said"
+    with said.open("w") as stream:
+        running = subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=where,
+            env=_environment(tmp_path / "bin"),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
-        said, _ = running.communicate(code, timeout=_PATIENCE)
+        status = running.wait(timeout=_PATIENCE)
     finally:
         _end(running)
-    assert running.returncode == 0, said
+    assert status == 0, said.read_text()
 
 
 def test_a_page_that_lies_is_caught():
@@ -93,7 +95,13 @@ def _runs(code: str) -> bool:
 
 def _environment(commands: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SETWISE_")}
-    return kept | {"PATH": f"{commands}:{os.environ['PATH']}", "COLUMNS": "100", "PYTHONWARNINGS": "ignore"}
+    source = str(Path(setwise.__file__).parents[1])  # wherever the tests have it from
+    return kept | {
+        "PATH": f"{commands}:{os.environ['PATH']}",
+        "PYTHONPATH": source,
+        "PYTHONWARNINGS": "ignore",
+        "COLUMNS": "100",
+    }
 
 
 def _needs_java() -> None:
@@ -104,7 +112,7 @@ def _needs_java() -> None:
         pytest.skip(reason)
 
 
-def _end(running: subprocess.Popen[str]) -> None:
+def _end(running: subprocess.Popen[bytes]) -> None:
     """End what the page has left running, and only that."""
     try:
         os.killpg(running.pid, signal.SIGTERM)
