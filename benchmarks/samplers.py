@@ -22,6 +22,7 @@ from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.gumbel_order import gumbel_order
 from setwise.mechanisms.laplace_noise import LaplaceNoise
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 
 COUNT = 10**6
 RANDOMNESS = SystemRandomness()
@@ -97,11 +98,13 @@ def measure() -> dict[str, float | None]:
     scores = generator.integers(0, 1000, COUNT)
     gaussian, laplace = GaussianNoise(sigma=Fraction(10)), LaplaceNoise(scale=Fraction(10))
     wide_gaussian, wide_laplace = GaussianNoise(sigma=Fraction(10**6)), LaplaceNoise(scale=Fraction(10**6))
-    for noise in (gaussian, laplace, wide_gaussian, wide_laplace):
+    rounded = RoundedGaussianNoise(sigma=Fraction(10))
+    for noise in (gaussian, rounded, laplace, wide_gaussian, wide_laplace):
         noise.draw(1, RANDOMNESS)  # builds the tables
     return {
         "numpy normal (float)": fastest(lambda: generator.normal(size=COUNT)),
         "discrete Gaussian, sigma 10": fastest(lambda: gaussian.draw(COUNT, RANDOMNESS)),
+        "rounded Gaussian, sigma 10": fastest(lambda: rounded.draw(COUNT, RANDOMNESS)),
         "discrete Laplace, scale 10": fastest(lambda: laplace.draw(COUNT, RANDOMNESS)),
         "discrete Gaussian, sigma 10^6": fastest(lambda: wide_gaussian.draw(COUNT, RANDOMNESS), 3),
         "discrete Laplace, scale 10^6": fastest(lambda: wide_laplace.draw(COUNT, RANDOMNESS), 3),
@@ -124,8 +127,10 @@ def ratios(times: dict[str, float | None]) -> dict[str, float | None]:
 
     return {
         "gaussian_vs_numpy": over("discrete Gaussian, sigma 10", "numpy normal (float)"),
+        "rounded_gaussian_vs_numpy": over("rounded Gaussian, sigma 10", "numpy normal (float)"),
         "laplace_vs_numpy": over("discrete Laplace, scale 10", "numpy normal (float)"),
         "gaussian_vs_opendp": over("discrete Gaussian, sigma 10", "OpenDP Gaussian, scale 10"),
+        "rounded_gaussian_vs_opendp": over("rounded Gaussian, sigma 10", "OpenDP Gaussian, scale 10"),
         "laplace_vs_opendp": over("discrete Laplace, scale 10", "OpenDP Laplace, scale 10"),
         "gaussian_vs_diffprivlib": over("discrete Gaussian, sigma 10", "diffprivlib GaussianDiscrete"),
         "laplace_vs_diffprivlib": over("discrete Laplace, scale 10", "diffprivlib Geometric"),

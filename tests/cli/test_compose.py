@@ -154,3 +154,13 @@ def test_long_work_shows_progress_and_is_interrupted_cleanly():
     assert "composing:" in err
     assert err.rstrip().endswith("setwise: interrupted")
     assert process.returncode == 130
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_output_that_cannot_be_written_is_told_in_one_sentence(form):
+    words = [sys.executable, "-m", "setwise.cli.main", "compose", "pure:0.1", "--delta", "1e-6", *form]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=120)
+    assert done.returncode == 4
+    assert done.stderr == "setwise: the output could not be written: No space left on device\n"

@@ -2,9 +2,11 @@
 
 import mpmath
 import numpy as np
+from scipy.special import ndtr
 
 from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
 
 
@@ -37,6 +39,10 @@ def weight(noise, z):
             return mpmath.exp(-abs(z) / exact(scale))
         case GaussianNoise(sigma=sigma):
             return mpmath.exp(-(mpmath.mpf(z) ** 2) / (2 * exact(sigma) ** 2))
+        case RoundedGaussianNoise(sigma=sigma):
+            # Tails, not a difference of distribution functions near 1.
+            low = (abs(z) - mpmath.mpf(1) / 2) / exact(sigma)
+            return mpmath.ncdf(-low) - mpmath.ncdf(-low - 1 / exact(sigma))
         case TruncatedGaussianNoise(sigma=sigma, bound=bound):
             return mpmath.exp(-(mpmath.mpf(z) ** 2) / (2 * exact(sigma) ** 2)) if abs(z) <= bound else mpmath.mpf(0)
 
@@ -46,7 +52,7 @@ def reach(noise, tail=60):
     match noise:
         case LaplaceNoise(scale=scale):
             return int(tail * scale) + 2
-        case GaussianNoise(sigma=sigma):
+        case GaussianNoise(sigma=sigma) | RoundedGaussianNoise(sigma=sigma):
             return int(sigma * int((2 * tail) ** 0.5 + 1)) + 2
         case TruncatedGaussianNoise(bound=bound):
             return bound
@@ -66,5 +72,11 @@ def float_probabilities(noise):
     end = reach(noise, 45)
     z = np.arange(-end, end + 1, dtype=np.float64)
     spread = float(noise.scale if isinstance(noise, LaplaceNoise) else noise.sigma)
-    weights = np.exp(-np.abs(z) / spread) if isinstance(noise, LaplaceNoise) else np.exp(-0.5 * (z / spread) ** 2)
+    match noise:
+        case LaplaceNoise():
+            weights = np.exp(-np.abs(z) / spread)
+        case RoundedGaussianNoise():
+            weights = ndtr(-(np.abs(z) - 0.5) / spread) - ndtr(-(np.abs(z) + 0.5) / spread)
+        case _:
+            weights = np.exp(-0.5 * (z / spread) ** 2)
     return weights / weights.sum()

@@ -12,11 +12,14 @@ from setwise.mechanisms.cut_points import OneSided, TwoSided, cut_points
 from setwise.mechanisms.gaussian_noise import GaussianNoise, gaussian_law
 from setwise.mechanisms.inversion import draw
 from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.rounded_gaussian_law import RoundedGaussian
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
 
 LAWS = [
     *(LaplaceNoise(scale=Fraction(s)) for s in ("0.1", "0.7", "1", "2", "3", "10", "12.3")),
     *(GaussianNoise(sigma=Fraction(s)) for s in ("0.1", "0.7", "1", "2", "3", "10", "12.3")),
+    *(RoundedGaussianNoise(sigma=Fraction(s)) for s in ("0.25", "0.7", "1", "2", "3", "10", "12.3")),
     *(TruncatedGaussianNoise(sigma=Fraction(s), bound=t) for s, t in (("2", 4), ("0.5", 1), ("10", 70), ("100", 3))),
 ]
 
@@ -27,6 +30,8 @@ def law_of(noise):
             return TwoSided(first=1 / scale)
         case GaussianNoise(sigma=sigma):
             return gaussian_law(sigma, None)
+        case RoundedGaussianNoise(sigma=sigma):
+            return RoundedGaussian(variance=sigma * sigma)
         case TruncatedGaussianNoise(sigma=sigma, bound=bound):
             return gaussian_law(sigma, bound)
 
@@ -81,7 +86,7 @@ def test_every_pair_of_tiny_words_gives_the_law(noise):
     assert undecided < 4096 // 4
 
 
-@pytest.mark.parametrize("noise", LAWS[:14:3], ids=str)
+@pytest.mark.parametrize("noise", LAWS[:21:3], ids=str)
 def test_a_full_word_agrees_with_the_distribution_function(noise):
     """Just below a cut point the draw is one value, just above it the next: the vectorised path is the table."""
     law = law_of(noise)

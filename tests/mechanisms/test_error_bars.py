@@ -18,6 +18,7 @@ from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.laplace_noise import LaplaceNoise
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.release import Item, Release
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
 from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
@@ -27,6 +28,7 @@ RANDOMNESS = SystemRandomness()
 LAWS = [
     *(LaplaceNoise(scale=Fraction(s)) for s in ("0.1", "1", "7", "30")),
     *(GaussianNoise(sigma=Fraction(s)) for s in ("0.1", "1", "7", "30")),
+    *(RoundedGaussianNoise(sigma=Fraction(s)) for s in ("0.1", "0.4", "1", "7", "30")),
     *(TruncatedGaussianNoise(sigma=Fraction(s), bound=t) for s, t in (("2", 4), ("30", 50))),
 ]
 
@@ -52,7 +54,7 @@ def test_moments(noise):
     assert noise.standard_deviation == pytest.approx(float(np.dot(masses, sizes**2)) ** 0.5, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise])
+@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise, RoundedGaussianNoise])
 def test_wide_noise_is_covered(kind):
     noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(5000)})
     values = np.abs(noise.draw(200_000, RANDOMNESS))

@@ -11,6 +11,7 @@ from setwise.mechanisms.exponential_coin import heads
 from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.laplace_noise import LaplaceNoise
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
 
 SCALES = ["0.1", "0.3", "0.7", "1", "1.5", "2", "3", "5", "10", "31.4", "100", "1000", "2048"]
@@ -34,14 +35,14 @@ def assert_fits(values, noise, trials):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise])
+@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise, RoundedGaussianNoise])
 def test_table_noise(kind, scale):
     noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(scale)})
     assert_fits(noise.draw(10**6, RANDOMNESS), noise, 10**6)
 
 
 @pytest.mark.parametrize("scale", WIDE)
-@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise])
+@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise, RoundedGaussianNoise])
 def test_wide_noise(kind, scale):
     noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(scale)})
     assert_fits(noise.draw(5 * 10**5, RANDOMNESS), noise, 5 * 10**5)
@@ -60,7 +61,7 @@ def test_wide_truncated_noise_is_turned_away_not_clamped():
 
 @pytest.mark.parametrize("width", [1, 6, 11])
 @pytest.mark.parametrize("scale", ["0.3", "1", "2", "3", "10"])
-@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise])
+@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise, RoundedGaussianNoise])
 def test_tiny_words_force_refinement_and_keep_the_law(kind, scale, width):
     noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(scale)})
     assert_fits(noise.draw(20_000, RANDOMNESS, width), noise, 20_000)
@@ -68,7 +69,11 @@ def test_tiny_words_force_refinement_and_keep_the_law(kind, scale, width):
 
 @pytest.mark.parametrize("width", [6, 11])
 def test_tiny_words_in_wide_noise(width):
-    for noise in (LaplaceNoise(scale=Fraction(3000)), GaussianNoise(sigma=Fraction(3000))):
+    for noise in (
+        LaplaceNoise(scale=Fraction(3000)),
+        GaussianNoise(sigma=Fraction(3000)),
+        RoundedGaussianNoise(sigma=Fraction(3000)),
+    ):
         assert_fits(noise.draw(4_000, RANDOMNESS, width), noise, 4_000)
 
 

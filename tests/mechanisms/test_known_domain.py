@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from significance import assert_frequencies
 
-from setwise.accounting.guarantees import BoundedRange, DiscreteGaussian, DiscreteLaplace
+from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian
 from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_gaussian import KnownGaussian
 from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.known_laplace import KnownLaplace
 from setwise.mechanisms.laplace_noise import LaplaceNoise
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 
 RANDOMNESS = SystemRandomness()
 DOMAIN = ("a", "b", "c", "d")
@@ -29,8 +29,8 @@ def test_laplace_noise_and_cost_are_linear_in_tau():
 
 def test_gaussian_noise_and_cost_are_linear_in_tau():
     mechanism = KnownGaussian(domain=DOMAIN, contributions=3, per_item=7, sigma=Fraction(5))
-    assert mechanism.noise == GaussianNoise(sigma=Fraction(35))
-    assert mechanism.guarantees() == (Use(DiscreteGaussian(sigma=35.0, sensitivity=7), 3),)
+    assert mechanism.noise == RoundedGaussianNoise(sigma=Fraction(35))
+    assert mechanism.guarantees() == (Use(Gaussian(sigma=5.0), 3),)
 
 
 def test_no_more_counts_can_change_than_there_are():
@@ -48,7 +48,11 @@ def test_the_accountant_prices_exactly_the_noise_that_is_drawn(parameter):
     ):
         (use,) = mechanism.guarantees()
         drawn = mechanism.noise.scale if isinstance(mechanism, KnownLaplace) else mechanism.noise.sigma
-        stated = use.guarantee.scale if isinstance(use.guarantee, DiscreteLaplace) else use.guarantee.sigma
+        match use.guarantee:
+            case DiscreteLaplace(scale=stated):
+                pass
+            case Gaussian(sigma=sigma):
+                stated = 3 * Fraction(sigma)
         assert Fraction(stated) == drawn <= 3 * Fraction(parameter)
         assert float(drawn) == pytest.approx(3 * float(Fraction(parameter)), rel=1e-15)
 

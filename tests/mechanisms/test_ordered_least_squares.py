@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 from significance import assert_frequencies
 
-from setwise.accounting.guarantees import DiscreteGaussian
+from setwise.accounting.guarantees import Gaussian
 from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares, non_increasing
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 
 RANDOMNESS = SystemRandomness()
 
@@ -41,8 +41,8 @@ def test_a_sequence_in_order_is_left_alone(values):
 
 def test_cost_and_order():
     mechanism = OrderedLeastSquares(order=("b", "a", "c"), contributions=2, per_item=3, sigma=Fraction(4))
-    assert mechanism.noise == GaussianNoise(sigma=Fraction(12))
-    assert mechanism.guarantees() == (Use(DiscreteGaussian(sigma=12.0, sensitivity=3), 2),)
+    assert mechanism.noise == RoundedGaussianNoise(sigma=Fraction(12))
+    assert mechanism.guarantees() == (Use(Gaussian(sigma=4.0), 2),)
     release = mechanism.release(Histogram.of(["a", "b"], [500, 900]), RANDOMNESS)
     assert release.labels == ("b", "a", "c")
     counts = [item.count for item in release.items]

@@ -9,15 +9,15 @@ from neighbours import LABELS, Recorder, counted_mechanisms, neighbours, top_k_m
 from setwise.accounting.guarantees import (
     ApproxDP,
     BoundedRange,
-    DiscreteGaussian,
     DiscreteLaplace,
+    Gaussian,
     TruncatedDiscreteGaussian,
 )
 from setwise.mechanisms import unknown_laplace
-from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
@@ -25,14 +25,17 @@ from setwise.mechanisms.unknown_laplace import UnknownLaplace
 CELLS = [(1, 1), (2, 3), (8, 1), (9, 2), (50, 7)]
 
 
-def paid(uses):
-    """The number of counts that may differ, by how much, and the noise, according to the accountant's uses."""
+def paid(uses, per_item):
+    """The number of counts that may differ, by how much, and the noise, according to the accountant's uses.
+
+    A Gaussian is priced by its deviation over the sensitivity, so the sensitivity is told.
+    """
     for use in uses:
         match use.guarantee:
             case DiscreteLaplace(scale=scale, sensitivity=tau):
                 return use.count, tau, LaplaceNoise(scale=Fraction(scale))
-            case DiscreteGaussian(sigma=sigma, sensitivity=tau):
-                return use.count, tau, GaussianNoise(sigma=Fraction(sigma))
+            case Gaussian(sigma=sigma):
+                return use.count, per_item, RoundedGaussianNoise(sigma=Fraction(sigma) * per_item)
             case TruncatedDiscreteGaussian(sigma=sigma, bound=bound, sensitivity=tau):
                 return use.count, tau, TruncatedGaussianNoise(sigma=Fraction(sigma), bound=bound)
     raise AssertionError(uses)
@@ -73,7 +76,7 @@ def test_counts_differ_by_what_is_paid_for(contributions, per_item, place, seed,
             assert Fraction(use.guarantee.epsilon) >= Fraction(int(np.abs(difference).sum())) / mechanism.noise.scale
             assert Fraction(use.guarantee.delta) >= mechanism.delta
         else:
-            count, tau, noise = paid(release.spent)
+            count, tau, noise = paid(release.spent, moved)
             assert (count, tau, noise) == (changed, moved, first.noise)
 
 
@@ -83,7 +86,7 @@ def test_a_joint_count_release_pays_for_the_counts_that_can_differ(contributions
     mechanism = top_k_mechanisms(contributions, 2)[place]
     recorder = Recorder(monkeypatch)
     release = mechanism.release(neighbours(1, 2)[0], None)
-    count, tau, noise = paid(release.spent)
+    count, tau, noise = paid(release.spent, 2)
     labels = len(release.items)
     assert labels == 40
     assert count == (labels if contributions is None else min(labels, contributions))

@@ -27,6 +27,24 @@ MUTANTS = (
         "draw(gaussian_law(self.sigma * 19 / 20, bound=None)",
     ),
     Mutant(
+        "rounded Gaussian: every size rounded down",
+        "rounded_gaussian_noise.py",
+        "(parts >> np.uint64(width - 1))",
+        "(parts >> np.uint64(width - 1) >> np.uint64(1))",
+    ),
+    Mutant(
+        "rounded Gaussian: weights of intervals one half to the right",
+        "rounded_gaussian_law.py",
+        "a = Fraction(z * z) / (4 * self._variance * self._variance)",
+        "a = Fraction(z * (z + 1)) / (4 * self._variance * self._variance)",
+    ),
+    Mutant(
+        "rounded Gaussian: coin without its square term",
+        "rounded_gaussian_noise.py",
+        "gammas = fractions * (2.0 * sizes + fractions) / variance",
+        "gammas = fractions * (2.0 * sizes) / variance",
+    ),
+    Mutant(
         "wide Gaussian: acceptance 5% off its peak",
         "gaussian_noise.py",
         "variance, peak = sigma * sigma, sigma * sigma / scale",
@@ -165,16 +183,16 @@ MUTANTS = (
         "min(max(1, self.contributions - 1), max(1, len(self.domain)))",
     ),
     Mutant(
-        "Gaussian histogram: sensitivity stated as 1",
+        "Gaussian histogram: priced by the noise, not by its share of the sensitivity",
         "known_gaussian.py",
-        "sensitivity=self.per_item)",
-        "sensitivity=1)",
+        "Use(Gaussian(sigma=float(binary(self.sigma))),",
+        "Use(Gaussian(sigma=float(self.noise.sigma)),",
     ),
     Mutant(
         "least squares: noise without tau",
         "ordered_least_squares.py",
-        "return GaussianNoise(sigma=binary(self.sigma * self.per_item))",
-        "return GaussianNoise(sigma=binary(self.sigma))",
+        "return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)",
+        "return RoundedGaussianNoise(sigma=binary(self.sigma))",
     ),
     Mutant(
         "two phases: Delta off by one in the cost",

@@ -1,5 +1,6 @@
 """The `setwise` command."""
 
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -8,7 +9,7 @@ import typer
 from setwise.cli.calibrate import calibrate
 from setwise.cli.compose import compose
 from setwise.cli.demo import demo
-from setwise.errors import SetwiseError
+from setwise.errors import SetwiseError, Unavailable
 
 _INTERRUPTED = 130
 """The exit status of a command stopped from the keyboard."""
@@ -52,15 +53,24 @@ def main() -> None:
     usage_error = names["ClickException"]
     try:
         status = app(standalone_mode=False)
+        sys.stdout.flush()
     except SetwiseError as error:
         _fail(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         _fail("interrupted", _INTERRUPTED)
+    except OSError as error:  # every other file is opened where its own error is told
+        _drop_output()
+        _fail(f"the output could not be written: {error.strerror or error}", Unavailable.exit_code)
     except usage_error as error:
         _fail(_sentence(error), 2)
     if status == _INTERRUPTED:
         _fail("interrupted", _INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _drop_output() -> None:
+    """Send what is still buffered nowhere, so that leaving does not fail a second time."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _sentence(error: BaseException) -> str:

@@ -9,8 +9,10 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeAlias, assert_never
 
 from setwise.mechanisms.fixed_point import ceil_divide, ceil_shift, exp_minus
+from setwise.mechanisms.rounded_gaussian_law import RoundedGaussian, rounded_weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,9 @@ class OneSided:
     bound: int | None = None
 
 
+Law: TypeAlias = TwoSided | OneSided | RoundedGaussian
+
+
 @dataclass(frozen=True, slots=True)
 class CutPoints:
     """`floors[i]` is floor(F(smallest + i) 2^width), certified and non-decreasing.
@@ -46,7 +51,7 @@ class CutPoints:
 
 
 @lru_cache(maxsize=32)
-def cut_points(law: TwoSided | OneSided, width: int) -> CutPoints:
+def cut_points(law: Law, width: int) -> CutPoints:
     """Return the certified table of `law` for words of `width` bits.
 
     The precision doubles until every floor is certain; a cut point is irrational, so that happens.
@@ -62,9 +67,9 @@ def cut_points(law: TwoSided | OneSided, width: int) -> CutPoints:
         guard *= 2
 
 
-def _attempt(law: TwoSided | OneSided, width: int, guard: int) -> CutPoints | None:
+def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
     """Return the table computed with `guard` extra bits, or None where they leave some floor in doubt."""
-    sizes, beyond = weights(law, width + guard, negligible=1 << (guard // 2))
+    sizes, beyond = _weights(law, width + guard, negligible=1 << (guard // 2))
     tails = [(0, beyond)]  # in the end, tails[x] bounds the weight of {x, x+1, ...}
     for low, high in reversed(sizes):
         tails.append((tails[-1][0] + low, tails[-1][1] + high))
@@ -72,7 +77,7 @@ def _attempt(law: TwoSided | OneSided, width: int, guard: int) -> CutPoints | No
     (whole_low, whole_high), (center_low, center_high) = tails[0], sizes[0]
     reach = len(sizes) if law.bound is None else law.bound
     match law:
-        case TwoSided():
+        case TwoSided() | RoundedGaussian():
             total = 2 * whole_low - center_high, 2 * whole_high - center_low
             floors = [_floor(tails[x], total, width) for x in range(reach, 0, -1)]
             smallest = -reach
@@ -103,6 +108,16 @@ def _floor_of_rest(tail: tuple[int, int], total: tuple[int, int], width: int) ->
     most = ceil_divide(tail[1] << width, total[0])
     least = max(1, ceil_divide(tail[0] << width, total[1]))
     return (1 << width) - most, (1 << width) - least
+
+
+def _weights(law: Law, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
+    match law:
+        case TwoSided() | OneSided():
+            return weights(law, precision, negligible)
+        case RoundedGaussian():
+            return rounded_weights(law, precision, negligible)
+        case _:
+            assert_never(law)
 
 
 def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:

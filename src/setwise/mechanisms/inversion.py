@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.mechanisms.cut_points import OneSided, TwoSided, cut_points
+from setwise.mechanisms.cut_points import Law, cut_points
 from setwise.mechanisms.randomness import WORD, Randomness
 
 _CHUNK = 1 << 15
@@ -21,7 +21,7 @@ _MOST_GUIDE_BITS = 18
 """Leading bits of a word that index the guide: enough that few buckets hold a floor, few enough to stay in cache."""
 
 
-def draw(law: TwoSided | OneSided, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
+def draw(law: Law, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
     """Return `count` independent exact draws from `law`.
 
     Ensures: the law of each draw is `law` itself, whatever the `width` of the words it starts from; a narrow
@@ -38,7 +38,7 @@ def draw(law: TwoSided | OneSided, count: int, randomness: Randomness, width: in
     return values
 
 
-def _refined(law: TwoSided | OneSided, word: int, width: int, randomness: Randomness) -> int:
+def _refined(law: Law, word: int, width: int, randomness: Randomness) -> int:
     """Return the draw a word that equals a cut point leads to, appending words until it equals none."""
     bits = width
     while True:
@@ -85,7 +85,7 @@ class _Lookup:
 
 
 @lru_cache(maxsize=32)
-def _lookup(law: TwoSided | OneSided, width: int) -> _Lookup:
+def _lookup(law: Law, width: int) -> _Lookup:
     table = cut_points(law, width)
     floors = np.array(table.floors, dtype=np.uint64)
     bits = min(width, max(_FEWEST_GUIDE_BITS, min(_MOST_GUIDE_BITS, len(floors).bit_length() + 4)))

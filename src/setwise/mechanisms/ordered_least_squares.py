@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from setwise.accounting.guarantees import DiscreteGaussian
+from setwise.accounting.guarantees import Gaussian
 from setwise.accounting.use import Use
-from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.histogram import Histogram, Label, distinct_labels
 from setwise.mechanisms.interval import CONFIDENCE
 from setwise.mechanisms.laplace_noise import LARGEST_NOISE, SMALLEST_NOISE
@@ -15,6 +14,7 @@ from setwise.mechanisms.preview import Preview
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.rational import binary, positive_integer, rational
 from setwise.mechanisms.release import Item, Release
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,19 +38,19 @@ class OrderedLeastSquares:
             positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
         object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
-        GaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise too wide to draw
+        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise too wide to draw
 
     @property
-    def noise(self) -> GaussianNoise:
+    def noise(self) -> RoundedGaussianNoise:
         """The noise on each count, before the projection."""
-        return GaussianNoise(sigma=binary(self.sigma * self.per_item))
+        return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release costs: nothing for an empty order."""
         changeable = len(self.order) if self.contributions is None else min(len(self.order), self.contributions)
         if changeable == 0:
             return ()
-        return (Use(DiscreteGaussian(sigma=float(self.noise.sigma), sensitivity=self.per_item), changeable),)
+        return (Use(Gaussian(sigma=float(binary(self.sigma))), changeable),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
         """Return the error to expect before the projection, which can only make the sequence closer in l2."""

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Guarantee
+from setwise.accounting.guarantees import DiscreteLaplace, Gaussian, Guarantee
 from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.interval import CONFIDENCE
 from setwise.mechanisms.known_gumbel import KnownGumbel
@@ -18,6 +17,7 @@ from setwise.mechanisms.preview import Preview
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.rational import binary, positive_integer, rational
 from setwise.mechanisms.release import Item, Release
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 
 
@@ -76,13 +76,13 @@ class TwoPhaseTopK:
                 assert_never(self.counts)
 
     @property
-    def noise(self) -> LaplaceNoise | GaussianNoise:
+    def noise(self) -> LaplaceNoise | RoundedGaussianNoise:
         """The noise on each count."""
         match self.counts:
             case LaplaceCounts():
                 return LaplaceNoise(scale=binary(self._spread))
-            case GaussianCounts():
-                return GaussianNoise(sigma=binary(self._spread))
+            case GaussianCounts(sigma=sigma):
+                return RoundedGaussianNoise(sigma=binary(sigma) * self.discovery.per_item)
             case _:
                 assert_never(self.counts)
 
@@ -90,8 +90,8 @@ class TwoPhaseTopK:
         match self.counts:
             case LaplaceCounts():
                 return DiscreteLaplace(scale=float(binary(self._spread)), sensitivity=self.discovery.per_item)
-            case GaussianCounts():
-                return DiscreteGaussian(sigma=float(binary(self._spread)), sensitivity=self.discovery.per_item)
+            case GaussianCounts(sigma=sigma):
+                return Gaussian(sigma=float(binary(sigma)))
             case _:
                 assert_never(self.counts)
 
