@@ -79,4 +79,4 @@ def test_tiny_deltas_come_to_an_end():
 
 
 def test_hardly_any_noise_is_no_overflow():
-    assert compose(["bounded-range:0.05x5", "gaussian:0.002x5"]).delta(4.5).upper == 1.0
+    assert compose(["bounded-range:0.05x520", "gaussian:0.002x520"]).delta(4.5).upper == 1.0
