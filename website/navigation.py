@@ -12,6 +12,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "numerics.md",
         "truncated-gaussian-on-the-lattice.md",
         "tour-of-the-paper.md",
+        "paper.md",
         "statements.md",
         "open-questions.md",
         "bibliography.md",

@@ -14,6 +14,7 @@ _FENCE = re.compile(
 )
 _RUNS = ("python", "sh")
 _SHOWS = ("json", "text", "")
+_FORM_OF_A_COMMAND = re.compile(r"\[-|\.\.\.")
 _LOOKS_LIKE_CODE = re.compile(r"^(?:\$ |pip install|setwise \w|import \w|from \w+ import|curl |docker )", re.MULTILINE)
 
 
@@ -36,7 +37,8 @@ class Block:
             return None if self.reason is None else "a block that runs needs no reason not to"
         if self.language not in _SHOWS:
             return f"fence it as python or sh, which are run, or as text with a reason, not as {self.language!r}"
-        if _LOOKS_LIKE_CODE.search(self.code) and self.reason is None:
+        code = _LOOKS_LIKE_CODE.search(self.code) and not _FORM_OF_A_COMMAND.search(self.code)
+        if code and self.reason is None:
             return "this looks like code: fence it as python or sh, or put <!-- not run: reason --> above it"
         return None
 
