@@ -77,11 +77,7 @@ def test_goodness_of_fit_tells_laws_apart():
     assert goodness.p_value([value + 1 for value in drawn], "discrete-laplace") < 1e-9
 
 
-def test_a_peer_that_does_not_install_says_why(tmp_path, monkeypatch):
-    peer = environments.Peer(name="nobody", title="Nobody", distribution="nobody", module="nobody")
-    (tmp_path / "requirements").mkdir()
-    (tmp_path / "requirements" / "nobody.txt").write_text("")
-    monkeypatch.setattr(environments, "HERE", tmp_path)
-    found = environments.build(peer, tmp_path / "cache")
-    assert isinstance(found, environments.NotBuilt)
-    assert found.reason == "ModuleNotFoundError: No module named 'nobody'"
+def test_a_peer_that_does_not_install_says_why():
+    assert environments._failure([sys.executable, "-c", "import json"]) is None
+    reason = environments._failure([sys.executable, "-c", "import nobody"])
+    assert reason == "ModuleNotFoundError: No module named 'nobody'"
