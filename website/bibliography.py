@@ -6,9 +6,18 @@ from pathlib import Path
 _ENTRY = re.compile(r"^@(?P<kind>\w+)\{(?P<key>[^,\s]+),(?P<fields>.*?)^\}", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(r"^\s*(?P<name>\w+)\s*=\s*\{(?P<value>.*?)\},?\s*$", re.MULTILINE)
 _ACCENTS = {
-    r"{\'e}": "é", r"{\'a}": "á", r"{\'i}": "í", r"{\'o}": "ó", r'{\"o}': "ö", r'{\"u}': "ü", r'{\"a}': "ä", r"{\o}": "ø",
-    r"{\v{c}}": "č", r"{\c{c}}": "ç", r"{\~n}": "ñ",
-}  # fmt: skip
+    r"{\'e}": "é",
+    r"{\'a}": "á",
+    r"{\'i}": "í",
+    r"{\'o}": "ó",
+    r"{\"o}": "ö",
+    r"{\"u}": "ü",
+    r"{\"a}": "ä",
+    r"{\o}": "ø",
+    r"{\v{c}}": "č",
+    r"{\c{c}}": "ç",
+    r"{\~n}": "ñ",
+}
 
 
 def bibliography(source: Path) -> str:
@@ -37,7 +46,9 @@ def _paragraph(key: str, fields: dict[str, str]) -> str:
     if "pages" in fields:
         where.append(f"pages {fields['pages']}")
     where += [fields[name] for name in ("year", "note") if name in fields]
-    return f'<a id="{key}"></a>**{key}** · {_authors(fields.get("author", ""))}. *{fields["title"]}*. {", ".join(where)}.'
+    return (
+        f'<a id="{key}"></a>**{key}** · {_authors(fields.get("author", ""))}. *{fields["title"]}*. {", ".join(where)}.'
+    )
 
 
 def _authors(field: str) -> str:

@@ -18,9 +18,9 @@ class DoctestFences(Extension):
 
 
 def fenced(docstring: str) -> str:
-    """Return the docstring with a fence around each doctest.
+    r"""Return the docstring with a fence around each doctest.
 
-    >>> print(fenced("Add.\\n\\n>>> 1 + 1\\n2"))
+    >>> print(fenced("Add.\n\n>>> 1 + 1\n2"))
     Add.
     <BLANKLINE>
     ```pycon

@@ -1,6 +1,6 @@
 """Notebooks from pages: text becomes Markdown cells, blocks that run become code cells. No outputs are kept.
 
-    python website/notebook.py
+python website/notebook.py
 """
 
 import json
@@ -24,7 +24,9 @@ def notebook(page: str) -> str:
     for match in _BLOCK.finditer(page):
         _add_text(cells, page[position : match.start()])
         shell = "%%bash\n" if match["language"] == "sh" else ""
-        cells.append(_cell(len(cells), "code", shell + match["code"].strip()) | {"execution_count": None, "outputs": []})
+        cells.append(
+            _cell(len(cells), "code", shell + match["code"].strip()) | {"execution_count": None, "outputs": []}
+        )
         position = match.end()
     _add_text(cells, page[position:])
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}

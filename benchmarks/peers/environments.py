@@ -1,6 +1,6 @@
 """A virtual environment for each peer, pinned, in a cache that git ignores; one that does not install says why.
 
-    python benchmarks/peers/environments.py [PEER...]
+python benchmarks/peers/environments.py [PEER...]
 """
 
 import subprocess

@@ -77,7 +77,9 @@ def _noise(results: Mapping[str, Any]) -> str:
     for name, title in (("laplace-noise", "Laplace, scale 10"), ("gaussian-noise", "Gaussian, deviation 10")):
         ours, *theirs = _found(results, name, _SAMPLERS)
         assert ours is not None
-        rows.append([f"{title}: time", f"{1000 * ours['million']:.0f} ms", *(_ratio(each, "million", ours) for each in theirs)])
+        rows.append(
+            [f"{title}: time", f"{1000 * ours['million']:.0f} ms", *(_ratio(each, "million", ours) for each in theirs)]
+        )
         rows.append([f"{title}: fit", *(_fit(each) for each in (ours, *theirs))])
     return _rows(["a million draws", "Setwise", *_titles(results, _SAMPLERS)], rows)
 

@@ -75,7 +75,9 @@ def main() -> None:
     exact = table.users_per_item()
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "truth": {task.name: str(mpmath.nstr(value, truth.DIGITS)) for task in ACCOUNTING if (value := truth.epsilon(task))},
+        "truth": {
+            task.name: str(mpmath.nstr(value, truth.DIGITS)) for task in ACCOUNTING if (value := truth.epsilon(task))
+        },
         "setwise": {"tasks": results(sys.executable, "setwise", exact)},
         "peers": known["peers"],
     }

@@ -1,6 +1,7 @@
 """OpenDP: measurements composed by zero-concentrated DP; exact integer noise; a table by its Polars engine."""
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -64,7 +65,7 @@ def histogram() -> dict[str, Any]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     dp.enable_features("contrib", "honest-but-curious")
-    tasks = {
+    tasks: dict[str, Callable[[], dict[str, Any]]] = {
         **{task.name: partial(epsilon, task) for task in ACCOUNTING},
         "laplace-noise": partial(noise, "laplace"),
         "gaussian-noise": partial(noise, "gaussian"),

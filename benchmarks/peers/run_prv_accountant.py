@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from protocol import Unsupported, report, wanted
 from prv_accountant import (
     ApproximateDPMechanism,
     GaussianMechanism,
@@ -11,7 +12,6 @@ from prv_accountant import (
     PRVAccountant,
     PureDPMechanism,
 )
-from protocol import Unsupported, report, wanted
 from tasks import ACCOUNTING, Accounting, Uses
 
 

@@ -4,7 +4,7 @@ import warnings
 from functools import partial
 from typing import Any
 
-import pandas
+import pandas  # type: ignore[import-untyped]
 import table
 from protocol import Unsupported, report, wanted
 from snsql import Privacy, from_connection

@@ -38,7 +38,9 @@ def histogram() -> dict[str, Any]:
     )
     bounded = QueryBuilder("visits").enforce(MaxGroupsPerID("item", table.CONTRIBUTIONS))
     bounded = bounded.enforce(MaxRowsPerGroupPerID("item", 1))
-    found = session.evaluate(bounded.get_groups(["item"]), privacy_budget=ApproxDPBudget(table.EPSILON / 2, table.DELTA))
+    found = session.evaluate(
+        bounded.get_groups(["item"]), privacy_budget=ApproxDPBudget(table.EPSILON / 2, table.DELTA)
+    )
     counts = session.evaluate(
         bounded.groupby(KeySet.from_dataframe(found)).count(), privacy_budget=ApproxDPBudget(table.EPSILON / 2, 0)
     )

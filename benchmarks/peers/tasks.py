@@ -33,8 +33,12 @@ def _uses(kind: str, *parameters: float, count: int) -> Uses:
 
 ACCOUNTING = (
     Accounting(name="pure-100", title="100 pure DP of 0.1", uses=(_uses("pure", 0.1, count=100),), delta=1e-6),
-    Accounting(name="pure-10000", title="10,000 pure DP of 0.01", uses=(_uses("pure", 0.01, count=10_000),), delta=1e-6),
-    Accounting(name="gaussian-100", title="100 Gaussians, σ = 20", uses=(_uses("gaussian", 20, count=100),), delta=1e-6),
+    Accounting(
+        name="pure-10000", title="10,000 pure DP of 0.01", uses=(_uses("pure", 0.01, count=10_000),), delta=1e-6
+    ),
+    Accounting(
+        name="gaussian-100", title="100 Gaussians, σ = 20", uses=(_uses("gaussian", 20, count=100),), delta=1e-6
+    ),
     Accounting(
         name="gaussian-10000",
         title="10,000 Gaussians, σ = 200",

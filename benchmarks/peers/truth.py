@@ -1,7 +1,7 @@
 """The truth of the accounting tasks, to 40 digits, where it has a closed form or an integral that converges fast.
 
-Pure and (epsilon, delta) uses have a sum over a binomial (`thm:opt_DPCOMP`), Gaussians a formula (`lem:AGM`). A mix with
-a Gaussian in it has an integral: with M(z) = E[exp(z L)] the moments of the privacy loss L,
+Pure and (epsilon, delta) uses have a sum over a binomial (`thm:opt_DPCOMP`), Gaussians a formula (`lem:AGM`). A mix
+with a Gaussian in it has an integral: with M(z) = E[exp(z L)] the moments of the privacy loss L,
 
     delta(epsilon) = E[(1 - exp(epsilon - L))_+] = 1 / (2 pi i) * integral of M(z) exp(-z epsilon) / (z (z + 1)) dz
 

@@ -7,15 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.pages import ROOT
 
 import setwise
-from tests.docs.pages import ROOT
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the built site; building it raises on any warning."""
-    shared = tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.getbasetemp()
+    shared = (
+        tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.getbasetemp()
+    )
     folder = shared / "site"
     with (shared / "site.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -9,9 +9,11 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 
 _FENCE = re.compile(
-    r"(?P<reason>^<!-- not run: [^\n]+ -->\n)?^(?P<indent>[ ]*)```(?P<language>\S*)[^\n]*\n(?P<code>.*?)^(?P=indent)```\s*$",
+    r"(?P<reason>^<!-- not run: [^\n]+ -->\n)?"
+    r"^(?P<indent>[ ]*)```(?P<language>\S*)[^\n]*\n(?P<code>.*?)^(?P=indent)```\s*$",
     re.MULTILINE | re.DOTALL,
 )
+_FIRST = re.compile(r"^<!-- first:\n(?P<code>.*?)^-->$", re.MULTILINE | re.DOTALL)
 _RUNS = ("python", "sh")
 _SHOWS = ("json", "text", "")
 _FORM_OF_A_COMMAND = re.compile(r"\[-|\.\.\.")
@@ -44,8 +46,10 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
+    """The blocks of a page, before them what it says its readers have: a comment `<!-- first:` with Python in it."""
     text = page.read_text(encoding="utf-8")
-    return [
+    prepared = [Block("python", match["code"], None) for match in _FIRST.finditer(text)]
+    return prepared + [
         Block(match["language"], match["code"], match["reason"] and match["reason"].strip())
         for match in _FENCE.finditer(text)
     ]

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.docs.pages import PAGES, Block, blocks, named
 
 import setwise
-from tests.docs.pages import PAGES, Block, blocks, named
 
 _PRINTED = re.compile(r"^(?P<indent> *)print\((?P<what>.*)\)  # (?P<expected>.*)$", re.MULTILINE)
 _PRELUDE = """

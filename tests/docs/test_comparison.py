@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import mpmath
 import pytest
+from tests.docs.pages import DOCS, ROOT
 
 from setwise import compose
-from tests.docs.pages import DOCS, ROOT
 
 PEERS = ROOT / "benchmarks" / "peers"
 sys.path.insert(0, str(PEERS))
@@ -41,7 +41,9 @@ def test_every_peer_is_pinned_listed_and_run(peer):
     assert peer.title in (DOCS / "comparison.md").read_text()
 
 
-@pytest.mark.parametrize("task", [task for task in ACCOUNTING if task.name in RESULTS["truth"]], ids=lambda task: task.name)
+@pytest.mark.parametrize(
+    "task", [task for task in ACCOUNTING if task.name in RESULTS["truth"]], ids=lambda task: task.name
+)
 def test_the_truth_lies_in_our_bracket(task):
     answer = compose([uses.written for uses in task.uses]).epsilon(task.delta)
     exact = Decimal(RESULTS["truth"][task.name])

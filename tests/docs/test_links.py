@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from tests.docs.pages import PAGES, ROOT, named
 
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>(?!\w+:)[^)\s]+)\)")

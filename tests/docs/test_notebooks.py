@@ -7,13 +7,13 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from tests.docs.pages import DOCS, ROOT
 
 import setwise
-from tests.docs.pages import DOCS, ROOT
 
 sys.path.insert(0, str(ROOT / "website"))
 
-from notebook import NOTEBOOKS, notebook  # noqa: E402
+from notebook import NOTEBOOKS, notebook
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)

@@ -7,17 +7,25 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from tests.docs.pages import PAGES, ROOT
 
 import setwise
-from tests.docs.pages import PAGES, ROOT
 
 sys.path.insert(0, str(ROOT / "website"))
 
-from commands import commands  # noqa: E402
-from exports import exports  # noqa: E402
-from routes import routes  # noqa: E402
+from commands import commands
+from exports import exports
+from routes import routes
 
-_LOADS = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "video": "src", "audio": "src"}
+_LOADS = {
+    "script": "src",
+    "img": "src",
+    "link": "href",
+    "iframe": "src",
+    "source": "src",
+    "video": "src",
+    "audio": "src",
+}
 
 
 @dataclass
@@ -83,9 +91,9 @@ def test_no_link_is_dead(pages):
                 continue
             target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             target = target / "index.html" if target.is_dir() else target
-            if not target.exists():
-                dead.append((page.name, link))
-            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+            if not target.exists() or (
+                parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors
+            ):
                 dead.append((page.name, link))
     assert not dead
 
@@ -120,7 +128,9 @@ def test_every_room_with_exports_has_a_page():
     assert not [room for room in exports() if f"<!-- site: exports {room} -->" not in shown]
 
 
-@pytest.mark.parametrize(("words", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    ("words", "command"), list(commands()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_every_command_and_option_is_documented(words, command, site):
     shown = text_of(site, "commands.html")
     assert words in shown
