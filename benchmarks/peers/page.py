@@ -114,7 +114,8 @@ def _excess(found: Mapping[str, Any] | None, exact: str) -> str:
     if found is None or "value" not in found:
         return _absent(found)
     over = Decimal(found["value"]) - Decimal(exact)
-    return f"{over:+.1e}" if over >= 0 else f"**{over:+.1e}**"
+    written = f"{over:+.1e}".replace("-", "−")  # a minus sign, where no line is broken
+    return written if over >= 0 else f"**{written}**"
 
 
 def _promise(found: Mapping[str, Any] | None) -> str:
