@@ -67,6 +67,14 @@ def test_tiny_words_force_refinement_and_keep_the_law(kind, scale, width):
     assert_fits(noise.draw(20_000, RANDOMNESS, width), noise, 20_000)
 
 
+@pytest.mark.parametrize(("width", "trials"), [(64, 10**6), (11, 20_000), (6, 20_000), (1, 5_000)])
+@pytest.mark.parametrize("sigma", ["0.1", "0.4", "1", "3", "10"])
+def test_rounded_gaussian_by_rejection(sigma, width, trials):
+    """Where a table is used too, so that a shift of half a unit shows; wide noise would hide it."""
+    noise = RoundedGaussianNoise(sigma=Fraction(sigma))
+    assert_fits(noise._by_rejection(trials, RANDOMNESS, width), noise, trials)
+
+
 @pytest.mark.parametrize("width", [6, 11])
 def test_tiny_words_in_wide_noise(width):
     for noise in (

@@ -9,6 +9,7 @@ import typer
 from setwise.cli.calibrate import calibrate
 from setwise.cli.compose import compose
 from setwise.cli.demo import demo
+from setwise.cli.paper import paper
 from setwise.errors import SetwiseError, Unavailable
 
 _INTERRUPTED = 130
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
+app.command()(paper)
 
 
 def _show_version(asked: bool) -> None:

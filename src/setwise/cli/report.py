@@ -2,10 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from setwise.accounting.answer import Answer
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use
+
+if TYPE_CHECKING:
+    from setwise.paper.claim import Claim
 
 _COVERS = {
     "batch": "every mechanism chosen up front",
@@ -42,6 +46,23 @@ def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
     for name, value in rows:
         table.add_row(name, value)
     Console().print(table)
+
+
+def print_claims(claims: "Sequence[Claim]") -> None:
+    """Print each claim: verdict, label, the paper's value, ours and what was compared, then what the paper says."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console()
+    width = max(len(claim.label) for claim in claims)
+    console.print(f"      {'label':{width}}  {'paper':>11}  {'ours':>11}  check", style="bold", soft_wrap=True)
+    for claim in claims:
+        line = Text(claim.verdict, "green" if claim.passed else "bold red")
+        line.append(f"  {claim.label:{width}}", "cyan")
+        line.append(f"  {claim.paper:>11.6g}  {claim.ours:>11.6g}  {claim.check}", "not bold")
+        console.print(line, soft_wrap=True, highlight=False)
+        console.print(Padding(Text(claim.says, "dim"), (0, 0, 0, 6)), highlight=False)
 
 
 def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], found: str) -> list[tuple[str, str]]:

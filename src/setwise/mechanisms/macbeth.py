@@ -44,7 +44,7 @@ class Comparison:
     least_squares_error: tuple[float, ...]
 
 
-def compare(randomness: Randomness, k: int = 25, trials: int = 100) -> Comparison:
+def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fraction = SIGMA) -> Comparison:
     """Run both mechanisms `trials` times on the k most frequent words, given in their true order.
 
     Theorem: fig:NoiseCompare.
@@ -54,7 +54,7 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100) -> Compariso
     top = macbeth_words().ranked(k)
     order = tuple(str(label) for label in top.labels)
     laplace = KnownLaplace(domain=order, contributions=k, scale=1 / EPSILON)
-    squares = OrderedLeastSquares(order=order, contributions=k, sigma=SIGMA)
+    squares = OrderedLeastSquares(order=order, contributions=k, sigma=sigma)
     place = {word: index for index, word in enumerate(order)}
     answers = np.empty((2, trials, k))
     for trial in range(trials):

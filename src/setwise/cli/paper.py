@@ -1,0 +1,47 @@
+"""`setwise paper`: every figure of the paper as picture and CSV, every claim checked."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from setwise.cli.compose import AsJson
+
+FAILED = 1
+"""The exit status when a claim does not hold; 2 to 4 are errors."""
+
+
+def paper(
+    out: Annotated[Path, typer.Option(help="The folder for pictures (SVG, PNG), numbers (CSV) and claims.")] = Path(
+        "setwise-paper"
+    ),
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this figure, by label (fig:gap) or file (order-gap); text: claims of the text."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute every figure and quoted number of the paper, with ours beside it; exit status 1 if a claim fails."""
+    from setwise.cli import report
+    from setwise.cli.progress import progress
+    from setwise.paper.study import chosen, run, write_claims
+
+    wanted = chosen(figure or [])
+    with progress("paper") as watch:
+        parts = list(run(wanted, out, watch))
+    claims = [claim for part in parts for claim in part.claims]
+    files = [*(file for part in parts for file in part.files), *write_claims(claims, out)]
+    failed = [claim for claim in claims if not claim.passed]
+    if as_json:
+        report.print_json(
+            {
+                "passed": not failed,
+                "claims": [claim.as_json() for claim in claims],
+                "files": [str(file) for file in files],
+            }
+        )
+    else:
+        report.print_claims(claims)
+        print(f"{len(claims) - len(failed)} of {len(claims)} claims hold; {len(files)} files in {out}")
+    if failed:
+        raise typer.Exit(FAILED)

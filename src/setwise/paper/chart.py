@@ -1,0 +1,136 @@
+"""How the pictures look: one palette, one set of strokes, readable axes, the same file for the same numbers."""
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from setwise.errors import MissingExtra
+from setwise.paper.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+_SETTINGS: Any = {  # a mapping; matplotlib types its keys one by one
+    "font.family": ["DejaVu Sans", "sans-serif"],
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+    "svg.fonttype": "none",  # text stays text: smaller files, and they can be searched
+    "svg.hashsalt": "setwise",  # with no date, the same picture is the same file
+}
+
+
+Dashes = str | tuple[float, tuple[float, ...]]
+"""A line style by name, or as an offset and lengths of dashes and gaps."""
+
+SHARES: dict[int, Dashes] = {0: "-", 25: (0, (6, 1.5)), 50: "-.", 75: (0, (3, 1, 1, 1, 1, 1)), 100: "--"}
+"""The line style for each share of pure DP, in percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stroke:
+    """A colour of Okabe and Ito's palette with a line style and marker that tell it apart without colour."""
+
+    color: str
+    style: Dashes = "-"
+    marker: str = ""
+    width: float = 1.6
+
+
+OURS = Stroke("#0072B2", "-")
+OURS_TOO = Stroke("#56B4E9", "-", "s")
+PAPER = Stroke("#D55E00", "-.")
+PAPER_TOO = Stroke("#CC79A7", "--", "o")
+BATCH = Stroke("#009E73", "--")
+PURE = Stroke("#666666", ":", "", 2.0)
+OTHER = Stroke("#E69F00", "-", "^")
+BLACK = Stroke("#000000", ":", "v")
+
+
+def check_matplotlib() -> None:
+    """Raise `MissingExtra` when there is nothing to draw with."""
+    if find_spec("matplotlib") is None:
+        raise MissingExtra("the pictures need matplotlib: pip install 'setwise[paper]'")
+
+
+def panels(
+    count: int, size: tuple[float, float], ratios: "Sequence[float] | None" = None
+) -> "tuple[Picture, list[Axes]]":
+    """Return a picture with `count` panels in a row; its size is in inches."""
+    from matplotlib.figure import Figure as Picture
+
+    picture = Picture(figsize=size, layout="constrained")
+    grid = picture.subplots(1, count, squeeze=False, width_ratios=ratios)
+    return picture, list(grid[0])
+
+
+def dots(
+    axes: "Axes", x: "Sequence[float]", y: "Sequence[float]", stroke: Stroke, label: str, marker: str = "o"
+) -> None:
+    """Draw open markers, for a curve that lies on top of another."""
+    axes.plot(
+        x, y, marker, color=stroke.color, markerfacecolor="none", markersize=4.5, markeredgewidth=1.2, label=label
+    )
+
+
+def line(
+    axes: "Axes", x: "Sequence[float]", y: "Sequence[float]", stroke: Stroke, label: str, every: int | None = None
+) -> None:
+    """Draw a curve; `every` spaces the markers of a curve with many points."""
+    axes.plot(
+        x,
+        y,
+        color=stroke.color,
+        linestyle=stroke.style,
+        marker=stroke.marker or None,
+        markevery=every,
+        linewidth=stroke.width,
+        markersize=4,
+        label=label,
+    )
+
+
+def band(
+    axes: "Axes",
+    x: "Sequence[float]",
+    low: "Sequence[float]",
+    high: "Sequence[float]",
+    stroke: Stroke,
+    label: str,
+    every: int | None = None,
+) -> None:
+    """Draw a certified bracket: its upper end as a line, and the way down to the lower end filled."""
+    axes.fill_between(x, low, high, color=stroke.color, alpha=0.35, linewidth=0)
+    line(axes, x, high, stroke, label, every)
+
+
+def legend_below(picture: "Picture", axes: "Axes", columns: int) -> None:
+    """Put one legend for all panels under them."""
+    handles, labels = axes.get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8.5, frameon=False)
+
+
+def save(draw: "Callable[[Table], Picture]", table: Table, folder: Path, name: str) -> list[Path]:
+    """Draw a table, write the picture as SVG and PNG, and return the files."""
+    check_matplotlib()
+    import matplotlib as mpl
+
+    files = [folder / f"{name}.svg", folder / f"{name}.png"]
+    with mpl.rc_context(_SETTINGS):
+        picture = draw(table)
+        picture.savefig(files[0], metadata={"Date": None})
+        picture.savefig(files[1], dpi=150)
+    return files

@@ -1,0 +1,108 @@
+"""`new:deployment`: a published deployment, 3,000 bounded-range uses of 0.15 at delta = 1e-9."""
+
+import math
+from typing import TYPE_CHECKING
+
+from setwise.accounting.compose import compose
+from setwise.paper import chart
+from setwise.paper.claim import Claim, Relation
+from setwise.paper.figure import Figure, Progress
+from setwise.paper.mixture import mixture, paper_epsilon
+from setwise.paper.table import Cell, Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+EPSILON = 0.15
+DELTA = 1e-9
+USES = 3000
+PUBLISHED = 34.9
+COUNTS = (50, 100, 200, 300, 500, 750, 1000, 1250, 1500, 1750, 2000, 2250, 2500, 2750, 3000)
+
+
+def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
+    """Return the overall epsilon as the uses are spent."""
+    rows: list[dict[str, Cell]] = []
+    for done, count in enumerate(counts):
+        uses = mixture(EPSILON, count, 0)
+        found = compose(uses).epsilon(DELTA, width=2e-4 if count == USES else None)
+        rows.append(
+            {
+                "uses": count,
+                "paper": paper_epsilon(uses, DELTA),
+                "as_pure": compose(mixture(EPSILON, count, count)).epsilon(DELTA).upper,
+                "batch": compose(uses, "batch").epsilon(DELTA).upper,
+                "ours_lower": found.lower,
+                "ours_upper": found.upper,
+            }
+        )
+        progress((done + 1) / len(counts))
+    return Table.of_rows(rows)
+
+
+def claims(table: Table) -> tuple[Claim, ...]:
+    """Return the number that was published, and what it could have been."""
+    last = {"uses": float(USES)}
+    return (
+        Claim(
+            label="eq:setWiseCompEps2",
+            says="a published deployment states (34.9, 1e-9) for 3,000 BR uses of 0.15: the set-wise bound",
+            paper=PUBLISHED,
+            ours=table.at(last, "paper"),
+            tolerance=0.05,
+        ),
+        Claim(
+            label="new:deployment",
+            says="the certified set-wise optimum of the same uses is below 34.9 (upper end of our bracket)",
+            paper=PUBLISHED,
+            ours=table.at(last, "ours_upper"),
+            relation=Relation.BELOW,
+        ),
+        Claim(
+            label="new:deployment",
+            says="our bracket is narrow: no proof can promise less than its lower end (paper: upper end; ours: "
+            "lower end)",
+            paper=table.at(last, "ours_upper"),
+            ours=table.at(last, "ours_lower"),
+            tolerance=0.01,
+        ),
+    )
+
+
+def draw(table: Table) -> "Picture":
+    """Draw the overall epsilon against the uses, and how far each bound lies above the optimum."""
+    picture, (left, right) = chart.panels(2, (9.4, 4.7), (3, 2))
+    uses = table.numbers("uses")
+    low, high = table.numbers("ours_lower"), table.numbers("ours_upper")
+    chart.line(left, uses, table.numbers("as_pure"), chart.PURE, "as if pure DP (thm:opt_DPCOMP)")
+    chart.line(left, uses, table.numbers("paper"), chart.PAPER, "set-wise bound (eq:setWiseCompEps2)")
+    chart.band(left, uses, low, high, chart.OURS, "ours: set-wise optimum, certified bracket")
+    left.plot([USES], [PUBLISHED], "*", color="#000000", markersize=11, clip_on=False, label="published: 34.9")
+    left.annotate(
+        f"[{math.floor(1000 * low[-1]) / 1000:.3f}, {math.ceil(1000 * high[-1]) / 1000:.3f}]",
+        (uses[-1], high[-1]),
+        (-8, -40),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8.5,
+        color=chart.OURS.color,
+        arrowprops={"arrowstyle": "-", "color": chart.OURS.color, "linewidth": 0.8},
+    )
+    left.set(xlim=(0, USES), ylim=(0, None), ylabel="overall epsilon, delta = 1e-9")
+    above = [100.0 * (paper / upper - 1.0) for paper, upper in zip(table.numbers("paper"), high, strict=True)]
+    chart.line(right, uses, above, chart.PAPER, "")
+    right.set(xlim=(0, USES), ylim=(0, None), ylabel="eq:setWiseCompEps2 above our upper end, %")
+    for panel in (left, right):
+        panel.set_xlabel("bounded-range uses of epsilon = 0.15")
+    chart.legend_below(picture, left, 2)
+    return picture
+
+
+FIGURE = Figure(
+    label="new:deployment",
+    file="deployment",
+    title="A published deployment: 3,000 bounded-range uses of 0.15",
+    compute=compute,
+    draw=draw,
+    claims=claims,
+)

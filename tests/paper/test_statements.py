@@ -1,0 +1,74 @@
+"""The table of statements is complete, and every code and test it names exists."""
+
+import ast
+import csv
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "statements.md").read_text(encoding="utf-8")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split("|")]
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith(("| kind", "|---"))
+]
+LABELS = list(csv.DictReader((Path(__file__).parent / "data" / "labels.csv").read_text().splitlines()))
+"""The labels of the paper: first those a system that implements it must have, then all other statements."""
+
+
+def in_ticks(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def labels_of(row):
+    return {row[2]} if row[2].startswith("no label") else set(in_ticks(row[2]))
+
+
+def names(column):
+    return sorted({name for row in ROWS for name in in_ticks(row[column])})
+
+
+def test_rows_have_five_cells_none_of_them_empty():
+    assert len(ROWS) > 50
+    assert not [row for row in ROWS if len(row) != 5 or not all(row)]
+    assert not [row for row in ROWS if not in_ticks(row[3]) or not in_ticks(row[4])]
+
+
+@pytest.mark.parametrize("label", [row["label"] for row in LABELS])
+def test_every_statement_of_the_paper_is_there(label):
+    assert any(label in labels_of(row) for row in ROWS)
+
+
+@pytest.mark.parametrize("wanted", LABELS, ids=lambda row: row["label"])
+def test_kinds_are_those_of_the_paper(wanted):
+    kinds = {row[0] for row in ROWS if wanted["label"] in labels_of(row)}
+    assert kinds == {wanted["kind"]}
+
+
+def test_no_label_is_made_up():
+    known = {row["label"] for row in LABELS}
+    used = {label for row in ROWS for label in labels_of(row)}
+    assert {label for label in used if not label.startswith(("no label", "new:"))} <= known
+
+
+@pytest.mark.parametrize("name", names(3))
+def test_every_function_exists(name):
+    parts = name.split(".")
+    module = import_module(f"setwise.{parts[0]}.{parts[1]}")
+    thing = module
+    for part in parts[2:]:
+        thing = getattr(thing, part)
+    assert thing is not module
+
+
+@pytest.mark.parametrize("name", names(4))
+def test_every_test_exists(name):
+    file, _, function = name.partition("::")
+    path = ROOT / file
+    assert path.is_file()
+    if function:
+        found = {node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
+        assert function in found
