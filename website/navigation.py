@@ -13,6 +13,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "truncated-gaussian-on-the-lattice.md",
         "tour-of-the-paper.md",
         "paper.md",
+        "figures/paper/claims.md",
         "statements.md",
         "open-questions.md",
         "bibliography.md",
