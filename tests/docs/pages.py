@@ -15,7 +15,7 @@ _FENCE = re.compile(
 )
 _FIRST = re.compile(r"^<!-- first:\n(?P<code>.*?)^-->$", re.MULTILINE | re.DOTALL)
 _RUNS = ("python", "sh")
-_SHOWS = ("json", "text", "")
+_SHOWS = ("json", "sql", "text", "")
 _FORM_OF_A_COMMAND = re.compile(r"\[-|\.\.\.")
 _LOOKS_LIKE_CODE = re.compile(r"^(?:\$ |pip install|setwise \w|import \w|from \w+ import|curl |docker )", re.MULTILINE)
 
