@@ -45,8 +45,10 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:  # noqa: ANN40
     return links_of_the_site(filled, page.file.src_uri, ROOT)
 
 
-def on_page_content(html: str, **_: Any) -> str:  # noqa: ANN401 - the hook's port
-    """Set the formulas."""
+def on_page_content(html: str, page: Page, **_: Any) -> str:  # noqa: ANN401 - the hook's port
+    """Set the formulas; a page without sections leaves no room for a table of them."""
+    if not any(title.children for title in page.toc):
+        page.meta["hide"] = ["toc"]
     return with_formulas(html)
 
 
