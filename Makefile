@@ -5,13 +5,18 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 RUN = $(VENV)/bin
 
-.PHONY: demo test check format bench mutants docs notebooks peers clean
+.PHONY: demo java test check format bench mutants docs notebooks peers clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
 
-test: $(VENV)/.tested-with  ## everything the tests need, then the tests
-	$(RUN)/python -m pytest -n 2
+test: $(VENV)/.tested-with java  ## everything the tests need, then the tests
+	$(RUN)/python -m pytest -n 2 --dist loadgroup
+
+java:  ## Spark needs one: installed where that is possible, and said where it is not
+	@command -v java >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+		&& apt-get update -qq && apt-get install -y -qq openjdk-17-jre-headless >/dev/null; } \
+		|| echo "no Java here, and it cannot be installed: tests of Spark are skipped, or fail under CI=true"
 
 check: $(VENV)/.tested-with  ## style, types, import direction
 	$(RUN)/ruff check .
@@ -27,6 +32,8 @@ bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/composition.py
 	$(RUN)/python benchmarks/optimum.py
 	$(RUN)/python benchmarks/samplers.py
+	$(RUN)/python benchmarks/ledger.py
+	$(RUN)/python benchmarks/analytics.py
 
 clean:
 	rm -rf $(VENV) .peers site

@@ -34,6 +34,22 @@ if TYPE_CHECKING:
     from setwise.accounting.notation import format_use as format_use
     from setwise.accounting.notation import parse_use as parse_use
     from setwise.accounting.use import Use as Use
+    from setwise.analytics.domain import labels_of as labels_of
+    from setwise.analytics.opening import open as open
+    from setwise.analytics.planned import Planned as Planned
+    from setwise.analytics.private_answer import AnswerItem as AnswerItem
+    from setwise.analytics.private_answer import PrivateAnswer as PrivateAnswer
+    from setwise.analytics.query import Count as Count
+    from setwise.analytics.query import HistogramQuery as HistogramQuery
+    from setwise.analytics.query import Sum as Sum
+    from setwise.analytics.query import TopK as TopK
+    from setwise.analytics.session import Session as Session
+    from setwise.analytics.spending import Draws as Draws
+    from setwise.analytics.spending import Total as Total
+    from setwise.ledger.account import Account as Account
+    from setwise.ledger.ledger import Ledger as Ledger
+    from setwise.ledger.receipt import Receipt as Receipt
+    from setwise.ledger.standing import Standing as Standing
     from setwise.mechanisms.exponential import Exponential as Exponential
     from setwise.mechanisms.histogram import Histogram as Histogram
     from setwise.mechanisms.interval import Interval as Interval
@@ -45,6 +61,7 @@ if TYPE_CHECKING:
     from setwise.mechanisms.planner import plan as plan
     from setwise.mechanisms.preview import Preview as Preview
     from setwise.mechanisms.question import CountNoise as CountNoise
+    from setwise.mechanisms.question import MechanismName as MechanismName
     from setwise.mechanisms.question import Question as Question
     from setwise.mechanisms.randomness import SystemRandomness as SystemRandomness
     from setwise.mechanisms.release import Item as Item
@@ -54,26 +71,32 @@ if TYPE_CHECKING:
     from setwise.mechanisms.two_phase_top_k import GaussianCounts as GaussianCounts
     from setwise.mechanisms.two_phase_top_k import LaplaceCounts as LaplaceCounts
     from setwise.mechanisms.two_phase_top_k import TwoPhaseTopK as TwoPhaseTopK
+    from setwise.mechanisms.unknown_gaussian import UnknownGaussian as UnknownGaussian
     from setwise.mechanisms.unknown_gumbel import UnknownGumbel as UnknownGumbel
     from setwise.mechanisms.unknown_laplace import UnknownLaplace as UnknownLaplace
 
 # Loaded when first used, so that `import setwise` and `setwise --help` stay quick.
 _HOMES = {
+    "Account": "ledger.account",
     "Answer": "accounting.answer",
+    "AnswerItem": "analytics.private_answer",
     "ApproxDP": "accounting.guarantees",
     "BoundedRange": "accounting.guarantees",
     "Bracket": "accounting.bracket",
     "Calibrated": "accounting.calibrate",
     "Composition": "accounting.compose",
     "ConcentratedDP": "accounting.guarantees",
+    "Count": "analytics.query",
     "CountNoise": "mechanisms.question",
     "DiscreteGaussian": "accounting.guarantees",
     "DiscreteLaplace": "accounting.guarantees",
+    "Draws": "analytics.spending",
     "Exponential": "mechanisms.exponential",
     "Gaussian": "accounting.guarantees",
     "GaussianCounts": "mechanisms.two_phase_top_k",
     "Guarantee": "accounting.guarantees",
     "Histogram": "mechanisms.histogram",
+    "HistogramQuery": "analytics.query",
     "Interaction": "accounting.interaction",
     "Interval": "mechanisms.interval",
     "Item": "mechanisms.release",
@@ -82,17 +105,28 @@ _HOMES = {
     "KnownLaplace": "mechanisms.known_laplace",
     "Laplace": "accounting.guarantees",
     "LaplaceCounts": "mechanisms.two_phase_top_k",
+    "Ledger": "ledger.ledger",
+    "MechanismName": "mechanisms.question",
     "OrderedLeastSquares": "mechanisms.ordered_least_squares",
     "Plan": "mechanisms.planner",
+    "Planned": "analytics.planned",
     "Preview": "mechanisms.preview",
+    "PrivateAnswer": "analytics.private_answer",
     "PureDP": "accounting.guarantees",
     "Question": "mechanisms.question",
+    "Receipt": "ledger.receipt",
     "Release": "mechanisms.release",
+    "Session": "analytics.session",
+    "Standing": "ledger.standing",
+    "Sum": "analytics.query",
     "SystemRandomness": "mechanisms.randomness",
     "Threshold": "mechanisms.truncated_gaussian",
+    "TopK": "analytics.query",
+    "Total": "analytics.spending",
     "TruncatedDiscreteGaussian": "accounting.guarantees",
     "TruncatedGaussian": "mechanisms.truncated_gaussian",
     "TwoPhaseTopK": "mechanisms.two_phase_top_k",
+    "UnknownGaussian": "mechanisms.unknown_gaussian",
     "UnknownGumbel": "mechanisms.unknown_gumbel",
     "UnknownLaplace": "mechanisms.unknown_laplace",
     "Use": "accounting.use",
@@ -101,8 +135,10 @@ _HOMES = {
     "ZeroConcentratedDP": "accounting.guarantees",
     "compose": "accounting.compose",
     "format_use": "accounting.notation",
+    "labels_of": "analytics.domain",
     "largest_count": "accounting.calibrate",
     "largest_epsilon": "accounting.calibrate",
+    "open": "analytics.opening",
     "parse_use": "accounting.notation",
     "plan": "mechanisms.planner",
     "smallest_noise": "accounting.calibrate",

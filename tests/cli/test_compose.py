@@ -125,7 +125,7 @@ def test_help_and_version_are_quick_and_whole():
     started = time.perf_counter()
     done = setwise("--help")
     assert time.perf_counter() - started < 5  # a sanity bound only: the machine may be busy
-    for command in ("compose", "calibrate", "demo"):
+    for command in ("compose", "calibrate", "demo", "ledger"):
         assert command in done.stdout
     assert setwise("--version").stdout.startswith("setwise 0.")
 
@@ -134,7 +134,7 @@ def test_help_imports_nothing_heavy():
     code = (
         "import sys, setwise.cli.main as m; sys.argv = ['setwise', '--help']\ntry: m.main()\nexcept SystemExit: pass\n"
     )
-    code += "print('heavy:', sorted({'numpy', 'scipy', 'duckdb', 'pyarrow'} & set(sys.modules)))"
+    code += "print('heavy:', sorted({'numpy', 'scipy', 'duckdb', 'pyarrow', 'sqlalchemy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "heavy: []"
 

@@ -1,5 +1,6 @@
-"""`setwise demo` runs and tells the story in order: batch, then set-wise, then looser bounds."""
+"""`setwise demo` runs end to end: three answers with the truth beside them, and what they promise together."""
 
+import os
 import re
 import subprocess
 import sys
@@ -7,12 +8,27 @@ import sys
 
 def test_demo():
     done = subprocess.run(
-        [sys.executable, "-m", "setwise.cli.main", "demo"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "setwise.cli.main", "demo"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "COLUMNS": "140"},
     )
     rows = [
-        tuple(map(float, found))
-        for found in re.findall(r"│\s+([\d.]+) │\s+([\d.]+) │\s+([\d.]+) │\s+([\d.]+) │", done.stdout)
+        (name.strip(), *(int(number.replace(",", "")) for number in numbers))
+        for name, *numbers in re.findall(
+            r"^ *\d+ +(\S.*?) +([\d,]+) +([\d,]+) to ([\d,]+) +[█░]* +([\d,]+)$", done.stdout, re.MULTILINE
+        )
     ]
-    assert len(rows) == 5
-    for batch, setwise, paper, on_the_fly in rows:
-        assert batch <= setwise < min(paper, on_the_fly)
+    first, second, countries = rows[:10], rows[10:20], rows[20:]
+    assert [len(part) for part in (first, second, countries)] == [10, 10, 10]
+    # Of thirty intervals with 95% each, two in three must hold the truth; those of the second question are about
+    # counts that bounding has lowered.
+    assert sum(low <= truth <= high for _, _, low, high, truth in first + countries) >= 14
+    assert all(count < truth for _, count, _, _, truth in second)
+    assert {name for name, *_ in first} == {f"title {number:05d}" for number in range(1, 11)}
+    together = [float(number) for number in re.findall(r"│ +([\d.]+) │", done.stdout)]
+    assert len(together) == 2
+    fixed, seen = together
+    assert 0.5 < fixed < seen <= 1.5
+    assert "made up" in done.stdout

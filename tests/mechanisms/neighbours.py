@@ -12,6 +12,7 @@ from setwise.mechanisms import (
     ordered_least_squares,
     truncated_gaussian,
     two_phase_top_k,
+    unknown_gaussian,
     unknown_gumbel,
     unknown_laplace,
 )
@@ -22,6 +23,7 @@ from setwise.mechanisms.known_laplace import KnownLaplace
 from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares
 from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
 from setwise.mechanisms.two_phase_top_k import GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
@@ -33,6 +35,7 @@ WITH_NOISE = (
     known_gaussian,
     unknown_laplace,
     truncated_gaussian,
+    unknown_gaussian,
     ordered_least_squares,
     two_phase_top_k,
 )
@@ -69,6 +72,7 @@ def counted_mechanisms(contributions, per_item):
         UnknownLaplace(scale=Fraction(3 * contributions), delta=small, **common),
         UnknownLaplace(scale=Fraction(3 * contributions), delta=small, limit=200, **common),
         TruncatedGaussian(sigma=Fraction(3), delta=small, **common),
+        UnknownGaussian(sigma=Fraction(3), delta=small, **common),
     ]
 
 

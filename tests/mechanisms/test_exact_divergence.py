@@ -13,6 +13,7 @@ from setwise.mechanisms.known_gaussian import KnownGaussian
 from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.known_laplace import KnownLaplace
 from setwise.mechanisms.truncated_gaussian import Threshold, TruncatedGaussian
+from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
@@ -140,6 +141,29 @@ def test_unknown_laplace(contributions, per_item, limit):
             assert_within(law, other, promise, MOST_LEFT_OUT * 10)
             assert unmatched(law, other) <= mechanism.delta
             assert unmatched(other, law) <= mechanism.delta
+
+
+@pytest.mark.parametrize(("contributions", "per_item"), [(1, 1), (2, 1), (1, 2), (2, 3)])
+def test_unknown_gaussian(contributions, per_item):
+    mechanism = UnknownGaussian(
+        contributions=contributions, per_item=per_item, sigma=Fraction(3, 2), delta=Fraction("0.02") * contributions
+    )
+    promise = promised(mechanism.guarantees())
+    for before in ((0, 0), (3, 1), (9, 7)):
+        law = noise_law(mechanism, histogram(*before))
+        for changed in itertools.combinations(range(2), contributions):
+            after = [count + per_item * (place in changed) for place, count in enumerate(before)]
+            other = noise_law(mechanism, histogram(*after))
+            assert_within(law, other, promise, MOST_LEFT_OUT)
+            assert unmatched(law, other) <= mechanism.delta
+            assert unmatched(other, law) <= mechanism.delta
+
+
+def test_the_gaussian_threshold_is_as_low_as_can_be():
+    """New labels at the highest count they can have take nearly all of delta, and one step lower they take more."""
+    mechanism = UnknownGaussian(contributions=2, per_item=3, sigma=Fraction(10), delta=Fraction("0.01"))
+    new = unmatched(noise_law(mechanism, histogram(3)), noise_law(mechanism, histogram(0)))
+    assert 0.9 * mechanism.delta / 2 <= new <= mechanism.delta / 2
 
 
 @pytest.mark.parametrize("threshold", list(Threshold))

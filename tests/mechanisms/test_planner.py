@@ -6,12 +6,15 @@ from fractions import Fraction
 import pytest
 
 from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace
 from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms.interval import CONFIDENCE
 from setwise.mechanisms.known_gaussian import KnownGaussian
 from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.known_laplace import KnownLaplace
-from setwise.mechanisms.planner import plan
-from setwise.mechanisms.question import CountNoise, Question
+from setwise.mechanisms.planner import _calibrated, plan
+from setwise.mechanisms.question import CountNoise, MechanismName, Question
+from setwise.mechanisms.split import Split
 from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
 from setwise.mechanisms.two_phase_top_k import GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
@@ -34,7 +37,7 @@ CELLS = [
     (question(contributions=2, counts=CountNoise.LAPLACE, limit=50), UnknownLaplace),
     (question(contributions=5, counts=CountNoise.GAUSSIAN), TruncatedGaussian),
     (question(k=3, counts=CountNoise.NONE), UnknownGumbel),
-    (question(k=3, contributions=2, counts=CountNoise.NONE), UnknownGumbel),
+    (question(k=3, contributions=2, counts=CountNoise.NONE, mechanism="unknown_gumbel"), UnknownGumbel),
     (question(k=3, counts=CountNoise.GAUSSIAN), TwoPhaseTopK),
 ]
 
@@ -115,3 +118,86 @@ def test_what_no_noise_can_meet():
                 epsilon=Fraction(1, 10**6), delta=Fraction(1, 10**12), contributions=10**5, domain=tuple(range(10**5))
             )
         )
+
+
+def fixed_split(asked, name, counts):
+    """What a plan with half of delta for the threshold, and counts that cost what picks cost, comes to."""
+    ratio = {CountNoise.LAPLACE: 1.0, CountNoise.GAUSSIAN: 2.0}.get(counts, 1.0)
+    share = 0.0 if asked.domain is not None else 0.5
+    split = Split(name=name, counts=counts, share=share, ratio=ratio, spread=10.0, merit=0.0)
+    return _calibrated(split, asked, CONFIDENCE).merit
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "counts"),
+    [
+        (question(k=10), MechanismName.UNKNOWN_GUMBEL, CountNoise.GAUSSIAN),
+        (question(k=10, counts=CountNoise.LAPLACE), MechanismName.UNKNOWN_GUMBEL, CountNoise.LAPLACE),
+        (question(k=3, counts=CountNoise.NONE), MechanismName.UNKNOWN_GUMBEL, CountNoise.NONE),
+        (question(k=5, domain=tuple(range(200))), MechanismName.KNOWN_GUMBEL, CountNoise.GAUSSIAN),
+        (question(contributions=1), MechanismName.UNKNOWN_LAPLACE, CountNoise.NONE),
+        (question(contributions=30), MechanismName.TRUNCATED_GAUSSIAN, CountNoise.NONE),
+        (question(k=10, contributions=2), MechanismName.UNKNOWN_LAPLACE, CountNoise.NONE),
+    ],
+)
+def test_the_split_is_never_worse_than_halves(asked, name, counts):
+    found, halves = plan(asked).merit, fixed_split(asked, name, counts)
+    assert found <= 1.01 * halves + 1  # counts are whole, and calibration stops within three thousandths
+
+
+def test_splitting_gains_where_there_is_something_to_gain():
+    for asked, name, counts in (
+        (question(k=10), MechanismName.UNKNOWN_GUMBEL, CountNoise.GAUSSIAN),
+        (question(k=10, counts=CountNoise.LAPLACE), MechanismName.UNKNOWN_GUMBEL, CountNoise.LAPLACE),
+    ):
+        assert plan(asked).merit < 0.95 * fixed_split(asked, name, counts)
+
+
+def test_a_restricted_top_k_takes_the_better_of_histogram_and_picks():
+    few, many = (plan(question(k=5, contributions=each)) for each in (1, 500))
+    assert isinstance(few.mechanism, UnknownLaplace)
+    assert isinstance(many.mechanism, TwoPhaseTopK)
+    # A user who touches every label of a small public domain changes no more counts than it has.
+    small = plan(question(k=2, domain=("a", "b", "c")))
+    assert isinstance(small.mechanism, KnownLaplace)
+    assert small.mechanism.contributions == 3
+
+
+@pytest.mark.parametrize("name", list(MechanismName))
+def test_every_mechanism_can_be_forced_where_it_answers(name):
+    domain = DOMAIN if name.startswith("known") else None
+    found = plan(question(k=2, contributions=2, domain=domain, mechanism=name))
+    assert found.name.startswith(name)
+    assert found.why.startswith(f"{found.name} as asked")
+    wrong = None if domain else DOMAIN
+    with pytest.raises(InvalidParameter, match=name):
+        plan(question(k=2, contributions=2, domain=wrong, mechanism=name))
+
+
+def test_reasons_name_the_choice_and_the_runner_up():
+    found = plan(question(k=10))
+    assert found.why.startswith("unknown_gumbel+gaussian: finds items that are")
+    assert "next best, unknown_gumbel+laplace" in found.why
+    assert str(found.preview.radius) in found.why
+
+
+def test_without_a_delta_a_known_domain_is_answered_with_pure_privacy():
+    found = plan(question(domain=DOMAIN, contributions=2, delta=0))
+    assert isinstance(found.mechanism, KnownLaplace)
+    (use,) = found.mechanism.guarantees()
+    assert Fraction(2) / Fraction(use.guarantee.scale) <= 1
+    assert found.epsilon <= 1.0
+    top = plan(question(domain=DOMAIN, k=2, delta=0))
+    assert sum(_loss(use) for use in top.mechanism.guarantees()) <= 1
+    with pytest.raises(InvalidParameter, match="delta"):
+        question(k=2, delta=0)
+    with pytest.raises(InvalidParameter):
+        plan(question(domain=DOMAIN, contributions=2, delta=0, counts=CountNoise.GAUSSIAN))
+
+
+def _loss(use):
+    match use.guarantee:
+        case BoundedRange(epsilon=epsilon):
+            return use.count * Fraction(epsilon)
+        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
+            return use.count * sensitivity / Fraction(scale)

@@ -54,7 +54,7 @@ def aligned(mechanism, histogram, seen):
 
 
 @pytest.mark.parametrize(("contributions", "per_item"), CELLS)
-@pytest.mark.parametrize("place", range(6))
+@pytest.mark.parametrize("place", range(7))
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_differ_by_what_is_paid_for(contributions, per_item, place, seed, monkeypatch):
     mechanism = counted_mechanisms(contributions, per_item)[place]

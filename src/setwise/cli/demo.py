@@ -1,43 +1,86 @@
-"""`setwise demo`: a worked composition, from one query to a year of them."""
+"""`setwise demo`: the main job end to end, on data it makes itself."""
 
-_QUERIES = (
-    ("one top-10 query: ten picks", ["bounded-range:0.1x10"]),
-    ("and counts for the ten, with Laplace noise", ["bounded-range:0.1x10", "laplace:10x10"]),
-    ("or with Gaussian noise of about the same size", ["bounded-range:0.1x10", "gaussian:14.14x10"]),
-    ("a week: 25 picks and 25 counts, in any order", ["bounded-range:0.1x25", "pure:0.1x25"]),
-    ("a quarter: 500 picks, 100 counts", ["bounded-range:0.1x500", "pure:0.05x100"]),
-)
-_DELTA = 1e-6
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from setwise.analytics.private_answer import PrivateAnswer
+    from setwise.analytics.session import Session
+
+_SEED = 20
+_EPSILON, _DELTA = 0.5, 1e-7
+_OVERALL_DELTA = 1e-6
 
 
 def demo() -> None:
-    """Compose what an analyst may ask in a day, a week and a quarter, and show what each way of counting promises."""
+    """Make a table of two million events, ask it three questions, and show what they promise together."""
+    import tempfile
+    import time
+    from pathlib import Path
+
     from rich.console import Console
+
+    from setwise.analytics.made_up import COUNTRIES, EVENTS, TITLES, USERS, make_events
+    from setwise.analytics.opening import open as open_table
+
+    console = Console(highlight=False)
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "events.parquet"
+        console.print(
+            f"[bold]Making {EVENTS:,} events[/bold] of up to {USERS:,} users and {TITLES:,} titles: some titles are "
+            "very popular, some users very busy."
+        )
+        truth = make_events(path, _SEED)
+        console.print(
+            "Each question below may cost epsilon = "
+            f"{_EPSILON:g} at delta = {_DELTA:g}, and protects whole users. The truth is shown beside the answers in "
+            "magenta: that is possible only because this data is made up.\n"
+        )
+        with open_table(path, user="user_id", name="events.parquet") as session:
+            answer = session.top_k(item="title", k=10, epsilon=_EPSILON, delta=_DELTA)
+            _show(
+                console, "1. The ten titles most users watched; a user may count towards any number of titles", answer
+            )
+            _table(console, answer, truth.titles)
+            answer = session.top_k(item="title", k=10, contributions=20, epsilon=_EPSILON, delta=_DELTA)
+            _show(console, "2. The same, each user counting towards 20 titles at most, chosen at random", answer)
+            _table(console, answer, truth.titles)
+            console.print("   Busy users lose titles to that choice, so the counts are lower than the truth.\n")
+            answer = session.histogram(
+                item="country", domain=COUNTRIES, contributions=1, epsilon=_EPSILON, delta=_DELTA
+            )
+            _show(console, "3. Users by country; the list of countries is public", answer)
+            _table(console, answer, truth.countries)
+            _together(console, session)
+    console.print(f"\n{time.monotonic() - started:.0f} seconds. The same on a table of yours:", style="dim")
+    console.print("setwise top-k events.parquet --user user_id --item title -k 10 --epsilon 1 --delta 1e-6")
+
+
+def _show(console: "Console", title: str, answer: "PrivateAnswer") -> None:
+    console.print(f"[bold]{title}[/bold]\n   {answer.why}")
+
+
+def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]) -> None:
+    from setwise.cli.answer_report import answer_table
+
+    console.print(answer_table(answer, truth))
+
+
+def _together(console: "Console", session: "Session") -> None:
     from rich.table import Table
 
-    from setwise.accounting.compose import compose
-    from setwise.accounting.moments import subgaussian_sum
+    from setwise.analytics.words import rounded_up
 
-    table = Table(title=f"Overall epsilon at delta = {_DELTA:g}", title_justify="left", title_style="bold")
-    table.add_column("what the analyst may ask", overflow="fold")
-    for name in ("batch", "set-wise", "paper's bound", "on the fly"):
-        table.add_column(name, justify="right")
-    for name, uses in _QUERIES:
-        setwise = compose(uses)
-        moments = subgaussian_sum(setwise.uses)
-        assert moments is not None
-        table.add_row(
-            name,
-            f"{compose(uses, 'batch').epsilon(_DELTA).upper:.3f}",
-            f"{setwise.epsilon(_DELTA).upper:.3f}",
-            f"{moments.paper_epsilon(_DELTA):.3f}",
-            f"{compose(uses, 'adaptive').epsilon(_DELTA).upper:.3f}",
-        )
-    console = Console()
+    table = Table(title=f"All three answers together, at delta = {_OVERALL_DELTA:g}", title_justify="left")
+    table.add_column("who chose the questions")
+    table.add_column("epsilon", justify="right")
+    table.add_column("how it is proven")
+    for words, interaction in (
+        ("this script, before any answer (any order)", "setwise"),
+        ("someone who saw the answers so far", "adaptive"),
+    ):
+        found = session.guarantee(_OVERALL_DELTA, interaction)
+        table.add_row(words, rounded_up(found.upper, 4), f"{found.method}, {found.statement}")
     console.print(table)
-    console.print(
-        "batch: every question chosen up front. set-wise: drawn from this list in any order, each chosen after the "
-        "answers before it (certified optimum). paper's bound: eq:setWiseCompEps2 for the same. on the fly: parameters "
-        "not even fixed in advance (a zCDP filter)."
-    )
-    console.print("Try: setwise compose pure:0.1x25 bounded-range:0.1x25 --delta 1e-6")

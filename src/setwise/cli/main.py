@@ -8,8 +8,13 @@ import typer
 
 from setwise.cli.calibrate import calibrate
 from setwise.cli.compose import compose
+from setwise.cli.count import count, sum_column
 from setwise.cli.demo import demo
+from setwise.cli.histogram import histogram
+from setwise.cli.ledger import ledger_app
 from setwise.cli.paper import paper
+from setwise.cli.prepare import prepare
+from setwise.cli.top_k import top_k
 from setwise.errors import SetwiseError, Unavailable
 
 _INTERRUPTED = 130
@@ -22,9 +27,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("top-k")(top_k)
+app.command()(histogram)
+app.command()(count)
+app.command("sum")(sum_column)
+app.command()(prepare)
 app.command()(compose)
 app.command()(calibrate)
 app.command()(demo)
+app.add_typer(ledger_app, name="ledger")
 app.command()(paper)
 
 

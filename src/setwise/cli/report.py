@@ -45,7 +45,7 @@ def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(name, value)
-    Console().print(table)
+    Console(markup=False).print(table)
 
 
 def print_claims(claims: "Sequence[Claim]") -> None:
@@ -68,18 +68,18 @@ def print_claims(claims: "Sequence[Claim]") -> None:
 def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], found: str) -> list[tuple[str, str]]:
     """Return the rows that explain an answer: what was composed, the promise, and what it rests on."""
     name, value = asked
-    where = f"between {answer.lower:.6g} and {_rounded_up(answer.upper)}" if answer.lower < answer.upper else "there"
+    where = f"between {answer.lower:.6g} and {rounded_up(answer.upper)}" if answer.lower < answer.upper else "there"
     return [
         ("uses", "  ".join(format_use(use) for use in uses)),
         ("interaction", f"{answer.interaction}: {_COVERS[str(answer.interaction)]}"),
         (name, f"{value:g}"),
-        (found, f"{_rounded_up(answer.upper)} is promised (the optimum lies {where})"),
+        (found, f"{rounded_up(answer.upper)} is promised (the optimum lies {where})"),
         ("method", answer.method),
         ("statement", answer.statement),
     ]
 
 
-def _rounded_up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Write a promise with six digits, never smaller than it is."""
     from decimal import ROUND_CEILING, Context, Decimal
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from setwise.mechanisms.cut_points import TwoSided
 from setwise.mechanisms.exponential_coin import heads
@@ -102,7 +102,7 @@ def gaussian_radius(sigma: Fraction, bound: int | None, confidence: Fraction) ->
     """
     outside = 1 - probability("confidence", confidence)
     if sigma > LARGEST_TABLE_SCALE:
-        least = math.ceil(float_above(sigma) * float(norm.isf(float_below(outside) / 2)) * (1.0 + 1e-12))
+        least = math.ceil(float_above(sigma) * -float(ndtri(float_below(outside) / 2)) * (1.0 + 1e-12))
     else:
         law = _folded(sigma, bound)
         beyond = np.cumsum(law[::-1])[::-1]  # P[|Z| >= r]

@@ -1,192 +1,229 @@
 """Choosing and calibrating a mechanism for a question, before any data is touched."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 from setwise.accounting.compose import compose
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.pure_sum import pure_sum
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.interval import CONFIDENCE
 from setwise.mechanisms.known_gaussian import KnownGaussian
 from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.known_laplace import KnownLaplace
 from setwise.mechanisms.preview import Preview
-from setwise.mechanisms.question import LIMIT, CountNoise, Question
+from setwise.mechanisms.question import CountNoise, MechanismName, Question
+from setwise.mechanisms.ranking import ranking_shortfall
 from setwise.mechanisms.rational import float_below
+from setwise.mechanisms.split import Split, changeable, rivals, search_limit, splits
 from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
-from setwise.mechanisms.two_phase_top_k import GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.two_phase_top_k import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
 Mechanism: TypeAlias = (
-    KnownLaplace | KnownGaussian | KnownGumbel | UnknownLaplace | TruncatedGaussian | UnknownGumbel | TwoPhaseTopK
+    KnownLaplace
+    | KnownGaussian
+    | KnownGumbel
+    | UnknownLaplace
+    | UnknownGaussian
+    | TruncatedGaussian
+    | UnknownGumbel
+    | TwoPhaseTopK
 )
 
-Maker: TypeAlias = Callable[[Question, Fraction], Mechanism]
-"""Makes a mechanism for a question from one spread: the larger the spread, the more private."""
-
 _LEAST_SPREAD, _MOST_SPREAD = 0.05, 1e6
-_CLOSE = 1.002
-"""The search stops when the spread is known within this factor."""
+_CLOSE = 1.003
+"""Calibration stops when the spread is known within this factor, or when this much of epsilon at most is left."""
+
+_WORTH_A_LOOK = 1.5
+"""A mechanism is calibrated when its rough merit is within this factor of the best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The mechanism chosen, the epsilon it is certified to cost at the question's delta, and what to expect of it."""
+    """The mechanism chosen, the epsilon it is certified to cost at the question's delta, and what to expect of it.
+
+    `name` is the mechanism's, with the noise of its counts where they are a second phase. `merit` is by how much a
+    label must lead to come out, plus half the width of its count's interval: the smaller, the better. `why` says in a
+    sentence what the choice was between.
+    """
 
     mechanism: Mechanism
+    name: str
     epsilon: float
     preview: Preview
+    merit: float
+    why: str
 
 
 def plan(question: Question, confidence: Fraction = CONFIDENCE) -> Plan:
-    """Return the best mechanism of the question's cell, calibrated to its epsilon and delta.
+    """Return the best mechanism for the question, its budget split and calibrated to the question's epsilon and delta.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
-        cell's mechanisms the one that sees the smallest counts is taken; between equals, the smaller expected error.
+        mechanisms that can answer, the one of the smallest merit is taken.
     """
-    found = [mechanism for make in _cell(question) if (mechanism := _calibrated(make, question)) is not None]
+    suggested = splits(question)
+    if not suggested:
+        raise InvalidParameter(_no_mechanism(question))
+    tried = [split for split in suggested if split.merit <= _WORTH_A_LOOK * suggested[0].merit]
+    found = [plan for split in tried if (plan := _calibrated(split, question, confidence)) is not None]
     if not found:
         raise Unattainable(f"no noise in range meets epsilon {float(question.epsilon):g} at this delta; ask for less")
-    plans = [
-        Plan(mechanism=each, epsilon=_cost(each, question.delta), preview=each.preview(confidence)) for each in found
-    ]
-    return min(plans, key=lambda each: _merit(each.preview))
+    best, *others = sorted(found, key=lambda each: each.merit)
+    return replace(best, why=_why(best, others, suggested[len(tried) :], question))
 
 
-def _merit(preview: Preview) -> tuple[float, float]:
-    return float(preview.detectable or preview.shortfall or 0), preview.expected_error or 0.0
+def _calibrated(split: Split, question: Question, confidence: Fraction) -> Plan | None:
+    """Return the plan of the least spread that meets the question; None if none in range does.
+
+    The cost falls about as 1/spread, which gives the next guess; a bracket of guesses keeps it honest. Every spread
+    tried is a short decimal, so that plans are easy to read and repeat.
+    """
+    target = float_below(question.epsilon)
+    least, most = _LEAST_SPREAD, math.inf
+    best: tuple[Mechanism, float] | None = None
+    spread = min(max(split.spread, _LEAST_SPREAD), _MOST_SPREAD)
+    while True:
+        short = Fraction(f"{spread:.4g}")
+        cost = math.inf
+        try:
+            mechanism = _made(split, question, short)
+            cost = overall_epsilon(mechanism, question.delta)
+        except (InvalidParameter, Unattainable):  # noise out of range, or a bound that says nothing there
+            pass
+        if cost <= target:
+            best, most = (mechanism, cost), float(short)
+            if cost * _CLOSE >= target:
+                break
+        else:
+            least = float(short)
+        if most / least <= _CLOSE or least >= _MOST_SPREAD:
+            break
+        step = min(max(cost / target * math.sqrt(_CLOSE), 0.5), 2.0)
+        spread = float(short) * step
+        if not least < float(f"{spread:.4g}") < most:
+            spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, _MOST_SPREAD)
+            if not least < float(f"{spread:.4g}") < most:
+                break
+    if best is None:
+        return None
+    mechanism, cost = best
+    preview = _previewed(mechanism, question, confidence)
+    name = str(split.name) if split.counts is CountNoise.NONE else f"{split.name}+{split.counts}"
+    merit = _merit(preview, question)
+    return Plan(mechanism=mechanism, name=name, epsilon=cost, preview=preview, merit=merit, why="")
 
 
-def _cost(mechanism: Mechanism, delta: Fraction) -> float:
+def overall_epsilon(mechanism: Mechanism, delta: Fraction) -> float:
+    """Return the certified epsilon of one release at that delta."""
+    if delta == 0:
+        return pure_sum(mechanism.guarantees(), Interaction.SETWISE).upper
     return compose(mechanism.guarantees()).epsilon(float_below(delta)).upper
 
 
-def _calibrated(make: Maker, question: Question) -> Mechanism | None:
-    """Return the mechanism of the least spread that meets the question, by bisection; None if none in range does.
-
-    Every spread tried is a short decimal, so that plans are easy to read and repeat.
-    """
-
-    def meets(spread: Fraction) -> bool:
-        try:
-            return _cost(make(question, spread), question.delta) <= question.epsilon
-        except (InvalidParameter, Unattainable):  # noise out of range, or a bound that says nothing there
-            return False
-
-    least, most = _LEAST_SPREAD, _MOST_SPREAD
-    if not meets(Fraction(most)):
-        return None
-    while most / least > _CLOSE:
-        middle = Fraction(f"{math.sqrt(least * most):.4g}")
-        if not least < middle < most:
-            break
-        least, most = (least, float(middle)) if meets(middle) else (float(middle), most)
-    return make(question, Fraction(f"{most:.4g}"))
-
-
-def _cell(question: Question) -> tuple[Maker, ...]:
-    """Return the makers of the question's cell of the table."""
-    if question.counts is CountNoise.NONE:
-        return (_labels,)
-    if question.contributions is None:
-        pair: tuple[Maker, Maker] = _with_laplace_counts, _with_gaussian_counts
-    elif question.domain is not None:
-        pair = _known_laplace, _known_gaussian
-    else:
-        pair = _unknown_laplace, _truncated_gaussian
-    match question.counts:
-        case CountNoise.LAPLACE:
-            return pair[:1]
-        case CountNoise.GAUSSIAN:
-            return pair[1:]
-        case CountNoise.BEST:
-            return pair
+def _previewed(mechanism: Mechanism, question: Question, confidence: Fraction) -> Preview:
+    """Return the mechanism's preview, with the lead its noise needs when the histogram is cut to a top k."""
+    preview = mechanism.preview(confidence)
+    match mechanism:
+        case KnownGumbel() | UnknownGumbel() | TwoPhaseTopK():
+            return preview
+        case KnownLaplace() | KnownGaussian() | UnknownLaplace() | UnknownGaussian() | TruncatedGaussian():
+            if question.k is None:
+                return preview
+            contests = question.k * rivals(question)
+            return replace(preview, shortfall=ranking_shortfall(mechanism.noise, contests, confidence))
         case _:
-            assert_never(question.counts)
+            assert_never(mechanism)
 
 
-def _restricted(question: Question) -> int:
-    if question.contributions is None:
-        raise InvalidParameter("contributions must be bounded for a histogram")
-    return question.contributions
+def _merit(preview: Preview, question: Question) -> float:
+    reach = max(preview.detectable or 0, preview.shortfall or 0)
+    width = 0 if question.counts is CountNoise.NONE else preview.radius or 0
+    return float(reach + width)
 
 
-def _picks(question: Question) -> int:
-    if question.k is None:
-        raise InvalidParameter("k must be given for a top k")
-    return question.k
+def _made(split: Split, question: Question, spread: Fraction) -> Mechanism:
+    """Return the mechanism of a split with the given spread: the larger the spread, the more private."""
+    changed = changeable(question) or 0
+    failure = question.delta * Fraction(split.share)
+    domain = question.domain or ()
+    tau = question.per_item
+    match split.name:
+        case MechanismName.KNOWN_LAPLACE:
+            return KnownLaplace(domain=domain, contributions=changed, per_item=tau, scale=spread)
+        case MechanismName.KNOWN_GAUSSIAN:
+            return KnownGaussian(domain=domain, contributions=changed, per_item=tau, sigma=spread)
+        case MechanismName.UNKNOWN_LAPLACE:
+            return UnknownLaplace(
+                contributions=changed, per_item=tau, scale=spread, delta=failure, limit=question.limit
+            )
+        case MechanismName.TRUNCATED_GAUSSIAN:
+            return TruncatedGaussian(contributions=changed, per_item=tau, sigma=spread, delta=failure)
+        case MechanismName.KNOWN_GUMBEL:
+            picks = KnownGumbel(domain=domain, k=question.k or 1, per_item=tau, epsilon=1 / spread)
+            return _with_counts(picks, split, question, spread)
+        case MechanismName.UNKNOWN_GUMBEL:
+            found = UnknownGumbel(
+                k=question.k or 1,
+                limit=search_limit(question),
+                contributions=question.contributions,
+                per_item=tau,
+                epsilon=1 / spread,
+                delta=failure,
+            )
+            return _with_counts(found, split, question, spread)
+        case _:
+            assert_never(split.name)
 
 
-def _known_laplace(question: Question, spread: Fraction) -> KnownLaplace:
-    return KnownLaplace(
-        domain=question.domain or (),
-        contributions=_restricted(question),
-        per_item=question.per_item,
-        scale=spread,
-    )
+def _with_counts(
+    discovery: KnownGumbel | UnknownGumbel, split: Split, question: Question, spread: Fraction
+) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
+    noise = Fraction(f"{split.ratio:.4g}") * spread
+    counts: Counts
+    match split.counts:
+        case CountNoise.NONE | CountNoise.BEST:
+            return discovery
+        case CountNoise.LAPLACE:
+            counts = LaplaceCounts(scale=noise)
+        case CountNoise.GAUSSIAN:
+            counts = GaussianCounts(sigma=noise)
+        case _:
+            assert_never(split.counts)
+    bound = changeable(question) if question.domain is not None else question.contributions
+    return TwoPhaseTopK(discovery=discovery, counts=counts, contributions=bound)
 
 
-def _known_gaussian(question: Question, spread: Fraction) -> KnownGaussian:
-    return KnownGaussian(
-        domain=question.domain or (),
-        contributions=_restricted(question),
-        per_item=question.per_item,
-        sigma=spread,
-    )
+def _why(best: Plan, others: list[Plan], unlikely: tuple[Split, ...], question: Question) -> str:
+    """Return a sentence on the choice, from parameters alone."""
+    given = f"{best.name}{' as asked' if question.mechanism else ''}: {_expectation(best.preview, question)}"
+    if question.mechanism is not None or not (others or unlikely):
+        return f"{given} (with probability {float(best.preview.confidence):.0%} each)"
+    if others:
+        runner_up = min(others, key=lambda each: each.merit)
+        rest = f"{runner_up.name}: {_expectation(runner_up.preview, question)}"
+    else:
+        times = question.per_item * unlikely[0].merit / best.merit if best.merit else math.inf
+        rest = f"{unlikely[0].name} would be about {times:.2g} times as coarse"
+    return f"{given} (with probability {float(best.preview.confidence):.0%} each); next best, {rest}"
 
 
-def _unknown_laplace(question: Question, spread: Fraction) -> UnknownLaplace:
-    """Half of delta goes to the threshold; the other half is left to the composition."""
-    return UnknownLaplace(
-        contributions=_restricted(question),
-        per_item=question.per_item,
-        scale=spread,
-        delta=question.delta / 2,
-        limit=question.limit,
-    )
+def _expectation(preview: Preview, question: Question) -> str:
+    reach = max(preview.detectable or 0, preview.shortfall or 0)
+    parts = [f"finds items that are {reach:,} ahead"] if reach else []
+    if preview.radius is not None and question.counts is not CountNoise.NONE:
+        parts.append(f"counts within ±{preview.radius:,}")
+    return ", ".join(parts)
 
 
-def _truncated_gaussian(question: Question, spread: Fraction) -> TruncatedGaussian:
-    """Half of delta goes to the truncation; the other half is left to the composition."""
-    return TruncatedGaussian(
-        contributions=_restricted(question),
-        per_item=question.per_item,
-        sigma=spread,
-        delta=question.delta / 2,
-    )
-
-
-def _labels(question: Question, spread: Fraction) -> KnownGumbel | UnknownGumbel:
-    """Each pick is (1/spread)-BR; half of delta goes to the threshold of an unknown domain."""
-    k = _picks(question)
-    if question.domain is not None:
-        return KnownGumbel(domain=question.domain, k=k, per_item=question.per_item, epsilon=1 / spread)
-    return UnknownGumbel(
-        k=k,
-        limit=question.limit or max(LIMIT, k),
-        contributions=question.contributions,
-        per_item=question.per_item,
-        epsilon=1 / spread,
-        delta=question.delta / 2,
-    )
-
-
-def _with_laplace_counts(question: Question, spread: Fraction) -> TwoPhaseTopK:
-    """Each count costs what a pick costs."""
-    return TwoPhaseTopK(
-        discovery=_labels(question, spread),
-        counts=LaplaceCounts(scale=spread),
-        contributions=question.contributions,
-    )
-
-
-def _with_gaussian_counts(question: Question, spread: Fraction) -> TwoPhaseTopK:
-    """All counts together cost what all picks cost: k picks are k/(8 spread^2)-zCDP, so sigma is twice the spread."""
-    return TwoPhaseTopK(
-        discovery=_labels(question, spread),
-        counts=GaussianCounts(sigma=2 * spread),
-        contributions=question.contributions,
-    )
+def _no_mechanism(question: Question) -> str:
+    if question.mechanism is not None:
+        return (
+            f"{question.mechanism} does not answer this question with {question.counts} counts: known_* need a domain, "
+            "the gumbel ones need k, the others bounded contributions, and Gaussian noise a delta above 0"
+        )
+    return f"no mechanism with {question.counts} counts answers this question at delta = {float(question.delta):g}"

@@ -12,8 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from setwise.mechanisms.exponential_coin import RADIUS
 from setwise.mechanisms.fixed_point import exp_minus
@@ -112,7 +111,7 @@ class RoundedGaussianNoise:
     def radius(self, confidence: Fraction) -> int:
         """Return an r with P[|Z| <= r] >= confidence: |Z| > r means |X| >= r + 1/2."""
         outside = float_below(1 - probability("confidence", confidence))
-        least = float_above(self.sigma) * float(norm.isf(outside / 2)) * (1.0 + 1e-12) - 0.5
+        least = float_above(self.sigma) * -float(ndtri(outside / 2)) * (1.0 + 1e-12) - 0.5
         return max(0, math.ceil(least))
 
     @property

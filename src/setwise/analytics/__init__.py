@@ -1,0 +1,1 @@
+"""A question about a table: bound contributions, exact histogram, mechanism, answer; the engines are inside."""

@@ -1,0 +1,118 @@
+"""One aggregation on DuckDB: cut into parts where memory demands it, in the quicker of two equal forms."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines.dialect import Parameters
+from setwise.analytics.engines.duckdb_dialect import DuckDBDialect
+from setwise.analytics.engines.duckdb_table import DuckDBTable
+from setwise.analytics.engines.template import Template
+from setwise.analytics.schema import Schema
+from setwise.analytics.suitability import label_kind
+from setwise.mechanisms.histogram import LARGEST_COUNT
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+PROBED_ROWS = 100_000
+"""About how many rows are looked at to learn how often a user's items repeat."""
+BATCH_ROWS = 250_000
+SELDOM = 2.0
+"""Up to this many rows for every user and item, ranking rows beats grouping them first."""
+
+
+class DuckDBQuery:
+    """An aggregation on a cursor of its own, under one salt."""
+
+    def __init__(self, table: DuckDBTable, schema: Schema, cursor: "duckdb.DuckDBPyConnection", salt: int) -> None:
+        self._table = table
+        self._schema = schema
+        self._cursor = cursor
+        self._salt = salt
+        self._dialect = DuckDBDialect()
+
+    def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> "pa.Table":
+        """Return (label, count) as an Arrow table; about so many rows are read, in so many parts of the users."""
+        repeats = self._repeats(aggregation, rows)
+        if parts == 1:
+            template = self._template()
+            counts = self._counts(template, aggregation, repeats)
+            return self._arrow(template, counts, most)
+        for part in range(parts):
+            template = self._template()
+            user = self._dialect.user(self._schema.column(aggregation.user))
+            counts = self._counts(template, aggregation, repeats, [f"hash({user}) % {parts} = {part}"])
+            opening = "CREATE TEMP TABLE part_counts AS" if part == 0 else "INSERT INTO part_counts"
+            self._cursor.execute(f"{opening} {counts}", template.parameters.values)
+        summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
+        return self._arrow(self._template(), f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most)
+
+    def run_prepared(self, aggregation: Aggregation, most: int | None) -> "pa.Table":
+        """Return (label, count) of a relation that holds ranked contributions."""
+        template = self._template()
+        conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, "item")]
+        return self._arrow(
+            template, template.counts(aggregation, template.kept_of_prepared(aggregation, conditions)), most
+        )
+
+    def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
+        """Yield every user's items, ranked: (item, n, rank), part by part."""
+        for part in range(parts):
+            template = self._template()
+            user = self._dialect.user(self._schema.column(aggregation.user))
+            rows = self._rows(template, aggregation, [f"hash({user}) % {parts} = {part}"])
+            ranked = template.ranked(template.pairs(aggregation, rows), template.parameters.add(self._salt))
+            statement = f"SELECT item, n, CAST(rank AS BIGINT) AS rank FROM ({ranked})"
+            yield self._cursor.sql(statement, params=template.parameters.values).to_arrow_reader(BATCH_ROWS)
+
+    def _template(self) -> Template:
+        return Template(self._dialect, self._table.relation(self._cursor), self._schema, Parameters(self._dialect))
+
+    def _arrow(self, template: Template, counts: str, most: int | None) -> "pa.Table":
+        statement = counts if most is None else template.highest(counts, most)
+        return self._cursor.sql(statement, params=template.parameters.values).to_arrow_table()
+
+    def _counts(
+        self, template: Template, aggregation: Aggregation, repeats: bool, conditions: Sequence[str] = ()
+    ) -> str:
+        rows = self._rows(template, aggregation, conditions)
+        if aggregation.sampled is None:
+            return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
+        salt = template.parameters.add(self._salt)
+        if repeats:
+            kept = template.kept(aggregation, template.ranked(template.bounded_pairs(aggregation, rows), salt))
+        else:
+            kept = template.kept_of_rows(aggregation, rows, salt)
+        return template.counts(aggregation, kept)
+
+    def _rows(self, template: Template, aggregation: Aggregation, conditions: Sequence[str]) -> str:
+        every = list(conditions)
+        if aggregation.domain is not None:
+            every.append(self._in_domain(aggregation, template.item(aggregation)))
+        return template.rows(aggregation, every)
+
+    def _repeats(self, aggregation: Aggregation, rows: int) -> bool:
+        """Whether users have several rows for an item, so that grouping comes first; learned from some of the users.
+
+        Either form gives the same histogram under the same salt: the choice shows in nothing but time.
+        """
+        if aggregation.sampled is None or aggregation.value is not None or not self._table.columnar:
+            return True
+        template = self._template()
+        user = self._dialect.user(self._schema.column(aggregation.user))
+        some = self._rows(template, aggregation, [f"hash({user}) % {max(1, rows // PROBED_ROWS)} = 0"])
+        statement = f"SELECT SUM(n), COUNT(*) FROM ({template.pairs(aggregation, some)}) AS pairs"
+        [(found, pairs)] = self._cursor.execute(statement, template.parameters.values).fetchall()
+        return int(found or 0) > SELDOM * int(pairs)
+
+    def _in_domain(self, aggregation: Aggregation, item: str) -> str:
+        import pyarrow as pa
+
+        assert aggregation.item is not None
+        kind = label_kind(self._schema.column(aggregation.item))
+        labels = [label for label in aggregation.domain or () if kind is str or -(2**63) <= int(label) < 2**63]
+        typed = pa.array(labels, pa.string() if kind is str else pa.int64())
+        self._cursor.register("domain_labels", pa.table({"label": typed}))
+        return f"{item} IN (SELECT label FROM domain_labels)"

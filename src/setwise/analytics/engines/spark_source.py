@@ -1,0 +1,67 @@
+"""What Spark can read as a table: files wherever its session finds them, tables of its catalogue, its own frames."""
+
+from collections.abc import Mapping
+
+from setwise.analytics.engine import Progress
+from setwise.analytics.schema import Kind
+from setwise.errors import EngineFailed, MissingExtra, UnknownColumn, UnsuitableTable
+
+try:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError
+    from pyspark.sql import DataFrame, SparkSession
+except ImportError:  # pragma: no cover - said in one sentence instead
+    raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
+
+from setwise.analytics.engines.spark import SparkEngine
+from setwise.analytics.engines.spark_prepared import source_frame, stored_manifest
+from setwise.analytics.engines.unchained import unchained
+
+_TYPES = {
+    Kind.INTEGER: "BIGINT",
+    Kind.FLOAT: "DOUBLE",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP_NTZ",
+}
+_PATTERNS = {Kind.INTEGER: "^[+-]?[0-9]+$", Kind.DATE: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
+
+
+@unchained
+def open_spark(source: object, master: str | None, types: Mapping[str, Kind], progress: Progress) -> SparkEngine:
+    """Return an engine for a frame, a path of Parquet or CSV files, or the name of a table in the catalogue.
+
+    Without a master the session that is active is used, or the one the machine's Spark configuration describes.
+    """
+    if isinstance(source, DataFrame):
+        return SparkEngine(source, progress=progress)
+    owned = SparkSession.getActiveSession() is None
+    try:
+        builder = SparkSession.builder.appName("setwise")
+        session = (builder if master is None else builder.master(master)).getOrCreate()
+    except (PySparkRuntimeError, PySparkException, Py4JError, OSError):
+        raise EngineFailed("Spark could not be started: it needs Java 17 and a master that answers") from None
+    try:
+        frame = source_frame(session, str(source))
+        manifest = stored_manifest(frame, str(source))
+        frame = _typed(frame, str(source), types)
+    except (AnalysisException, Py4JError):
+        raise UnsuitableTable(f"Spark finds no table or files {str(source)!r} that it can read") from None
+    return SparkEngine(frame, named=str(source), progress=progress, owned=owned, manifest=manifest)
+
+
+def _typed(frame: DataFrame, source: str, types: Mapping[str, Kind]) -> DataFrame:
+    """Return the columns of a CSV file as their declared types, with null where a cell is not of that type."""
+    for name, kind in types.items():
+        if name not in frame.columns:
+            raise UnknownColumn(f"{source} has no column {name!r}; it has {', '.join(map(repr, frame.columns))}")
+        if kind is Kind.TEXT:
+            continue
+        cell = "`" + name.replace("`", "``") + "`"
+        converted = f"TRY_CAST({cell} AS {_TYPES[kind]})"
+        if kind in _PATTERNS:
+            converted = f"CASE WHEN {cell} RLIKE '{_PATTERNS[kind]}' THEN {converted} END"
+        from pyspark.sql.functions import expr
+
+        frame = frame.withColumn(name, expr(converted))
+    return frame

@@ -1,0 +1,105 @@
+"""The query that every engine runs: rows, then one line per user and item, then the items each user keeps, then counts.
+
+rows      SELECT user, item, value WHERE user and item are there, the filter holds, the item is in the domain
+pairs     GROUP BY user, item: how many rows, or the sum of the value; only positive ones stay
+ranked    ROW_NUMBER() OVER (PARTITION BY user ORDER BY salted hash of user and item)
+kept      rank <= contributions, when contributions are bounded at all
+counts    GROUP BY item: the sum of LEAST(n, per_item)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from setwise.analytics.aggregation import EVERYTHING, Aggregation
+from setwise.analytics.engines.dialect import Dialect, Parameters
+from setwise.analytics.engines.predicate import predicate
+from setwise.analytics.schema import Schema
+from setwise.mechanisms.histogram import LARGEST_COUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The statements about one relation of an engine, written in its dialect; parameters gather on the way."""
+
+    dialect: Dialect
+    relation: str
+    schema: Schema
+    parameters: Parameters
+
+    def rows(self, aggregation: Aggregation, conditions: Sequence[str] = (), hint: str = "") -> str:
+        """Return the rows that count, as columns u, item and, where there is one, v."""
+        user = self.schema.column(aggregation.user)
+        every = [f"{self.dialect.name(user.name)} IS NOT NULL", *conditions]
+        columns = [f"{self.dialect.user(user)} AS u", f"{self.item(aggregation)} AS item"]
+        if aggregation.item is not None and aggregation.null_item is None:
+            every.append(f"{self.dialect.name(aggregation.item)} IS NOT NULL")
+        if aggregation.value is not None:
+            columns.append(f"{self.dialect.name(aggregation.value)} AS v")
+        if aggregation.where is not None:
+            every.append(predicate(aggregation.where.expression, self.dialect, self.parameters))
+        return f"SELECT {hint}{', '.join(columns)} FROM {self.relation} WHERE {' AND '.join(every)}"
+
+    def item(self, aggregation: Aggregation) -> str:
+        """Return the expression of the label of a row."""
+        if aggregation.item is None:
+            return f"'{EVERYTHING}'"
+        column = self.schema.column(aggregation.item)
+        label = self.dialect.label(column)
+        if aggregation.null_item is None:
+            return label
+        missing = self.dialect.label_constant(column, self.parameters.add(aggregation.null_item))
+        return f"COALESCE({label}, {missing})"
+
+    def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
+        """Return the same as `pairs`, with n as far as the aggregation can tell: 1 where more would not count."""
+        if aggregation.value is None and aggregation.per_item == 1:
+            return f"SELECT u, item, 1 AS n FROM ({rows}) AS counted GROUP BY u, item"
+        return self.pairs(aggregation, rows)
+
+    def pairs(self, aggregation: Aggregation, rows: str) -> str:
+        """Return one line (u, item, n) for every user and item, n positive and at most 2^62."""
+        if aggregation.value is None:
+            return f"SELECT u, item, COUNT(*) AS n FROM ({rows}) AS counted GROUP BY u, item"
+        summed = f"SELECT u, item, {self.dialect.total('v', None)} AS n FROM ({rows}) AS counted GROUP BY u, item"
+        clipped = self.dialect.whole(f"LEAST(n, {LARGEST_COUNT})")
+        return f"SELECT u, item, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
+
+    def ranked(self, pairs: str, salt: str) -> str:
+        """Return (item, n, rank): every user's items in a uniformly random order, numbered from 1."""
+        order = self.dialect.key("u", "item", salt)
+        rank = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}, item)"
+        return f"SELECT item, n, {rank} AS rank FROM ({pairs}) AS pairs"
+
+    def kept(self, aggregation: Aggregation, ranked: str) -> str:
+        """Return (item, n) of the items that users keep."""
+        return f"SELECT item, n FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
+
+    def kept_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
+        """Return the same as `kept` of `ranked` of `pairs`, ranking rows before grouping what is left of them.
+
+        Equal items of a user have equal ranks, so DENSE_RANK numbers distinct items. It is quicker where rows seldom
+        repeat, and cannot leave out the items whose value is not positive: it is for counts of rows only.
+        """
+        order = self.dialect.key("u", "item", salt)
+        rank = f"DENSE_RANK() OVER (PARTITION BY u ORDER BY {order}, item)"
+        ranked = f"SELECT u, item, {rank} AS rank FROM ({rows}) AS counted"
+        chosen = f"SELECT u, item FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
+        return self.bounded_pairs(aggregation, chosen)
+
+    def kept_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
+        """Return the same as `kept` when the relation holds contributions that are ranked already."""
+        every = list(conditions)
+        if aggregation.contributions is not None:
+            every.append(f"rank <= {aggregation.contributions}")
+        return f"SELECT item, n FROM {self.relation}" + (f" WHERE {' AND '.join(every)}" if every else "")
+
+    def counts(self, aggregation: Aggregation, kept: str) -> str:
+        """Return (label, count) of every item; a count beyond what a histogram holds stops at 2^62."""
+        clipped = f"LEAST(n, {aggregation.per_item})"
+        total = self.dialect.total(clipped, aggregation.per_item)
+        count = self.dialect.whole(f"LEAST({total}, {LARGEST_COUNT})")
+        return f"SELECT item AS label, {count} AS count FROM ({kept}) AS kept GROUP BY item"
+
+    def highest(self, counts: str, most: int) -> str:
+        """Return the highest counts first, equal ones by label, at most so many."""
+        return f"SELECT label, count FROM ({counts}) AS counts ORDER BY count DESC, label ASC LIMIT {most}"

@@ -1,0 +1,158 @@
+"""From a query and what may be spent on it to a plan, reading metadata alone."""
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import assert_never
+
+from setwise.accounting.answer import Answer
+from setwise.accounting.compose import compose
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.pure_sum import pure_sum
+from setwise.accounting.use import Use, merged
+from setwise.analytics.aggregation import EVERYTHING, Aggregation
+from setwise.analytics.domain import fitted
+from setwise.analytics.drawn import drawn_mechanism
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.planned import Planned
+from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
+from setwise.analytics.schema import Schema
+from setwise.analytics.spending import Draws, Spending, Total
+from setwise.analytics.suitability import check_suitable
+from setwise.errors import InvalidParameter
+from setwise.ledger.standing import Standing
+from setwise.mechanisms.planner import plan
+from setwise.mechanisms.question import CountNoise, Question
+from setwise.mechanisms.rational import float_below
+
+
+def plan_query(query: Query, spending: Spending, user: str, schema: Schema, standing: Standing | None) -> Planned:
+    """Return how the query will be answered, or raise what is wrong with it; no row of the table is read.
+
+    `standing` is the account's that pays, None when the question brings its own total.
+    """
+    fit = _fitted_query(query, schema)
+    aggregation = aggregation_of(fit, user, schema)
+    check_suitable(aggregation, schema)
+    match spending:
+        case Total():
+            if standing is not None and standing.kind == "setwise":
+                raise InvalidParameter(
+                    f"account {standing.name!r} holds registered draws: say which to draw instead of an epsilon"
+                )
+            return _planned_from_total(fit, aggregation, spending, standing)
+        case Draws():
+            if standing is None:
+                raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
+            return _planned_from_draws(fit, aggregation, spending, standing)
+        case _:
+            assert_never(spending)
+
+
+def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
+    """Return what the engine is asked for."""
+    where = None if query.where is None else parse_filter(query.where, schema)
+    match query:
+        case TopK() | HistogramQuery():
+            return Aggregation(
+                user=user,
+                item=query.item,
+                value=query.value,
+                contributions=query.contributions,
+                per_item=query.per_item,
+                where=where,
+                domain=query.domain,
+                null_item=query.null_item,
+            )
+        case Count(per_user=most):
+            return Aggregation(user=user, per_item=most, where=where)
+        case Sum(value=value, clip=clip):
+            return Aggregation(user=user, value=value, per_item=clip, where=where)
+        case _:
+            assert_never(query)
+
+
+def _fitted_query(query: Query, schema: Schema) -> Query:
+    """Return the query with its labels as the item column has them."""
+    match query:
+        case TopK() | HistogramQuery():
+            column = schema.column(query.item)
+            return replace(
+                query,
+                domain=None if query.domain is None else fitted(query.domain, column),
+                null_item=None if query.null_item is None else fitted((query.null_item,), column)[0],
+            )
+        case Count() | Sum():
+            return query
+        case _:
+            assert_never(query)
+
+
+def _planned_from_total(query: Query, aggregation: Aggregation, total: Total, standing: Standing | None) -> Planned:
+    match query:
+        case TopK() | HistogramQuery():
+            question = Question(
+                epsilon=total.epsilon,
+                delta=total.delta,
+                k=query.k if isinstance(query, TopK) else None,
+                contributions=query.contributions,
+                per_item=query.per_item,
+                domain=query.domain,
+                counts=total.counts,
+                limit=query.limit,
+                mechanism=total.mechanism,
+            )
+        case Count() | Sum():
+            question = Question(
+                epsilon=total.epsilon,
+                delta=total.delta,
+                contributions=1,
+                per_item=aggregation.per_item,
+                domain=(EVERYTHING,),
+                counts=total.counts,
+                mechanism=total.mechanism,
+            )
+        case _:
+            assert_never(query)
+    found = plan(question)
+    interaction = Interaction.SETWISE if standing is None else Interaction.ADAPTIVE
+    delta = float_below(total.delta) if standing is None else standing.delta
+    uses = merged(found.mechanism.guarantees())
+    return Planned(
+        query=query,
+        aggregation=aggregation,
+        mechanism=found.mechanism,
+        name=found.name,
+        uses=uses,
+        overall=overall(uses, interaction, delta),
+        delta=delta,
+        preview=found.preview,
+        why=found.why,
+        shows_counts=total.counts is not CountNoise.NONE,
+    )
+
+
+def _planned_from_draws(query: Query, aggregation: Aggregation, draws: Draws, standing: Standing) -> Planned:
+    drawn = drawn_mechanism(query, draws, standing)
+    words = dict(drawn.prices)
+    uses = merged(Use(words.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
+    interaction = Interaction.SETWISE if standing.kind == "setwise" else Interaction.ADAPTIVE
+    return Planned(
+        query=query,
+        aggregation=aggregation,
+        mechanism=drawn.mechanism,
+        name=drawn.name,
+        uses=uses,
+        overall=overall(uses, interaction, standing.delta),
+        delta=standing.delta,
+        preview=drawn.mechanism.preview(),
+        why=f"{drawn.name}: the draws decide",
+        shows_counts=draws.counts is not None,
+        prices=drawn.prices,
+    )
+
+
+def overall(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> Answer:
+    """Return the guarantee of the uses together at delta, which may be 0."""
+    if Fraction(delta) == 0:
+        return pure_sum(uses, interaction)
+    return compose(uses, interaction).epsilon(delta)

@@ -1,0 +1,327 @@
+"""Questions to one table, one after the other, and what they cost together."""
+
+import math
+import secrets
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from setwise.accounting.answer import Answer
+from setwise.accounting.filter import ZcdpOdometer
+from setwise.accounting.guarantees import Guarantee
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.use import Use, merged
+from setwise.analytics.asking import ask
+from setwise.analytics.budget import AccountBudget, OneOff
+from setwise.analytics.domain import fitted, read_domain
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.planned import Planned
+from setwise.analytics.planning import overall, plan_query
+from setwise.analytics.prepared import PreparingEngine, prepare
+from setwise.analytics.private_answer import PrivateAnswer
+from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
+from setwise.analytics.query_json import canonical, query_to_dict
+from setwise.analytics.schema import Schema
+from setwise.analytics.spending import Draws, Spending, Total, spending_to_dict
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.histogram import Label
+from setwise.mechanisms.question import CountNoise, MechanismName
+from setwise.mechanisms.randomness import Randomness
+
+Domain = str | Path | Iterable[Label]
+"""Public labels: a list of them, or a file as `read_domain` takes it."""
+
+
+class Session:
+    """A table that answers privately; `setwise.open` returns one.
+
+    Each question is planned, charged, run and answered in that order. It is paid for by a total (`epsilon` and `delta`)
+    of its own, or, when the session was opened on an `account`, by draws from that account (`discover`, `counts`).
+
+    `top_k`, `histogram`, `count` and `sum` ask in words; `ask` takes a query and its spending as records. `preview`
+    says what such a question would cost and how far off its answer may be, and costs nothing.
+    """
+
+    def __init__(
+        self,
+        engine: PreparingEngine,
+        *,
+        user: str,
+        name: str,
+        randomness: Randomness,
+        account: AccountBudget | None = None,
+    ) -> None:
+        self._engine = engine
+        self._user = user
+        self._name = name
+        self._randomness = randomness
+        self._account = account
+        self._one_off = OneOff()
+        self._totals: dict[str, tuple[float, float]] = {}  # epsilon and delta of each question with its own total
+
+    def __repr__(self) -> str:
+        return f"<setwise session on {self._name!r}, users in {self._user!r}, {len(self._one_off.charges)} question(s)>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._engine.close()
+
+    def cancel(self) -> None:
+        """Stop what runs, from another thread; what was charged stays charged."""
+        self._engine.cancel()
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the table and their kinds."""
+        return self._engine.describe()
+
+    def rows(self) -> int | None:
+        """Return about how many rows the table has, where metadata tells; not private, so for its holder only."""
+        return self._engine.rows()
+
+    def top_k(
+        self,
+        *,
+        item: str,
+        k: int,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        contributions: int | None = None,
+        per_item: int = 1,
+        value: str | None = None,
+        domain: Domain | None = None,
+        counts: str | Guarantee | None = None,
+        mechanism: str | None = None,
+        discover: str | Guarantee | None = None,
+        where: str | None = None,
+        null_item: Label | None = None,
+        limit: int | None = None,
+        key: str | None = None,
+    ) -> PrivateAnswer:
+        """Return the k items that the most users have, highest first.
+
+        `epsilon` and `delta` are the total for this question. `contributions` bounds how many items one user counts
+        towards; leave it out when any number is fine. `per_item` is how much one user may add to one item: rows, or
+        units of the integer column `value`. `domain` lists the items when they are public, as a list or a file.
+        `counts` is "none", "laplace", "gaussian" or "best"; `mechanism` forces the planner's hand. `where` keeps rows,
+        as in ``country = 'NO' AND age >= 18``. `limit` is among how many of the highest an unknown domain is searched.
+
+        On an account, `discover` is what each pick draws ("bounded-range:0.1"), `counts` what each count draws
+        ("pure:0.1"), and `delta` that of the threshold of an unknown domain; asking again under the same `key`
+        returns the same answer for free.
+        """
+        query = TopK(
+            item=item,
+            k=k,
+            contributions=contributions,
+            per_item=per_item,
+            value=value,
+            domain=None if domain is None else read_domain(domain),
+            where=where,
+            null_item=null_item,
+            limit=limit,
+        )
+        return self.ask(query, self.spending(epsilon, delta, counts, mechanism, discover), key=key)
+
+    def histogram(
+        self,
+        *,
+        item: str,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        contributions: int | None = None,
+        per_item: int = 1,
+        value: str | None = None,
+        domain: Domain | None = None,
+        counts: str | Guarantee | None = None,
+        mechanism: str | None = None,
+        where: str | None = None,
+        null_item: Label | None = None,
+        limit: int | None = None,
+        key: str | None = None,
+    ) -> PrivateAnswer:
+        """Return how many users every item has; the words are those of `top_k`.
+
+        Over an unknown domain `contributions` must be given, and items with few users stay hidden.
+        """
+        query = HistogramQuery(
+            item=item,
+            contributions=contributions,
+            per_item=per_item,
+            value=value,
+            domain=None if domain is None else read_domain(domain),
+            where=where,
+            null_item=null_item,
+            limit=limit,
+        )
+        return self.ask(query, self.spending(epsilon, delta, counts, mechanism, None), key=key)
+
+    def count(
+        self,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        per_user: int = 1,
+        counts: str | Guarantee | None = None,
+        mechanism: str | None = None,
+        where: str | None = None,
+        key: str | None = None,
+    ) -> PrivateAnswer:
+        """Return how many users there are, or with `per_user` above 1 how many events, at most that many of a user."""
+        query = Count(per_user=per_user, where=where)
+        return self.ask(query, self.spending(epsilon, delta, counts, mechanism, None), key=key)
+
+    def sum(
+        self,
+        *,
+        value: str,
+        clip: int,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        counts: str | Guarantee | None = None,
+        mechanism: str | None = None,
+        where: str | None = None,
+        key: str | None = None,
+    ) -> PrivateAnswer:
+        """Return the sum of an integer column, each user's own sum clipped to between 0 and `clip`."""
+        query = Sum(value=value, clip=clip, where=where)
+        return self.ask(query, self.spending(epsilon, delta, counts, mechanism, None), key=key)
+
+    def spending(
+        self,
+        epsilon: float | None,
+        delta: float | None,
+        counts: str | Guarantee | None,
+        mechanism: str | None,
+        discover: str | Guarantee | None,
+    ) -> Spending:
+        """Return the spending that these words mean: a total when there is an epsilon, draws otherwise."""
+        if epsilon is not None:
+            if discover is not None:
+                raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
+            if counts is not None and not isinstance(counts, str):
+                raise InvalidParameter(f"counts must be one of {', '.join(CountNoise)} with an epsilon, not {counts!r}")
+            return Total(
+                epsilon=epsilon,  # type: ignore[arg-type]  # the record takes any rational number
+                delta=0 if delta is None else delta,  # type: ignore[arg-type]
+                counts=CountNoise.BEST if counts is None else CountNoise.parse(counts),
+                mechanism=None if mechanism is None else MechanismName.parse(mechanism),
+            )
+        if self._account is None:
+            raise InvalidParameter("say what may be spent: give epsilon and delta, or open the table on an account")
+        if mechanism is not None:
+            raise InvalidParameter("the draws decide the mechanism: leave mechanism out")
+        drawn = None if counts == "none" else counts
+        return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
+
+    def preview(self, query: Query, spending: Spending) -> Planned:
+        """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
+        standing = None if self._account is None else self._account.standing()
+        planned = plan_query(query, spending, self._user, self._engine.describe(), standing)
+        self._engine.check(planned.aggregation)
+        return planned
+
+    def ask(self, query: Query, spending: Spending, *, key: str | None = None) -> PrivateAnswer:
+        """Plan, charge, run and answer a question given as records.
+
+        Ensures: whatever is wrong with the request is raised before anything is charged; whatever fails after the
+            charge leaves it in place.
+        """
+        planned = self.preview(query, spending)
+        key = secrets.token_hex(16) if key is None else key
+        if self._account is None:
+            self._totals.setdefault(key, (planned.overall.upper, planned.delta))
+        return ask(
+            planned,
+            self._engine,
+            self._one_off if self._account is None else self._account,
+            key=key,
+            request=self.request(query, spending),
+            randomness=self._randomness,
+        )
+
+    def prepare(
+        self,
+        destination: str | Path,
+        *,
+        item: str,
+        value: str | None = None,
+        where: str | None = None,
+        null_item: Label | None = None,
+    ) -> None:
+        """Rank every user's items once and store the result, for quick questions with any bound on contributions.
+
+        `destination` is a directory for files, or the name of a table for PostgreSQL and Spark; `setwise.open` opens
+        it like any other source, until the original changes. Nothing is shown, so nothing is charged; what is stored is
+        as private as the table.
+        """
+        schema = self._engine.describe()
+        kept = None if where is None else parse_filter(where, schema)
+        prepare(
+            self._engine,
+            user=self._user,
+            item=item,
+            destination=destination,
+            value=value,
+            where=kept,
+            null_item=None if null_item is None else fitted((null_item,), schema.column(item))[0],
+        )
+
+    def request(self, query: Query, spending: Spending) -> str:
+        """Return the canonical text of a request: two requests are the same when their texts are."""
+        asked = query_to_dict(query)
+        if isinstance(asked.get("domain"), list):
+            asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
+        return canonical(
+            {"table": self._name, "user": self._user, "query": asked, "spending": spending_to_dict(spending)}
+        )
+
+    @property
+    def spent(self) -> tuple[Use, ...]:
+        """What all questions so far were charged, or have drawn from the account."""
+        if self._account is not None:
+            return self._account.standing().spent
+        return merged(use for charge in self._one_off.charges for use in charge)
+
+    def guarantee(self, delta: float, interaction: str | None = None) -> Answer:
+        """Return what all questions so far are promised to cost together, at the overall `delta`.
+
+        Questions that were chosen after seeing answers, with parameters chosen on the fly, are covered by an odometer
+        (`adaptive`). Whoever fixed all of them before the first answer may claim `batch`, `ordered` or `setwise`, which
+        promise more. The plain sum of the questions' totals holds for all of these and is taken where it is less. On
+        an account the promise is the account's own, set-wise if its draws were registered.
+        """
+        if self._account is not None:
+            return self._account.standing().epsilon
+        uses = self.spent
+        if not uses:
+            raise InvalidParameter("nothing was asked yet, so there is nothing to add up")
+        claimed = Interaction.ADAPTIVE if interaction is None else Interaction.parse(interaction)
+        return min(self._composed(uses, claimed, delta), self._added_up(claimed, delta), key=lambda each: each.upper)
+
+    def _composed(self, uses: tuple[Use, ...], claimed: Interaction, delta: float) -> Answer:
+        if claimed is not Interaction.ADAPTIVE:
+            return overall(uses, claimed, delta)
+        odometer = ZcdpOdometer(delta=delta)
+        for use in uses:
+            odometer = odometer.record(use)
+        return odometer.answer()
+
+    def _added_up(self, claimed: Interaction, delta: float) -> Answer:
+        """Return the sum of the questions' epsilons, when the sum of their deltas is at most delta.
+
+        Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
+        """
+        epsilon, failed = (math.fsum(part) for part in zip(*self._totals.values(), strict=True))
+        upper = math.inf if failed * (1 + 1e-15) > delta else epsilon * (1 + 1e-15)
+        return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")

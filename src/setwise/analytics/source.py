@@ -1,0 +1,143 @@
+"""From what a person names, a path, an address or a table in memory, to an engine that reads it."""
+
+import importlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from setwise.analytics.engine import Progress, silent
+from setwise.analytics.files import CSV_SEPARATORS, PARQUET_SUFFIXES, files_of
+from setwise.analytics.prepared import PreparingEngine, read_prepared
+from setwise.analytics.schema import Kind
+from setwise.errors import InvalidParameter, UnsuitableTable
+
+if TYPE_CHECKING:
+    from setwise.analytics.engines.duckdb_table import DuckDBTable
+
+Source: TypeAlias = str | Path | object
+"""A path, a glob, a directory, `database-file::table`, the name of a table, or a table in memory."""
+
+_MASTERS = ("spark://", "local", "yarn", "k8s://")
+_DUCKDB_MAGIC = b"DUCK"
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_PARQUET_MAGIC = b"PAR1"
+
+
+def open_engine(
+    source: Source,
+    engine: str = "duckdb",
+    *,
+    table: str | None = None,
+    types: Mapping[str, Kind] | None = None,
+    memory: str | None = None,
+    progress: Progress = silent,
+) -> PreparingEngine:
+    """Return an engine that reads the source.
+
+    `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
+    "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
+    "postgresql://..." (for the table that `source` names). `table` names a table inside a database file;
+    `file::table` says the same. `types` says which columns of a CSV file are not text. `memory` limits DuckDB,
+    as in "4GiB".
+    """
+    if engine == "duckdb" and type(source).__module__.partition(".")[0] != "pyspark":
+        from setwise.analytics.engines.duckdb import DuckDBEngine
+
+        manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
+        opened = duckdb_table(source, table, types or {})
+        return DuckDBEngine(opened, memory=memory, progress=progress, manifest=manifest)
+    if engine.startswith(("postgresql://", "postgres://")):
+        from setwise.analytics.engines.postgresql import PostgresqlEngine
+
+        return PostgresqlEngine(engine, table or str(source))
+    if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
+        from setwise.analytics.engines.spark_source import open_spark
+
+        return open_spark(source, None if engine in ("duckdb", "spark") else engine, types or {}, progress)
+    raise InvalidParameter(
+        f"engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not {engine!r}"
+    )
+
+
+def duckdb_table(source: Source, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
+    """Return what DuckDB is to read."""
+    match source:
+        case str() | Path():
+            return _file_table(str(source), table, types)
+        case _:
+            return _frame_table(source)
+
+
+def _file_table(source: str, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
+    from setwise.analytics.engines.duckdb_table import CsvFiles, DatabaseTable, ParquetFiles
+    from setwise.analytics.engines.sqlite_table import SqliteTable
+
+    path, separator, named = source.partition("::")
+    table = named if separator else table
+    if "://" in path:
+        raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
+    files = files_of(path)
+    stems = {_suffix(file) for file in files}
+    magics = {_magic(file) for file in files}
+    if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:
+        if not table:
+            raise UnsuitableTable(f"{path} is a database: name one of its tables, as in {path}::TABLE")
+        database = DatabaseTable if _DUCKDB_MAGIC in magics else SqliteTable
+        return database(files[0], table)
+    if stems <= set(PARQUET_SUFFIXES) or magics == {_PARQUET_MAGIC}:
+        return ParquetFiles(files, os.path.abspath(path))
+    if len(stems) == 1 and (suffix := stems.pop()) in CSV_SEPARATORS:
+        return CsvFiles(files, os.path.abspath(path), CSV_SEPARATORS[suffix], types)
+    raise UnsuitableTable(f"{path} is not Parquet, CSV, DuckDB or SQLite, or mixes several of them")
+
+
+def _suffix(file: Path) -> str:
+    return Path(file.stem).suffix.lower() if file.suffix == ".gz" else file.suffix.lower()
+
+
+def _magic(file: Path) -> bytes | None:
+    """Return the mark by which a file's format is known, or None."""
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(16)
+    except OSError:
+        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
+    for magic, found in (
+        (_PARQUET_MAGIC, start[:4]),
+        (_SQLITE_MAGIC, start),
+        (_DUCKDB_MAGIC, start[8:12]),
+    ):
+        if magic == found:
+            return magic
+    return None
+
+
+def _frame_table(source: object) -> "DuckDBTable":
+    """Return a table in memory as DuckDB reads it: Arrow, pandas or Polars, told by their modules."""
+    from setwise.analytics.engines.duckdb_table import ArrowTable
+
+    library = type(source).__module__.partition(".")[0]
+    arrow = importlib.import_module("pyarrow")
+    failed = False
+    try:
+        match library, type(source).__name__:
+            case "pyarrow", "Table":
+                return ArrowTable(source)
+            case "pyarrow", "RecordBatch":
+                return ArrowTable(arrow.Table.from_batches([source]))
+            case "pandas", "DataFrame":
+                return ArrowTable(arrow.Table.from_pandas(source, preserve_index=False))
+            case "polars", "DataFrame":
+                return ArrowTable(source.to_arrow())  # type: ignore[attr-defined]
+            case _:
+                pass
+    except (arrow.ArrowException, TypeError, ValueError):
+        failed = True  # the message would quote a value
+    if failed:
+        raise UnsuitableTable(
+            "the frame has a column of mixed types that Arrow cannot hold: give every column one type"
+        )
+    raise InvalidParameter(
+        f"a source must be a path, an Arrow table, or a pandas or Polars DataFrame, not {type(source).__name__}"
+    )

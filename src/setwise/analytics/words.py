@@ -1,0 +1,80 @@
+"""Answers in words: what is promised, and why a list ends where it does."""
+
+from decimal import ROUND_CEILING, Context, Decimal
+from typing import TYPE_CHECKING, assert_never
+
+from setwise.accounting.interaction import Interaction
+from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
+
+if TYPE_CHECKING:
+    from setwise.analytics.private_answer import PrivateAnswer
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """Write a promise with a few digits, never smaller than it is.
+
+    >>> rounded_up(0.12345678)
+    '0.123457'
+    """
+    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():g}"
+
+
+def number(value: float) -> str:
+    """Write a count: whole ones as they are, others with one decimal.
+
+    >>> number(1234567), number(12.0), number(12.25)
+    ('1,234,567', '12', '12.2')
+    """
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def measured(query: Query) -> str:
+    """Return what is counted, for headings: users, events, or a sum."""
+    match query:
+        case TopK(value=None, per_item=1) | HistogramQuery(value=None, per_item=1) | Count(per_user=1):
+            return "users"
+        case TopK(value=None, per_item=most) | HistogramQuery(value=None, per_item=most) | Count(per_user=most):
+            return f"events, at most {most:,} of a user{' per item' if not isinstance(query, Count) else ''}"
+        case TopK(value=value, per_item=most) | HistogramQuery(value=value, per_item=most):
+            return f"sum of {value}, at most {most:,} of a user per item"
+        case Sum(value=value, clip=clip):
+            return f"sum of {value}, at most {clip:,} of a user"
+        case _:
+            raise AssertionError(query)
+
+
+def ending(query: Query, found: int, complete: bool) -> str:
+    """Return why the list ends where it does."""
+    match query:
+        case TopK(k=k):
+            if found == k:
+                return f"k = {k} reached"
+            return "no item passed the threshold" if found == 0 else "the threshold was reached before k"
+        case HistogramQuery(domain=None):
+            if not complete:
+                return "the limit was reached"
+            return "no item passed the threshold" if found == 0 else "every item whose noisy count passed the threshold"
+        case HistogramQuery():
+            return "every item of the domain"
+        case Count() | Sum():
+            return "one number"
+        case _:
+            assert_never(query)
+
+
+_KNOWING = {
+    Interaction.BATCH: "whatever else was chosen up front",
+    Interaction.ORDERED: "parameters in a fixed order",
+    Interaction.SETWISE: "within a budget fixed before any answer was seen",
+    Interaction.ADAPTIVE: "within an account whose questions and parameters are chosen on the fly",
+}
+
+
+def guarantee_in_words(answer: "PrivateAnswer") -> str:
+    """Return the promise as a sentence or two that a person can check."""
+    delta = "0" if answer.delta == 0 else f"{answer.delta:.3g}"
+    return (
+        f"Whether any one user is in the table or not, this answer is ({rounded_up(answer.epsilon.upper, 4)}, {delta})-"
+        f"differentially private, {_KNOWING[answer.interaction]} (no proof could promise less than "
+        f"{answer.epsilon.lower:.4g}; {answer.method}, {answer.statement})."
+    )

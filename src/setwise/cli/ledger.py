@@ -1,0 +1,282 @@
+"""`setwise ledger`: open accounts, see how they stand, and prove what happened."""
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from setwise.cli.compose import AsJson
+from setwise.errors import InvalidParameter, StoreFailed
+
+if TYPE_CHECKING:
+    from setwise.ledger.ledger import Ledger
+
+ledger_app = typer.Typer(
+    help="Open accounts, see how they stand, and prove what happened.", no_args_is_help=True, rich_markup_mode=None
+)
+
+LedgerUrl = Annotated[
+    str,
+    typer.Option(
+        "--ledger",
+        envvar="SETWISE_LEDGER",
+        metavar="URL",
+        help="The ledger: the path of a SQLite file, or postgresql://user@host/database.",
+    ),
+]
+DEFAULT_LEDGER = "setwise.db"
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The account's name.")]
+Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
+FailureShare = Annotated[
+    float, typer.Option(help="The share of delta set aside for outright failures (approx uses, thresholds).")
+]
+
+
+def open_ledger(url: str) -> "Ledger":
+    """Open the ledger at an address, making it when there is none."""
+    from setwise.ledger.ledger import Ledger
+
+    return Ledger.open(url)
+
+
+def existing_ledger(url: str) -> "Ledger":
+    """Open the ledger at an address; a command that only looks makes no file."""
+    from setwise.ledger.address import sqlite_path
+
+    path = sqlite_path(url)
+    if path is not None and not Path(path).exists():
+        raise InvalidParameter(f"there is no ledger at {path}; setwise ledger open makes one")
+    return open_ledger(url)
+
+
+@ledger_app.command(name="open")
+def open_account(
+    name: Name,
+    delta: Annotated[float, typer.Option(help="The overall delta of the account.")],
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="[MECH]...", help="Further uses after --register MECH.")
+    ] = None,
+    register: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MECH",
+            help="Uses to draw from, one or more, as for compose, such as bounded-range:0.1x100.",
+        ),
+    ] = None,
+    take_any: Annotated[
+        bool, typer.Option("--filter", help="Take uses of any parameters, up to a total --epsilon.")
+    ] = False,
+    epsilon: Annotated[float | None, typer.Option(help="The total epsilon of a --filter account.")] = None,
+    analyst: Annotated[str, typer.Option(help="Whose account it is.")] = "",
+    dataset: Annotated[str, typer.Option(help="The dataset it is about; its cap, if set, is shared.")] = "",
+    period: Annotated[
+        str | None, typer.Option(help="A fresh budget every day, week, month, quarter or year (UTC).")
+    ] = None,
+    failure_share: FailureShare = 0.5,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Open an account: uses to draw from in any order (--register), or a total to spend as you go (--filter)."""
+    uses = [*(register or []), *(more or [])]
+    if take_any == bool(uses) or (more and not register):
+        raise InvalidParameter("give either --register with one MECH or more, or --filter with --epsilon")
+    if take_any != (epsilon is not None):
+        raise InvalidParameter(
+            "--filter needs --epsilon" if take_any else "--epsilon belongs to --filter; --register finds its own"
+        )
+    with open_ledger(ledger) as opened:
+        if epsilon is not None:
+            standing = opened.open_filter(
+                name,
+                epsilon=epsilon,
+                delta=delta,
+                analyst=analyst,
+                dataset=dataset,
+                period=period,
+                failure_share=failure_share,
+            )
+        else:
+            standing = opened.open_setwise(name, uses, delta=delta, analyst=analyst, dataset=dataset, period=period)
+    from setwise.cli import ledger_view, report
+
+    if as_json:
+        report.print_json(ledger_view.standing_json(standing))
+    else:
+        ledger_view.print_standing(standing)
+
+
+@ledger_app.command()
+def cap(
+    dataset: Dataset,
+    epsilon: Annotated[float, typer.Option(help="The total epsilon of all accounts on the dataset.")],
+    delta: Annotated[float, typer.Option(help="The total delta of all accounts on the dataset.")],
+    failure_share: FailureShare = 0.5,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Limit all accounts on a dataset together, for good; before the first of them is opened."""
+    from setwise.cli import ledger_view, report
+
+    with open_ledger(ledger) as opened:
+        opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share)
+        standing = opened.cap(dataset)
+    assert standing is not None
+    if as_json:
+        report.print_json(ledger_view.standing_json(standing))
+    else:
+        ledger_view.print_standing(standing)
+
+
+@ledger_app.command()
+def show(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One account; all of them without it.")] = None,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Show what was promised, what is left, and what the draws so far are worth."""
+    from setwise.cli import ledger_view, report
+
+    with existing_ledger(ledger) as opened:
+        standings = opened.accounts() if name is None else (opened.account(name).standing(),)
+    if as_json:
+        shown = [ledger_view.standing_json(standing) for standing in standings]
+        report.print_json({"accounts": shown} if name is None else shown[0])
+    elif name is None:
+        ledger_view.print_standings(standings)
+    else:
+        ledger_view.print_standing(standings[0])
+
+
+@ledger_app.command()
+def history(
+    name: Name,
+    after: Annotated[int | None, typer.Option(help="Begin after this entry; without it, the last ones.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="The most entries to show.")] = 100,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """List the entries of an account: charges, settlements, what was returned."""
+    from itertools import islice
+
+    from setwise.cli import ledger_view, report
+
+    with existing_ledger(ledger) as opened:
+        start = max(0, opened.account(name).entries() - limit) if after is None else after
+        entries = list(islice(opened.history(name, after=start), limit))
+    if as_json:
+        report.print_json({"account": name, "entries": [ledger_view.entry_json(entry) for entry in entries]})
+    else:
+        ledger_view.print_entries(name, entries)
+
+
+@ledger_app.command()
+def verify(
+    head: Annotated[str | None, typer.Option(help="The head an earlier verify printed: nothing may be new.")] = None,
+    since: Annotated[
+        Path | None, typer.Option(help="A file with what an earlier verify --json printed: entries may only be added.")
+    ] = None,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute every chain and every balance; name each entry that is not as it was written."""
+    from setwise.cli import report
+    from setwise.ledger.anchor import Anchor
+
+    anchor = None if since is None else Anchor.parse(_text_of(since))
+    with existing_ledger(ledger) as opened:
+        found = opened.verify(head=head, since=anchor)
+    if as_json:
+        faults = [{"account": fault.account, "entry": fault.entry, "what": fault.what} for fault in found.faults]
+        report.print_json(
+            {
+                "verified": not faults,
+                "accounts": len(found.anchor.accounts),
+                "entries": found.entries,
+                "head": found.anchor.head,
+                "faults": faults,
+                "anchor": found.anchor.as_json(),
+            }
+        )
+    elif not found.faults:
+        rows = [("accounts", f"{len(found.anchor.accounts):,}"), ("entries", f"{found.entries:,}")]
+        report.print_table("Verified", [*rows, ("head", found.anchor.head)])
+    if found.faults:
+        more = f", and {len(found.faults) - 1} more faults" if len(found.faults) > 1 else ""
+        raise StoreFailed(f"the ledger was tampered with: {found.faults[0]}{more}")
+
+
+@ledger_app.command()
+def export(
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to write; - is standard output.")] = "-",
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Write the whole ledger as JSON lines."""
+    from setwise.cli import report
+
+    if as_json and file == "-":
+        raise InvalidParameter("--json tells about the FILE written; without a FILE the lines themselves are JSON")
+    with existing_ledger(ledger) as opened, _stream(file, "w") as stream:
+        lines = opened.export(stream)
+    if as_json:
+        report.print_json({"file": file, "lines": lines})
+    elif file != "-":
+        report.print_table("Exported", [("file", file), ("lines", f"{lines:,}")])
+
+
+@ledger_app.command()
+def restore(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - is standard input.")],
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Read an export into an empty ledger; all of it, with every hash checked, or nothing."""
+    from setwise.cli import report
+
+    with _stream(file, "r") as stream, open_ledger(ledger) as opened:
+        entries = opened.restore(stream)
+    if as_json:
+        report.print_json({"file": file, "entries": entries})
+    else:
+        report.print_table("Restored", [("file", file), ("entries", f"{entries:,}")])
+
+
+@ledger_app.command()
+def joint(
+    dataset: Dataset,
+    delta: Annotated[float | None, typer.Option(help="The joint delta; the sum of the accounts' without it.")] = None,
+    periods: Annotated[int, typer.Option(help="How many periods of accounts with periods to count.")] = 1,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Say what all accounts on a dataset promise together, should their analysts collude."""
+    from setwise.cli import ledger_view, report
+
+    with existing_ledger(ledger) as opened:
+        found = opened.joint(dataset, delta=delta, periods=periods)
+    if as_json:
+        report.print_json(ledger_view.joint_json(found))
+    else:
+        ledger_view.print_joint(found)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"{path} cannot be read: {_reason(error)}") from None
+
+
+def _stream(file: str, mode: str) -> AbstractContextManager[TextIO]:
+    if file == "-":
+        return nullcontext(sys.stdout if mode == "w" else sys.stdin)
+    try:
+        return Path(file).open(mode, encoding="utf-8")  # type: ignore[return-value]
+    except OSError as error:
+        raise InvalidParameter(f"{file} cannot be opened: {_reason(error)}") from None
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return getattr(error, "strerror", None) or "it is not UTF-8 text"

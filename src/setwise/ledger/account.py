@@ -1,0 +1,184 @@
+"""An analyst's standing on a dataset: charge before the data is touched, settle when the answer is known."""
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection
+
+from setwise.accounting.compose import as_uses
+from setwise.accounting.guarantees import Guarantee
+from setwise.accounting.notation import format_use
+from setwise.accounting.use import Use, merged
+from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed, Unavailable
+from setwise.ledger.clock import Clock, microseconds, moment_of
+from setwise.ledger.entry import Contents, Entry, EntryKind, write_uses
+from setwise.ledger.parts import Totals
+from setwise.ledger.period import WHOLE_LIFE, period_id
+from setwise.ledger.pricing import drawn, given_back
+from setwise.ledger.receipt import Receipt
+from setwise.ledger.rows import entry_under, last_of, spent_of
+from setwise.ledger.standing import Standing, standing_of
+from setwise.ledger.store import SKEW, Draft, Refused, Store
+from setwise.ledger.terms import Terms
+from setwise.ledger.text import check_name, check_text
+
+_ATTEMPTS = 5
+"""How often a charge is tried when what refused it was gone at a second look."""
+
+
+class Account:
+    """An open account: get one from `Ledger.account`.
+
+    >>> from setwise.ledger.ledger import Ledger
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> ledger = Ledger.open(f"{folder.name}/ledger.db")
+    >>> _ = ledger.open_setwise("ada", ["bounded-range:0.1x10"], delta=1e-6)
+    >>> account = ledger.account("ada")
+    >>> receipt = account.charge(["bounded-range:0.1x3"], key="first", request="top 3")
+    >>> account.settle(receipt, answer="tea", returned=["bounded-range:0.1"])
+    'tea'
+    >>> account.charge(["bounded-range:0.1x3"], key="first", request="top 3").answer
+    'tea'
+    >>> [format_use(use) for use in account.standing().left]
+    ['bounded-range:0.1x8']
+    >>> ledger.close(); folder.cleanup()
+    """
+
+    def __init__(self, store: Store, clock: Clock, holder: int, terms: Terms, cap: Totals | None) -> None:
+        self._store = store
+        self._clock = clock
+        self._holder = holder
+        self._terms = terms
+        self._cap = cap
+        self._lines = terms.lines()
+
+    @property
+    def name(self) -> str:
+        """The name it was opened under."""
+        return self._terms.name
+
+    def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
+        """Charge the uses, durably: when this returns, the charge is on disk.
+
+        The same key with the same request charges nothing more; the receipt then has the stored answer, or None when
+        the earlier run stopped before it stored one, and the request may be run again under that charge.
+
+        Raise `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
+        and `BudgetExhausted` when too little is left.
+        """
+        check_name(key, "key")
+        check_text(request, "request")
+        wanted = merged(as_uses(uses))
+        behind = 0
+        for _ in range(_ATTEMPTS):
+            at = max(microseconds(self._clock.now()), behind)
+            period = period_id(self._terms.period, moment_of(at))
+            contents = self._contents("charge", key, period, wanted, request)
+            moves = drawn(self._holder, self._terms, self._cap, wanted, period)
+            draft = Draft(holder=self._holder, at=at, contents=contents, movements=moves)
+            try:
+                entry = self._store.append(draft)
+            except Refused:
+                with self._store.reading() as connection:
+                    if (charged := entry_under(connection, self._holder, self.name, "charge", key)) is not None:
+                        return self._resume(connection, charged, contents)
+                    behind = self._check_clock(connection, at, period)
+                    self._check_left(connection, draft)
+            else:
+                return Receipt(account=self.name, key=key, entry=entry.position, period=period, uses=wanted)
+        raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} that it can pay for")
+
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
+        """Store the answer of a charge, and give `returned` draws back to a set-wise account, in one transaction.
+
+        The first answer stored under a charge stays. Return the one that is stored: only that may be shown. A filter
+        account gets nothing back.
+        """
+        check_text(answer, "answer")
+        if receipt.account != self.name:
+            raise InvalidParameter(f"the receipt is of the account {receipt.account!r}, not of {self.name!r}")
+        back = merged(as_uses(returned)) if returned else ()
+        charged = {use.guarantee: use.count for use in receipt.uses}
+        for use in back:
+            if use.count > charged.get(use.guarantee, 0):
+                raise InvalidParameter(f"{format_use(use)} cannot be returned, for the charge did not draw so much")
+        if self._terms.kind != "setwise":
+            back = ()
+        draft = Draft(
+            holder=self._holder,
+            at=microseconds(self._clock.now()),
+            contents=self._contents("settle", receipt.key, receipt.period, back, answer),
+            movements=given_back(self._holder, back, receipt.period),
+        )
+        try:
+            self._store.append(draft)
+        except Refused:
+            with self._store.reading() as connection:
+                settled = entry_under(connection, self._holder, self.name, "settle", receipt.key)
+            if settled is None:
+                raise InvalidParameter(f"{self.name!r} has no such charge under the key {receipt.key!r}") from None
+            return settled.contents.text
+        return answer
+
+    def entries(self) -> int:
+        """Return how many entries the account has, charges and settlements."""
+        with self._store.reading() as connection:
+            return last_of(connection, self._holder).entries
+
+    def standing(self) -> Standing:
+        """Return how the account stands in its present period."""
+        with self._store.reading() as connection:
+            last = last_of(connection, self._holder)
+            period = max(last.period, period_id(self._terms.period, self._clock.now()))
+            spent = spent_of(connection, self._holder, period)
+        return standing_of(self._terms, period, spent, last.charges)
+
+    def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
+        return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
+
+    def _resume(self, connection: Connection, charged: Entry, contents: Contents) -> Receipt:
+        """Return the receipt of an earlier charge under the same key."""
+        if (charged.contents.text, charged.contents.uses) != (contents.text, contents.uses):
+            raise KeyConflict(
+                f"the key {contents.key!r} of the account {self.name!r} was used before for a different request; "
+                "take a new key"
+            )
+        settled = entry_under(connection, self._holder, self.name, "settle", contents.key)
+        return Receipt(
+            account=self.name,
+            key=contents.key,
+            entry=charged.position,
+            period=charged.contents.period,
+            uses=charged.uses,
+            answer=None if settled is None else settled.contents.text,
+        )
+
+    def _check_clock(self, connection: Connection, at: int, period: str) -> int:
+        """Return the stamp of the last entry; raise `Unavailable` when the clock is behind it for good."""
+        last = last_of(connection, self._holder)
+        if microseconds(self._clock.now()) < last.at - SKEW:
+            raise Unavailable(
+                f"the clock says {moment_of(at):%Y-%m-%d %H:%M:%S}, before the last entry of the account {self.name!r} "
+                f"at {moment_of(last.at):%Y-%m-%d %H:%M:%S}; set it right"
+            )
+        return last.at if period < last.period else 0
+
+    def _check_left(self, connection: Connection, draft: Draft) -> None:
+        """Raise `BudgetExhausted` when the account or its cap cannot pay."""
+        period = draft.contents.period
+        own = {movement.what: movement.amount for movement in draft.movements if movement.holder == self._holder}
+        spent = spent_of(connection, self._holder, period)
+        if any(amount > self._lines[what] - spent.get(what, 0) for what, amount in own.items()):
+            left = standing_of(self._terms, period, spent, 0).left
+            rest = ", ".join(format_use(use) for use in left) or "nothing"
+            until = f" until {self._terms.period} {period} ends" if period else ""
+            raise BudgetExhausted(f"the account {self.name!r} cannot pay for this{until}: {rest} is left")
+        if self._cap is not None:
+            assert self._terms.cap is not None
+            shared = {movement.what: movement.amount for movement in draft.movements if movement.holder != self._holder}
+            spent = spent_of(connection, self._terms.cap, WHOLE_LIFE)
+            lines = self._cap.lines()
+            if any(amount > lines[what] - spent.get(what, 0) for what, amount in shared.items()):
+                raise BudgetExhausted(
+                    f"the cap of the dataset {self._terms.dataset!r}, which all its accounts share, cannot pay for this"
+                )

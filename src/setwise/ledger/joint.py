@@ -1,0 +1,63 @@
+"""What all accounts on a dataset promise together, should their analysts collude."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from setwise.accounting.answer import Answer
+from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import ZeroConcentratedDP, check_delta
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.use import Use, check_count, merged
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.ledger.standing import Standing
+from setwise.ledger.terms import Terms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """The joint promise of the accounts on a dataset: `epsilon` at `delta`, over `periods` periods of each.
+
+    It covers analysts who pool all answers and choose every question together. `cap` is how the dataset's cap stands,
+    if it has one; its own promise holds for good, however many periods pass.
+    """
+
+    dataset: str
+    accounts: tuple[str, ...]
+    periods: int
+    delta: float
+    epsilon: Answer
+    cap: Standing | None
+
+
+def joint_of(dataset: str, terms: Sequence[Terms], cap: Standing | None, *, delta: float | None, periods: int) -> Joint:
+    """Return the joint promise of accounts opened on these terms.
+
+    Set-wise accounts together are one set-wise interaction with all their registered uses. With filters among them,
+    all totals are fixed in advance, so the whole is one interaction that never passes the sum of the totals: a zCDP
+    filter with that budget would never stop it.
+
+    Theorem: docs/ledger.md, colluding analysts; WhitehouseRaRoWu23 for filters.
+    """
+    if not terms:
+        raise InvalidParameter(f"no account is open on the dataset {dataset!r}")
+    check_count(periods, "periods")
+    asked = check_delta(min(sum(own.delta for own in terms), 0.5) if delta is None else delta)
+    uses = merged(use for own in terms for use in _budget(own, periods))
+    setwise = all(own.kind == "setwise" for own in terms)
+    covered = [cap.epsilon] if cap is not None and cap.delta <= asked else []
+    try:
+        covered.append(compose(uses, Interaction.SETWISE if setwise else Interaction.ADAPTIVE).epsilon(asked))
+    except Unattainable:
+        if not covered:
+            raise
+    epsilon = min(covered, key=lambda answer: answer.upper)
+    names = tuple(sorted(own.name for own in terms))
+    return Joint(dataset=dataset, accounts=names, periods=periods, delta=asked, epsilon=epsilon, cap=cap)
+
+
+def _budget(terms: Terms, periods: int) -> list[Use]:
+    """Return all that an account may spend over some periods, as uses."""
+    times = 1 if terms.period is None else periods
+    if terms.totals is not None:
+        return [Use(ZeroConcentratedDP(rho=terms.totals.rho, delta=terms.totals.failure), times)]
+    return [Use(use.guarantee, use.count * times) for use in terms.uses]

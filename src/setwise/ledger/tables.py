@@ -1,0 +1,144 @@
+"""The tables of the ledger, the same on every store.
+
+    openings     what was opened: accounts and dataset caps, in order, chained by hashes; never changed
+    lines        what each opening may spend per period: a count per registered MECH, or the parts of a filter
+    accounts     the present head of each account's chain of entries
+    entries      charges and settlements, per account in order, chained by hashes; never changed
+    movements    what each entry draws from, or returns to, which line; never changed
+    balances     the sum of the movements per line and period; the database keeps it within the line
+
+Triggers (`sqlite_guards`, `postgresql_guards`) refuse every change of the past, and apply movements to balances.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+SCHEMA = MetaData()
+
+_LONG = BigInteger().with_variant(Integer(), "sqlite")
+_PLAIN = Text().with_variant(Text(collation="C"), "postgresql")
+"""Text that sorts by code point, so that the names of periods sort as time does."""
+
+OVERSPENT = "ledger_never_overspent"
+"""The constraint that refuses what a balance cannot pay."""
+
+openings = Table(
+    "ledger_openings",
+    SCHEMA,
+    Column("holder", _LONG, primary_key=True, autoincrement=False),
+    Column("kind", _PLAIN, CheckConstraint("kind IN ('setwise', 'filter', 'cap')"), nullable=False),
+    Column("name", _PLAIN, nullable=False),
+    Column("lines", Integer, nullable=False),
+    Column("at", _LONG, nullable=False),
+    Column("body", _PLAIN, nullable=False),
+    Column("previous", _PLAIN, nullable=False),
+    Column("hash", _PLAIN, nullable=False, unique=True),
+    CheckConstraint("holder > 0"),
+)
+Index(
+    "ledger_one_cap",
+    openings.c.name,
+    unique=True,
+    sqlite_where=text("kind = 'cap'"),
+    postgresql_where=text("kind = 'cap'"),
+)
+
+lines = Table(
+    "ledger_lines",
+    SCHEMA,
+    Column("holder", _LONG, ForeignKey(openings.c.holder), nullable=False),
+    Column("what", _PLAIN, nullable=False),
+    Column("place", Integer, nullable=False),
+    Column("total", _LONG, CheckConstraint("total >= 0"), nullable=False),
+    PrimaryKeyConstraint("holder", "what"),
+    UniqueConstraint("holder", "what", "total"),
+)
+
+accounts = Table(
+    "ledger_accounts",
+    SCHEMA,
+    Column("holder", _LONG, ForeignKey(openings.c.holder), primary_key=True, autoincrement=False),
+    Column("name", _PLAIN, nullable=False, unique=True),
+    Column("kind", _PLAIN, CheckConstraint("kind IN ('setwise', 'filter')"), nullable=False),
+    Column("dataset", _PLAIN, nullable=False),
+    Column("cap", _LONG, ForeignKey(openings.c.holder), nullable=True),
+    Column("entries", _LONG, nullable=False),
+    Column("charges", _LONG, nullable=False),
+    Column("head", _PLAIN, nullable=False),
+    Column("at", _LONG, nullable=False),
+    Column("period", _PLAIN, nullable=False),
+)
+Index("ledger_accounts_by_dataset", accounts.c.dataset)
+
+entries = Table(
+    "ledger_entries",
+    SCHEMA,
+    Column("holder", _LONG, ForeignKey(accounts.c.holder), nullable=False),
+    Column("position", _LONG, nullable=False),
+    Column("kind", _PLAIN, CheckConstraint("kind IN ('charge', 'settle')"), nullable=False),
+    Column("key", _PLAIN, nullable=False),
+    Column("period", _PLAIN, nullable=False),
+    Column("at", _LONG, nullable=False),
+    Column("uses", _PLAIN, nullable=False),
+    Column("content", _PLAIN, nullable=False),
+    Column("digest", _PLAIN, nullable=False),
+    Column("previous", _PLAIN, nullable=False),
+    Column("hash", _PLAIN, nullable=False),
+    PrimaryKeyConstraint("holder", "position"),
+    UniqueConstraint("holder", "key", "kind", name="ledger_one_entry_per_key"),
+    CheckConstraint("position > 0"),
+)
+
+movements = Table(
+    "ledger_movements",
+    SCHEMA,
+    Column("number", _LONG, primary_key=True, autoincrement=True),
+    Column("account", _LONG, nullable=False),
+    Column("position", _LONG, nullable=False),
+    Column("holder", _LONG, nullable=False),
+    Column("period", _PLAIN, nullable=False),
+    Column("what", _PLAIN, nullable=False),
+    Column("amount", _LONG, CheckConstraint("amount <> 0"), nullable=False),
+    ForeignKeyConstraint(["account", "position"], [entries.c.holder, entries.c.position]),
+    ForeignKeyConstraint(["holder", "what"], [lines.c.holder, lines.c.what], name="ledger_registered"),
+    UniqueConstraint("account", "position", "holder", "what"),
+    sqlite_autoincrement=True,
+)
+
+balances = Table(
+    "ledger_balances",
+    SCHEMA,
+    Column("holder", _LONG, nullable=False),
+    Column("period", _PLAIN, nullable=False),
+    Column("what", _PLAIN, nullable=False),
+    Column("total", _LONG, nullable=False),
+    Column("spent", _LONG, nullable=False),
+    Column("movement", _LONG, nullable=False),
+    PrimaryKeyConstraint("holder", "period", "what"),
+    ForeignKeyConstraint(["holder", "what", "total"], [lines.c.holder, lines.c.what, lines.c.total]),
+    CheckConstraint("0 <= spent AND spent <= total", name=OVERSPENT),
+)
+
+versions = Table(
+    "ledger_versions",
+    MetaData(),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("name", _PLAIN, nullable=False),
+    Column("at", _LONG, nullable=False),
+)
+"""Which migrations the store has had; outside `SCHEMA`, for it is there before them."""
+
+APPEND_ONLY = (openings, lines, entries, movements)

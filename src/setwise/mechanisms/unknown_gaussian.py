@@ -1,0 +1,91 @@
+"""Labels and noisy counts of an unknown domain, above a fixed threshold, with Gaussian noise as an account holds it."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import ndtri
+
+from setwise.accounting.guarantees import ApproxDP, Gaussian
+from setwise.accounting.use import Use
+from setwise.errors import Unattainable
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.interval import CONFIDENCE
+from setwise.mechanisms.laplace_noise import LARGEST_NOISE, SMALLEST_NOISE
+from setwise.mechanisms.noise import with_noise
+from setwise.mechanisms.preview import Preview
+from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.rational import binary, float_above, float_below, positive_integer, probability, rational
+from setwise.mechanisms.release import Release, ranked_items
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
+
+_SMALLEST_SHARE = 1e-300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownGaussian:
+    """Add rounded Gaussian noise of deviation per_item * sigma to every positive count; release what passes a bar.
+
+    `TruncatedGaussian` needs less of a threshold, but its noise is no Gaussian; this one costs what an account has
+    registered as gaussian:SIGMA and approx:0,DELTA. The argument is that of `UnknownLaplace` without a limit: give
+    every label of either histogram noise and drop the labels only one of them has; outside the event that such a
+    label passes, that is the mechanism.
+
+    Theorem: docs/mechanisms.md, why that composes.
+    Ensures: `contributions` Gaussian steps, outside an event of probability delta.
+    """
+
+    contributions: int
+    per_item: int = 1
+    sigma: Fraction
+    delta: Fraction
+
+    def __post_init__(self) -> None:
+        positive_integer("contributions", self.contributions)
+        positive_integer("per_item", self.per_item)
+        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise too wide to draw
+        if self.delta / self.contributions < _SMALLEST_SHARE:
+            raise Unattainable("delta / contributions must be at least 1e-300 for a threshold")
+
+    @property
+    def noise(self) -> RoundedGaussianNoise:
+        """The noise on each count."""
+        return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
+
+    @property
+    def margin(self) -> int:
+        """How far above per_item, the highest count a hidden label can have, the threshold stands.
+
+        Z = round(X) > m means X >= m + 1/2, so m + 1/2 is the deviation times the quantile at delta / contributions.
+        The factor covers the rounding of the quantile.
+        """
+        share = float_below(self.delta / self.contributions)
+        least = float_above(self.noise.sigma) * -float(ndtri(share)) * (1.0 + 1e-12) - 0.5
+        return max(0, math.ceil(least))
+
+    def guarantees(self) -> tuple[Use, ...]:
+        """Return what one release costs."""
+        step = Gaussian(sigma=float(binary(self.sigma)))
+        return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))
+
+    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+        """Return the error to expect, before any data is touched."""
+        noise = self.noise
+        radius = noise.radius(confidence)
+        return Preview(
+            confidence=confidence,
+            expected_error=noise.expected_absolute,
+            radius=radius,
+            detectable=self.per_item + self.margin + 1 + radius,
+        )
+
+    def release(self, histogram: Histogram, randomness: Randomness) -> Release:
+        """Return the labels whose noisy count passes the threshold, highest first."""
+        present = histogram.positive()
+        noisy = with_noise(present.counts, self.noise, randomness)
+        passed = np.flatnonzero(noisy > self.per_item + self.margin)
+        items = ranked_items(tuple(present.labels[place] for place in passed), noisy[passed].tolist())
+        return Release(items=items, spent=self.guarantees(), complete=True, noise=self.noise)

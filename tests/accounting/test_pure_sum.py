@@ -1,0 +1,38 @@
+"""At delta = 0 epsilons add up, exactly, and what has no epsilon there has none."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.pure_sum import pure_sum
+
+
+def total(*written):
+    return pure_sum(as_uses(written), Interaction.SETWISE)
+
+
+def test_sums_are_exact_and_rounded_outwards():
+    found = total("pure:0.1x10", "laplace:3", "discrete-laplace:7,2x3")
+    exact = 10 * Fraction(0.1) + Fraction(1, 3) + Fraction(6, 7)
+    assert Fraction(found.lower) <= exact <= Fraction(found.upper)
+    assert found.upper - found.lower <= 2 * math.ulp(found.upper)
+
+
+def test_a_bounded_range_use_costs_between_half_and_all_of_its_epsilon():
+    found = total("bounded-range:0.5x4")
+    assert (found.lower, found.upper) == (1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    "use", ["gaussian:20", "approx:0,1e-9", "zcdp:0.1", "discrete-gaussian:3", "truncated-gaussian:3,9"]
+)
+def test_what_needs_a_delta_has_no_epsilon_without_one(use):
+    assert total("pure:0.1", use).upper == math.inf
+
+
+def test_a_small_delta_is_near_none():
+    uses = ["pure:0.3x2", "bounded-range:0.2x2"]
+    assert compose(uses).epsilon(1e-30).upper <= total(*uses).upper * (1 + 1e-9)

@@ -1,0 +1,156 @@
+"""The three engines behind one door: a table in memory becomes an engine that reads it where it really lives."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from setwise.analytics.engine import Engine
+from setwise.analytics.engines.duckdb import DuckDBEngine
+from setwise.analytics.engines.duckdb_table import ArrowTable
+from setwise.analytics.engines.postgresql import PostgresqlEngine
+from setwise.analytics.source import open_engine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POSTGRESQL_TYPES = [
+    (pa.types.is_string, "text"),
+    (pa.types.is_int64, "bigint"),
+    (pa.types.is_int32, "integer"),
+    (pa.types.is_float64, "float8"),
+    (pa.types.is_float32, "float4"),
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_date, "date"),
+    (pa.types.is_binary, "bytea"),
+]
+
+Salts = Callable[[], int] | None
+
+
+class Backend(Protocol):
+    """Puts a table where an engine finds it."""
+
+    name: str
+
+    def engine(self, table: pa.Table, salts: Salts = None) -> Engine: ...
+
+    def stored(self, table: pa.Table) -> Engine: ...
+
+    def reopened(self, name: str) -> Engine: ...
+
+    def destination(self) -> str: ...
+
+    def grow(self, engine: Engine) -> None: ...
+
+
+class DuckDBBackend:
+    name = "duckdb"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._numbers = itertools.count(1)
+
+    def stored(self, table: pa.Table) -> Engine:
+        """Return an engine on a file, which unlike a table in memory can be prepared."""
+        file = self._folder / f"{next(self._numbers)}.parquet"
+        pq.write_table(table, file)
+        return self.reopened(str(file))
+
+    def reopened(self, name: str) -> Engine:
+        return open_engine(name)
+
+    def destination(self) -> str:
+        return str(self._folder / "prepared")
+
+    def grow(self, engine: Engine) -> None:
+        """Add rows to what `stored` put there."""
+        origin = Path(engine.origin()[0])
+        table = pq.read_table(origin)
+        pq.write_table(pa.concat_tables([table, table.slice(0, 1)]), origin)
+
+    def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
+        return DuckDBEngine(ArrowTable(table), **({} if salts is None else {"salts": salts}))
+
+
+class PostgresqlBackend:
+    name = "postgresql"
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._numbers = itertools.count(1)
+
+    def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
+        return PostgresqlEngine(self.url, self.store(table), salts=salts)
+
+    def stored(self, table: pa.Table) -> Engine:
+        return self.reopened(self.store(table))
+
+    def reopened(self, name: str) -> Engine:
+        return open_engine(name, self.url)
+
+    def destination(self) -> str:
+        return "prepared %s table"
+
+    def grow(self, engine: Engine) -> None:
+        import psycopg
+
+        with psycopg.connect(self.url) as connection:
+            name = engine.origin()[0]
+            connection.execute(f'INSERT INTO "{name}" SELECT * FROM "{name}" LIMIT 1')
+            connection.execute("SELECT pg_stat_force_next_flush()")
+
+    def store(self, table: pa.Table) -> str:
+        import psycopg
+
+        name = f"Table {next(self._numbers)}"
+        columns = ", ".join(
+            f'"{field.name.replace(chr(34), chr(34) * 2)}" {_written(field.type)}' for field in table.schema
+        )
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f'CREATE TABLE "{name}" ({columns})')
+            with connection.cursor().copy(f'COPY "{name}" FROM STDIN') as copy:
+                for row in table.to_pylist():
+                    copy.write_row(list(row.values()))
+        return name
+
+
+class SparkBackend:
+    name = "spark"
+
+    def __init__(self, session: "SparkSession", folder: Path) -> None:
+        self.session = session
+        self._folder = folder
+        self._numbers = itertools.count(1)
+
+    def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
+        from setwise.analytics.engines.spark import SparkEngine
+
+        file = self._folder / f"{next(self._numbers)}.parquet"
+        pq.write_table(table, file)
+        return SparkEngine(self.session.read.parquet(str(file)), **({} if salts is None else {"salts": salts}))
+
+    def stored(self, table: pa.Table) -> Engine:
+        file = self._folder / f"{next(self._numbers)}.parquet"
+        pq.write_table(table, file)
+        return self.reopened(str(file))
+
+    def reopened(self, name: str) -> Engine:
+        return open_engine(name, "spark")
+
+    def destination(self) -> str:
+        return f"prepared_{self._folder.name}".replace("-", "_")
+
+    def grow(self, engine: Engine) -> None:
+        DuckDBBackend(self._folder).grow(engine)
+
+
+def _written(kind: pa.DataType) -> str:
+    if pa.types.is_decimal(kind):
+        return f"numeric({kind.precision}, {kind.scale})"
+    if pa.types.is_timestamp(kind):
+        return "timestamptz" if kind.tz else "timestamp"
+    return next(name for test, name in _POSTGRESQL_TYPES if test(kind))

@@ -1,0 +1,133 @@
+"""What only DuckDB has: a lock, parts, a spill directory with a limit, progress, and two equal forms of a query."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines import duckdb as engine_module
+from setwise.analytics.engines import duckdb_query
+from setwise.analytics.engines.duckdb import DuckDBEngine
+from setwise.analytics.engines.duckdb_table import ArrowTable, ParquetFiles
+from setwise.errors import EngineFailed
+from tests.analytics.engines.reference import as_dict
+
+BOUNDED = Aggregation(user="u", item="i", contributions=3, per_item=2)
+
+
+def events(rows: int, users: int, items: int) -> pa.Table:
+    generator = np.random.default_rng(3)
+    return pa.table({"u": generator.integers(users, size=rows), "i": generator.integers(items, size=rows)})
+
+
+def histogram(table: pa.Table, aggregation: Aggregation = BOUNDED) -> dict[str | int, int]:
+    with DuckDBEngine(ArrowTable(table), salts=lambda: 12345) as engine:
+        found = engine.histogram(aggregation)
+        top = engine.top(aggregation, 5)
+        assert top.counts.tolist() == found.ranked(5).counts.tolist()
+        assert top.labels == found.ranked(5).labels
+        return as_dict(found.labels, found.counts)
+
+
+def test_parts_give_the_histogram_of_the_whole(monkeypatch: pytest.MonkeyPatch):
+    table = events(20_000, 500, 60)
+    unrestricted = Aggregation(user="u", item="i", per_item=3)
+    whole = histogram(table), histogram(table, unrestricted)
+    monkeypatch.setattr(engine_module, "PAIR_BYTES", 2**50)
+    monkeypatch.setattr(engine_module, "MOST_PARTITIONS", 7)
+    assert (histogram(table), histogram(table, unrestricted)) == whole
+
+
+@pytest.mark.parametrize("items", [4, 60, 5000])
+def test_ranking_rows_first_gives_the_same_as_grouping_first(monkeypatch: pytest.MonkeyPatch, items: int):
+    table = events(20_000, 500, items)
+    found = []
+    for threshold in (0.0, 1e9):
+        monkeypatch.setattr(duckdb_query, "SELDOM", threshold)
+        found.append(histogram(table))
+    assert found[0] == found[1]
+
+
+def test_the_connection_reads_its_source_and_nothing_else(tmp_path: Path):
+    pq.write_table(events(10, 3, 3), tmp_path / "source.parquet")
+    pq.write_table(events(10, 3, 3), tmp_path / "other.parquet")
+    source = tmp_path / "source.parquet"
+    with DuckDBEngine(ParquetFiles((source,), str(source))) as engine:
+        cursor = engine._connection.cursor()
+        for statement in (
+            f"SELECT * FROM read_parquet('{tmp_path / 'other.parquet'}')",
+            f"COPY (SELECT 1) TO '{tmp_path / 'out.csv'}'",
+            f"ATTACH '{tmp_path / 'new.db'}'",
+            "INSTALL httpfs",
+            "LOAD httpfs",
+            "SET enable_external_access = true",
+            "SET memory_limit = '1GB'",
+        ):
+            with pytest.raises(Exception, match=r"(?i)permission|disabled|locked|not allowed"):
+                cursor.execute(statement)
+        cursor.close()
+        assert len(engine.histogram(BOUNDED))
+
+
+def test_a_query_that_would_fill_the_disk_is_stopped(tmp_path: Path):
+    table = events(4_000_000, 2_000_000, 1000)
+    with DuckDBEngine(ArrowTable(table), memory="120MB", scratch=tmp_path, spill=10_000_000, threads=2) as engine:
+        engine._parts = lambda *_: 1
+        with pytest.raises(EngineFailed) as raised:
+            engine.histogram(BOUNDED)
+        assert str(raised.value).startswith(("the query was stopped because it would fill the disk", "DuckDB ran out"))
+        assert engine.spill.most > 0
+        assert list(tmp_path.iterdir())
+    assert not list(tmp_path.iterdir())
+
+
+def test_cancelling_from_another_thread_ends_the_query_and_the_engine_lives_on():
+    table = events(3_000_000, 1_000_000, 1000)
+    with DuckDBEngine(ArrowTable(table)) as engine:
+        raised: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                while True:
+                    engine.histogram(BOUNDED)
+            except EngineFailed as error:
+                raised.append(error)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        while asking.is_alive():
+            engine.cancel()
+            time.sleep(0.05)
+        asking.join()
+        assert [str(error) for error in raised] == ["the query was cancelled"]
+        assert len(engine.histogram(Aggregation(user="u")))
+
+
+def test_progress_is_told_as_a_share():
+    shares: list[float] = []
+    with DuckDBEngine(ArrowTable(events(3_000_000, 1_000_000, 1000)), progress=shares.append) as engine:
+        engine.histogram(BOUNDED)
+    assert shares
+    assert all(0 <= share <= 1 for share in shares)
+
+
+def test_questions_may_be_asked_from_several_threads_at_once():
+    table = events(50_000, 500, 20)
+    aggregation = Aggregation(user="u", item="i", domain=tuple(range(10)), contributions=20)
+    with DuckDBEngine(ArrowTable(table)) as engine:
+        wanted = engine.histogram(aggregation).ranked(10).counts.tolist()
+        found: list[list[int]] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(engine.histogram(aggregation).ranked(10).counts.tolist()))
+            for _ in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert found == [wanted] * 6

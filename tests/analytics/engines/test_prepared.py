@@ -1,0 +1,94 @@
+"""A prepared dataset answers like its source, for any bounds, until the source changes."""
+
+import pyarrow as pa
+import pytest
+
+from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.prepared import prepare
+from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
+from tests.analytics.engines.backends import Backend
+from tests.analytics.engines.reference import as_dict, contributions, exact, ranked
+from tests.analytics.engines.tables import mixed
+
+TABLE = mixed(rows=400)
+
+
+@pytest.mark.parametrize(
+    ("columns", "where"),
+    [
+        ({"user": "user_id", "item": "word", "null_item": "none"}, None),
+        ({"user": "user name", "item": 'od"d %s ;--'}, "small >= 0"),
+        ({"user": "user_id", "item": "day", "value": "amount"}, None),
+    ],
+)
+def test_any_bounds_are_answered_as_from_the_source(backend: Backend, columns: dict[str, str], where: str | None):
+    with backend.stored(TABLE) as source:
+        chosen = None if where is None else parse_filter(where, source.describe())
+        prepare(source, **columns, where=chosen, destination=backend.destination())
+        with backend.reopened(backend.destination()) as engine:
+            for bounds in ({}, {"contributions": 100, "per_item": 3}, {"per_item": 2**40}):
+                found = engine.histogram(Aggregation(**columns, **bounds))
+                wanted = exact(TABLE, Aggregation(**columns, **bounds, where=chosen))
+                assert as_dict(found.labels, found.counts) == wanted
+                top = engine.top(Aggregation(**columns, **bounds), 3)
+                assert list(zip(top.labels, top.counts.tolist(), strict=True)) == ranked(wanted, 3)
+            every = contributions(TABLE, Aggregation(**columns, where=chosen)).values()
+            for bound in (1, 2, 5):
+                found = engine.histogram(Aggregation(**columns, contributions=bound))
+                assert int(found.counts.sum()) == sum(min(bound, len(items)) for items in every)
+            some = sorted(wanted)[:2]
+            within = engine.histogram(Aggregation(**columns, domain=tuple(some)))
+            assert set(within.labels) <= set(some)
+
+
+def test_more_contributions_keep_all_that_fewer_kept(backend: Backend):
+    table = pa.table({"u": [n // 9 for n in range(900)], "i": [f"{n}" for n in range(900)]})
+    with backend.stored(table) as source:
+        prepare(source, user="u", item="i", destination=backend.destination())
+        with backend.reopened(backend.destination()) as engine:
+            one, three = (
+                set(engine.histogram(Aggregation(user="u", item="i", contributions=n)).labels) for n in (1, 3)
+            )
+    assert one < three
+    assert (len(one), len(three)) == (100, 300)
+
+
+def test_a_changed_source_is_refused_until_prepared_again(backend: Backend):
+    columns = {"user": "user_id", "item": "word"}
+    with backend.stored(TABLE) as source:
+        prepare(source, **columns, destination=backend.destination())
+        with backend.reopened(backend.destination()) as engine:
+            assert len(engine.histogram(Aggregation(**columns)))
+            backend.grow(source)
+            with pytest.raises(UnsuitableTable, match="has changed since the dataset was prepared: prepare it again"):
+                engine.histogram(Aggregation(**columns))
+    with backend.reopened(source.origin()[0]) as again:
+        prepare(again, **columns, destination=backend.destination())
+    with backend.reopened(backend.destination()) as engine:
+        assert len(engine.histogram(Aggregation(**columns)))
+
+
+def test_other_questions_are_refused(backend: Backend):
+    with backend.stored(TABLE) as source:
+        where = parse_filter("word = 'a'", source.describe())
+        prepare(source, user="user_id", item="word", destination=backend.destination())
+        with backend.reopened(backend.destination()) as engine:
+            assert engine.describe().names == ("user_id", "word")
+            for asked in ({"null_item": "none"}, {"item": None}, {"item": "user_id"}):
+                with pytest.raises(UnsuitableTable, match="prepared for users 'user_id' and items 'word'"):
+                    engine.histogram(Aggregation(**{"user": "user_id", "item": "word", **asked}))
+            with pytest.raises(InvalidFilter, match="takes no filter"):
+                engine.histogram(Aggregation(user="user_id", item="word", where=where))
+            with pytest.raises(UnsuitableTable, match="cannot be prepared again"):
+                prepare(engine, user="user_id", item="word", destination=backend.destination())
+
+
+def test_nothing_else_is_overwritten(backend: Backend):
+    with backend.stored(TABLE) as source:
+        taken = source.origin()[0]
+        if backend.name == "spark":
+            taken = "plain_" + backend.destination()
+            backend.session.sql(f"CREATE TABLE {taken} (x INT) USING parquet")
+        with pytest.raises(InvalidParameter, match="exists and is not a prepared dataset"):
+            prepare(source, user="user_id", item="word", destination=taken)

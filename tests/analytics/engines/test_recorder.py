@@ -1,0 +1,67 @@
+"""One user, however many rows they have, moves at most so many counts by at most so much."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from setwise.analytics.aggregation import Aggregation
+from tests.analytics.engines.backends import Backend
+from tests.analytics.engines.reference import as_dict
+
+CROWD = 60
+
+
+def crowd(seed: int) -> pa.Table:
+    generator = np.random.default_rng(seed)
+    rows = 2000
+    return pa.table(
+        {
+            "u": [f"user {n}" for n in generator.integers(CROWD, size=rows)],
+            "i": [f"item {n}" for n in np.minimum(generator.geometric(0.05, size=rows), 80)],
+            "v": generator.integers(-5, 20, size=rows),
+        }
+    )
+
+
+def heavy(rows: int, items: int) -> pa.Table:
+    """Return thousands of rows of one user, under names that come from the crowd's items and beyond them."""
+    return pa.table(
+        {
+            "u": ["the one"] * rows,
+            "i": [f"item {n % items}" for n in range(rows)],
+            "v": np.array([2**62 if n % 7 else -3 for n in range(rows)]),
+        }
+    )
+
+
+AGGREGATIONS = [
+    Aggregation(user="u", item="i", contributions=3, per_item=1),
+    Aggregation(user="u", item="i", contributions=1, per_item=4),
+    Aggregation(user="u", item="i", contributions=8, per_item=5, value="v"),
+    Aggregation(user="u", item="i", contributions=None, per_item=2),
+    Aggregation(user="u", item=None, per_item=3),
+    Aggregation(user="u", item=None, per_item=9, value="v"),
+    Aggregation(user="u", item="i", contributions=2, domain=("item 1", "item 2", "item 3", "item 100")),
+]
+
+
+@pytest.mark.parametrize("items", [3, 150])
+def test_one_heavy_user_moves_no_more_than_the_bounds_allow(backend: Backend, items: int):
+    without = crowd(1)
+    with_one = pa.concat_tables([without, heavy(4000, items)])
+    shuffled = with_one.take(np.random.default_rng(2).permutation(len(with_one)))
+    for salt, aggregation in enumerate(AGGREGATIONS):
+        histograms = []
+        for table in (without, shuffled):
+            with backend.engine(table, salts=lambda salt=salt: salt * 7919) as engine:
+                found = engine.histogram(aggregation)
+                histograms.append(as_dict(found.labels, found.counts))
+        before, after = histograms
+        moved = {
+            label: after.get(label, 0) - before.get(label, 0)
+            for label in before.keys() | after.keys()
+            if after.get(label, 0) != before.get(label, 0)
+        }
+        most = 1 if aggregation.item is None else aggregation.contributions or items
+        assert 0 < len(moved) <= most, aggregation
+        assert all(0 < change <= aggregation.per_item for change in moved.values()), aggregation

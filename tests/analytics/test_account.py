@@ -1,0 +1,166 @@
+"""Questions that draw on a durable account: the most is charged, the unused comes back, a replay is identical."""
+
+from fractions import Fraction
+
+import pytest
+
+from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP
+from setwise.accounting.notation import format_use
+from setwise.accounting.use import Use
+from setwise.analytics.query import TopK
+from setwise.analytics.spending import Draws
+from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
+from setwise.ledger.ledger import Ledger
+from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
+from tests.analytics.recorded import recorded_session
+
+REGISTERED = ["bounded-range:0.5x20", "pure:0.3x10", "gaussian:20x10", "approx:0,1e-7x3"]
+PICKS = {"item": "page", "discover": "bounded-range:0.5"}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with Ledger.open(str(tmp_path / "ledger.db")) as opened:
+        opened.open_setwise("ada", REGISTERED, delta=1e-5)
+        opened.open_filter("bob", epsilon=3.0, delta=1e-5)
+        yield opened
+
+
+def left(account):
+    return {format_use(Use(use.guarantee)): use.count for use in account.standing().left}
+
+
+def test_the_most_is_charged_and_the_unused_comes_back(ledger):
+    account = ledger.account("ada")
+    _, session = recorded_session(account=account)
+    planned = session.preview(TopK(item="page", k=6), Draws(discover="bounded-range:0.5", counts="pure:0.3"))
+    assert [format_use(use) for use in planned.uses] == ["bounded-range:0.5x6", "approx:0.0,1e-07", "pure:0.3x6"]
+    answer = session.top_k(k=6, counts="pure:0.3", key="a", **PICKS)
+    found = len(answer)
+    assert 1 <= found < 6
+    assert {use.guarantee: use.count for use in answer.spent} == {
+        BoundedRange(epsilon=0.5): found + 1,
+        ApproxDP(epsilon=0.0, delta=1e-7): 1,
+        PureDP(epsilon=0.3): found,
+    }
+    assert left(account) == {
+        "bounded-range:0.5": 19 - found,
+        "pure:0.3": 10 - found,
+        "gaussian:20.0": 10,
+        "approx:0.0,1e-07": 2,
+    }
+    assert set(account.standing().spent) == set(answer.spent)
+    assert session.spent == account.standing().spent
+    assert session.guarantee(1e-5).interaction == "setwise"
+
+
+def test_a_replay_is_identical_and_free_even_in_another_session(ledger):
+    account = ledger.account("ada")
+    _, session = recorded_session(account=account)
+    first = session.top_k(k=2, counts="gaussian:20", key="a", **PICKS)
+    before = left(account)
+    other_engine, other = recorded_session(account=ledger.account("ada"))
+    assert other.top_k(k=2, counts="gaussian:20", key="a", **PICKS) == first
+    assert other_engine.events == []
+    assert left(account) == before
+    with pytest.raises(KeyConflict):
+        other.top_k(k=1, counts="gaussian:20", key="a", **PICKS)
+
+
+def test_a_run_that_failed_can_be_run_again_under_its_charge(ledger):
+    account = ledger.account("ada")
+    engine, session = recorded_session(account=account)
+    engine.failing = True
+    with pytest.raises(EngineFailed):
+        session.top_k(k=2, key="a", **PICKS)
+    charged = left(account)
+    assert charged["bounded-range:0.5"] == 18
+    engine.failing = False
+    assert session.top_k(k=2, key="a", **PICKS).labels == ("home", "help")
+    assert left(account) == charged
+
+
+def test_an_exhausted_account_leaves_the_data_untouched(ledger):
+    engine, session = recorded_session(account=ledger.account("ada"))
+    with pytest.raises(BudgetExhausted):
+        session.top_k(k=21, **PICKS)
+    with pytest.raises(InvalidParameter, match="not registered"):
+        session.top_k(item="page", k=2, discover="bounded-range:0.4")
+    assert engine.events == []
+
+
+@pytest.mark.parametrize(("per_item", "epsilon"), [(1, 0.3), (7, 0.3), (3, 0.1), (1, 0.7)])
+def test_pure_counts_get_noise_that_is_wide_enough(ledger, per_item, epsilon):
+    """The scale is a float at least per_item / epsilon, exactly compared."""
+    _, session = recorded_session(account=ledger.account("bob"))
+    spending = Draws(discover="bounded-range:0.5", counts=PureDP(epsilon=epsilon), threshold_delta=1e-8)
+    planned = session.preview(TopK(item="page", k=2, per_item=per_item), spending)
+    noise = planned.mechanism.noise
+    assert isinstance(noise, LaplaceNoise)
+    assert Fraction(per_item) / noise.scale <= Fraction(epsilon)
+    assert float(noise.scale) == pytest.approx(per_item / epsilon, rel=1e-15)
+    assert PureDP(epsilon=epsilon) in {use.guarantee for use in planned.uses}
+
+
+def test_gaussian_counts_are_drawn_as_registered(ledger):
+    _, session = recorded_session(account=ledger.account("ada"))
+    planned = session.preview(
+        TopK(item="page", k=4, contributions=3, per_item=5), Draws(discover="bounded-range:0.5", counts="gaussian:20")
+    )
+    assert planned.mechanism.noise == RoundedGaussianNoise(sigma=100)
+    assert {use.guarantee: use.count for use in planned.uses}[Gaussian(sigma=20.0)] == 3
+
+
+def test_a_histogram_and_a_count_draw_one_count_for_each_that_can_change(ledger):
+    account = ledger.account("ada")
+    _, session = recorded_session(account=account)
+    answer = session.histogram(item="page", domain=["home", "help"], counts="gaussian:20")
+    assert [format_use(use) for use in answer.spent] == ["gaussian:20.0x2"]
+    answer = session.histogram(item="page", contributions=1, counts="pure:0.3")
+    assert [format_use(use) for use in answer.spent] == ["pure:0.3", "approx:0.0,1e-07"]
+    answer = session.histogram(item="page", contributions=2, counts="gaussian:20")
+    assert [format_use(use) for use in answer.spent] == ["gaussian:20.0x2", "approx:0.0,1e-07"]
+    assert answer.labels == ("home", "help")
+    answer = session.count(counts="pure:0.3")
+    assert [format_use(use) for use in answer.spent] == ["pure:0.3"]
+    assert left(account) == {"bounded-range:0.5": 20, "pure:0.3": 8, "gaussian:20.0": 6, "approx:0.0,1e-07": 1}
+
+
+def test_filters_take_any_parameters_and_give_nothing_back(ledger):
+    account = ledger.account("bob")
+    _, session = recorded_session(account=account)
+    answer = session.top_k(item="page", k=6, discover="bounded-range:0.31", counts="gaussian:31", delta=1e-8)
+    assert answer.interaction == "adaptive"
+    after = account.standing().share_left
+    planned = session.top_k(item="page", k=2, epsilon=0.5, delta=1e-7)
+    assert planned.epsilon.upper <= 0.6
+    assert account.standing().share_left < after
+    assert session.guarantee(1e-5).upper == pytest.approx(3.0)
+
+
+def test_one_of_several_thresholds_must_be_named(ledger):
+    ledger.open_setwise("eve", ["bounded-range:0.5x4", "approx:0,1e-7", "approx:0,1e-8"], delta=1e-5)
+    _, session = recorded_session(account=ledger.account("eve"))
+    with pytest.raises(InvalidParameter, match="several"):
+        session.top_k(k=2, **PICKS)
+    answer = session.top_k(k=2, delta=1e-8, **PICKS)
+    assert ApproxDP(epsilon=0.0, delta=1e-8) in {use.guarantee for use in answer.spent}
+
+
+def test_draws_that_make_no_sense(ledger):
+    _, session = recorded_session(account=ledger.account("ada"))
+    for words, named in (
+        ({"item": "page", "k": 2}, "discover"),
+        ({"item": "page", "k": 2, "counts": "pure:0.3"}, "discover"),
+        ({"item": "page", "k": 2, "discover": "pure:0.3"}, "bounded-range"),
+        ({"item": "page", "k": 2, "discover": "bounded-range:0.5x2"}, "count"),
+        ({"item": "page", "k": 2, "discover": "bounded-range:0.5", "counts": "zcdp:0.1"}, "zcdp"),
+        ({"item": "page", "k": 2, "epsilon": 1.0, "delta": 1e-6}, "registered"),
+        ({"item": "page", "k": 2, "discover": "bounded-range:0.5", "mechanism": "unknown_gumbel"}, "mechanism"),
+    ):
+        with pytest.raises(InvalidParameter, match=named):
+            session.top_k(**words)
+    _, session = recorded_session(account=ledger.account("bob"))
+    with pytest.raises(InvalidParameter, match="threshold"):
+        session.top_k(item="page", k=2, discover="bounded-range:0.5")

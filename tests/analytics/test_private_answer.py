@@ -1,0 +1,110 @@
+"""Answers keep their contract, survive storage, convert to frames and show themselves."""
+
+import json
+
+import pytest
+
+from setwise.accounting.bracket import Bracket
+from setwise.accounting.interaction import Interaction
+from setwise.accounting.notation import parse_use
+from setwise.analytics.plot import plot_answer
+from setwise.analytics.private_answer import AnswerItem, PrivateAnswer
+from setwise.analytics.words import rounded_up
+from setwise.errors import InvalidParameter
+
+
+def answer(**changes):
+    given = {
+        "kind": "top-k",
+        "measure": "users",
+        "items": (
+            AnswerItem(item="tea <b>", count=12.5, interval=(3, 22)),
+            AnswerItem(item="mate, $x$", count=0.0, interval=(0, 9)),
+        ),
+        "mechanism": "unknown_gumbel+gaussian",
+        "interaction": Interaction.SETWISE,
+        "epsilon": Bracket(0.99, 0.9951),
+        "delta": 1e-6,
+        "method": "certified-optimum",
+        "statement": "a theorem",
+        "spent": (parse_use("bounded-range:0.1x3"), parse_use("approx:0,1e-7")),
+        "complete": False,
+        "reason": "the threshold was reached before k",
+        "why": "unknown_gumbel+gaussian: the best",
+        "confidence": 0.95,
+    }
+    return PrivateAnswer(**(given | changes))
+
+
+LABELS_ONLY = {"items": (AnswerItem(item=7), AnswerItem(item=5))}
+NOTHING = {"items": ()}
+
+
+def test_the_json_is_the_contract():
+    assert json.loads(answer().to_json()) == {
+        "items": [
+            {"item": "tea <b>", "count": 12.5, "interval": [3, 22]},
+            {"item": "mate, $x$", "count": 0.0, "interval": [0, 9]},
+        ],
+        "mechanism": "unknown_gumbel+gaussian",
+        "interaction": "setwise",
+        "epsilon": {"lower": 0.99, "upper": 0.9951},
+        "delta": 1e-6,
+        "spent": ["bounded-range:0.1x3", "approx:0.0,1e-07"],
+        "complete": False,
+    }
+
+
+@pytest.mark.parametrize("changes", [{}, LABELS_ONLY, NOTHING])
+def test_storage_loses_nothing(changes):
+    before = answer(**changes)
+    assert PrivateAnswer.from_stored(before.stored()) == before
+
+
+@pytest.mark.parametrize("changes", [{}, LABELS_ONLY, NOTHING])
+def test_frames_hold_the_items(changes):
+    found = answer(**changes)
+    rows = [
+        {"item": e.item, "count": e.count, "lower": e.interval and e.interval[0], "upper": e.interval and e.interval[1]}
+        for e in found
+    ]
+    assert found.to_arrow().to_pylist() == rows
+    assert found.to_polars().to_dicts() == rows
+    assert list(found.to_pandas().columns) == ["item", "count", "lower", "upper"]
+    assert found.to_pandas()["item"].tolist() == list(found.labels)
+    assert found.to_csv().splitlines()[0] == "item,count,lower,upper"
+    assert len(found.to_csv().splitlines()) == 1 + len(found)
+
+
+def test_labels_are_escaped_and_the_promise_is_told():
+    page = answer()._repr_html_()
+    assert "tea &lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "(0.9951, 1e-06)" in page
+    assert page.count("<tr>") == 3
+    assert "script" not in page
+    assert "no item passed" not in answer(**LABELS_ONLY)._repr_html_()
+
+
+def test_printing_shows_the_items():
+    assert str(answer()).splitlines()[0] == "tea <b>: 12.5 in [3, 22]"
+    assert str(answer(**LABELS_ONLY)).splitlines()[:2] == ["7", "5"]
+    assert "threshold" in str(answer(**NOTHING))
+
+
+@pytest.mark.parametrize("changes", [{}, LABELS_ONLY, NOTHING])
+def test_plots_are_pictures(tmp_path, changes):
+    plot_answer(answer(**changes), str(tmp_path / "a.png"))
+    answer(**changes).plot(str(tmp_path / "a.svg"))
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "a.svg").read_text()
+    for path in ("a.pdf", "absent/a.png"):
+        with pytest.raises(InvalidParameter):
+            plot_answer(answer(), str(tmp_path / path))
+
+
+def test_promises_are_rounded_up():
+    assert rounded_up(0.99504, 4) == "0.9951"
+    assert rounded_up(1.0) == "1"
+    for digits in (1, 3, 6):
+        assert float(rounded_up(2 / 3, digits)) > 2 / 3

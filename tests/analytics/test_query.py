@@ -1,0 +1,71 @@
+"""Queries validate themselves, and their written form is canonical and complete."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
+from setwise.analytics.query_json import query_from_dict, query_from_json, query_to_dict, query_to_json
+from setwise.errors import InvalidParameter
+
+names = st.text(min_size=1, max_size=8)
+filters = st.none() | st.text(min_size=1, max_size=20).filter(str.strip)
+domains = st.none() | st.lists(st.text(max_size=6), min_size=5, max_size=9, unique=True).map(tuple)
+numbers = st.integers(1, 1000)
+
+grouped = {
+    "item": names,
+    "per_item": numbers,
+    "value": st.none() | names,
+    "domain": domains,
+    "where": filters,
+    "null_item": st.none() | st.text(max_size=5) | st.integers(-5, 5),
+}
+queries = st.one_of(
+    st.builds(TopK, k=st.integers(1, 5), contributions=st.none() | numbers, **grouped),
+    st.builds(HistogramQuery, contributions=numbers, **grouped),
+    st.builds(Count, per_user=numbers, where=filters),
+    st.builds(Sum, value=names, clip=numbers, where=filters),
+)
+
+
+@given(queries)
+def test_reading_back_gives_the_same_query(query):
+    assert query_from_json(query_to_json(query)) == query
+    assert query_from_dict(query_to_dict(query)) == query
+
+
+@given(queries, queries)
+def test_different_queries_have_different_texts(one, other):
+    assert (query_to_json(one) == query_to_json(other)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: TopK(item="page", k=0), "k"),
+        (lambda: TopK(item="", k=1), "item"),
+        (lambda: TopK(item="page", k=3, domain=("a", "b")), "at most 2"),
+        (lambda: TopK(item="page", k=3, limit=2), "limit"),
+        (lambda: TopK(item="page", k=1, domain=("a",), limit=2), "limit"),
+        (lambda: TopK(item="page", k=1, domain=()), "domain"),
+        (lambda: TopK(item="page", k=1, domain=("a", "a")), "distinct"),
+        (lambda: TopK(item="page", k=1, contributions=0), "contributions"),
+        (lambda: TopK(item="page", k=1, per_item=-1), "per_item"),
+        (lambda: TopK(item="page", k=1, where="  "), "where"),
+        (lambda: TopK(item="page", k=True), "k"),
+        (lambda: HistogramQuery(item="page"), "contributions"),
+        (lambda: Count(per_user=0), "per_user"),
+        (lambda: Sum(value="minutes", clip=0), "clip"),
+        (lambda: query_from_json("{"), "JSON"),
+        (lambda: query_from_json("[]"), "object"),
+        (lambda: query_from_json('{"kind": "mean"}'), "mean"),
+        (lambda: query_from_json('{"kind": "count", "fraction": 1}'), "fraction"),
+        (lambda: query_from_json('{"kind": "top-k", "item": "page"}'), "'k'"),
+        (lambda: query_from_json('{"kind": "top-k", "item": "page", "k": 1, "domain": "abc"}'), "list"),
+        (lambda: query_from_json('{"kind": "sum", "value": "minutes", "clip": 1.5}'), "1.5"),
+    ],
+)
+def test_impossible_queries_are_refused_by_name(make, named):
+    with pytest.raises(InvalidParameter, match=named):
+        make()

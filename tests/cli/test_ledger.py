@@ -1,0 +1,207 @@
+"""`setwise ledger`: the contract of its JSON, exit status and errors."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from setwise import compose, parse_use
+from setwise.cli import main as command_line
+from setwise.errors import SetwiseError
+from setwise.ledger.ledger import Ledger
+
+OPEN = ["open", "ada", "--register", "bounded-range:0.1x10", "pure:0.1x5", "--delta", "1e-6"]
+
+
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SETWISE_LEDGER", raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
+    return tmp_path
+
+
+def run(*words):
+    """Run a ledger command in this process; return what it printed."""
+    done = CliRunner().invoke(command_line.app, ["ledger", *words], catch_exceptions=True)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def setwise(*words, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "setwise.cli.main", "ledger", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={**os.environ, **environment},
+    )
+
+
+def test_show_is_the_contract(in_folder):
+    run(*OPEN)
+    with Ledger.open("setwise.db") as ledger:
+        account = ledger.account("ada")
+        account.charge([parse_use("pure:0.1x2")], key="k", request="q")
+    found = json.loads(run("show", "ada", "--json"))
+    contract = {"account", "kind", "epsilon", "delta", "left", "spent", "odometer", "charges"}
+    assert contract <= set(found)
+    expected = compose(["bounded-range:0.1x10", "pure:0.1x5"]).epsilon(1e-6)
+    assert found["epsilon"] == {"lower": expected.lower, "upper": expected.upper}
+    assert (found["account"], found["kind"], found["delta"], found["charges"]) == ("ada", "setwise", 1e-6, 1)
+    assert (found["left"], found["spent"]) == (["bounded-range:0.1x10", "pure:0.1x3"], ["pure:0.1x2"])
+    assert 0.0 < found["odometer"]["lower"] <= found["odometer"]["upper"] == pytest.approx(0.2)
+
+
+def test_open_tells_what_show_tells(in_folder):
+    opened = json.loads(run(*OPEN, "--analyst", "Ada", "--dataset", "visits", "--period", "month", "--json"))
+    assert opened == json.loads(run("show", "ada", "--json"))
+    assert (opened["analyst"], opened["dataset"], opened["every"]) == ("Ada", "visits", "month")
+
+
+def test_a_filter(in_folder):
+    found = json.loads(run("open", "bob", "--filter", "--epsilon", "1", "--delta", "1e-6", "--json"))
+    assert found["epsilon"] == {"lower": 1.0, "upper": 1.0}
+    (left,) = found["left"]
+    with Ledger.open("setwise.db") as ledger:
+        ledger.account("bob").charge([parse_use(left)], key="k", request="q")
+    found = json.loads(run("show", "bob", "--json"))
+    assert found["charges"] == 1
+    assert found["spent"]
+
+
+def test_several_ways_to_register(in_folder):
+    one = json.loads(run(*OPEN, "--json"))
+    other = json.loads(
+        run(
+            "open", "eve", "--register", "bounded-range:0.1x10", "--register", "pure:0.1x5", "--delta", "1e-6", "--json"
+        )
+    )
+    assert one["left"] == other["left"]
+    assert [account["account"] for account in json.loads(run("show", "--json"))["accounts"]] == ["ada", "eve"]
+
+
+def test_history_verify_export_restore(in_folder):
+    run(*OPEN)
+    with Ledger.open("setwise.db") as ledger:
+        account = ledger.account("ada")
+        receipt = account.charge([parse_use("pure:0.1x2")], key="k", request="q")
+        account.settle(receipt, answer="a", returned=[parse_use("pure:0.1")])
+    charge, settle = json.loads(run("history", "ada", "--json"))["entries"]
+    assert (charge["kind"], charge["key"], charge["uses"], charge["text"]) == ("charge", "k", ["pure:0.1x2"], "q")
+    assert (settle["kind"], settle["uses"], settle["text"]) == ("settle", ["pure:0.1"], "a")
+    assert len(json.loads(run("history", "ada", "--limit", "1", "--json"))["entries"]) == 1
+    found = run("verify", "--json")
+    verified = json.loads(found)
+    assert (verified["verified"], verified["entries"], verified["faults"]) == (True, 2, [])
+    (in_folder / "anchor.json").write_text(found)
+    run("export", "out.jsonl")
+    assert run("export") == (in_folder / "out.jsonl").read_text()
+    assert json.loads(run("restore", "out.jsonl", "--ledger", "other.db", "--json"))["entries"] == 2
+    run("verify", "--ledger", "other.db", "--head", verified["head"], "--since", "anchor.json")
+    with Ledger.open("other.db") as ledger:
+        ledger.account("ada").charge([parse_use("pure:0.1")], key="l", request="q")
+    run("verify", "--ledger", "other.db", "--since", "anchor.json")
+    with pytest.raises(SetwiseError, match="has the head"):
+        run("verify", "--ledger", "other.db", "--head", verified["head"])
+
+
+def test_caps_and_the_joint_promise(in_folder):
+    cap = json.loads(run("cap", "visits", "--epsilon", "2", "--delta", "1e-6", "--json"))
+    assert (cap["account"], cap["kind"]) == ("visits", "cap")
+    run(*OPEN, "--dataset", "visits")
+    joint = json.loads(run("joint", "visits", "--json"))
+    assert joint["accounts"] == ["ada"]
+    assert joint["epsilon"]["upper"] == compose(["bounded-range:0.1x10", "pure:0.1x5"]).epsilon(1e-6).upper
+    assert joint["cap"]["epsilon"]["upper"] == 2.0
+    assert "visits" in run("joint", "visits")
+
+
+def test_people_get_tables_with_bars(in_folder):
+    run(*OPEN)
+    with Ledger.open("setwise.db") as ledger:
+        ledger.account("ada").charge([parse_use("pure:0.1x5")], key="k", request="q")
+    shown = run("show", "ada")
+    assert "████████████████████████ 10 of 10  bounded-range:0.1" in shown
+    assert "░░░░░░░░░░░░░░░░░░░░░░░░ 0 of 5  pure:0.1" in shown
+    assert "ada (setwise)" in run("show")
+    assert "pure:0.1x5" in run("history", "ada")
+    assert "Verified" in run("verify")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["show", "nobody"], "'nobody'"),
+        (["history", "nobody"], "'nobody'"),
+        (OPEN, "'ada'"),
+        (["open", "eve", "--register", "pure:abc", "--delta", "1e-6"], "pure:abc"),
+        (["open", "eve", "--register", "pure:0.1x0", "--delta", "1e-6"], "pure:0.1x0"),
+        (["open", "eve", "--register", "pure:0.1x-2", "--delta", "1e-6"], "-2"),
+        (["open", "eve", "--delta", "1e-6"], "--register"),
+        (["open", "eve", "pure:0.1", "--delta", "1e-6"], "--register"),
+        (["open", "eve", "--filter", "--delta", "1e-6"], "--epsilon"),
+        (["open", "eve", "--filter", "--epsilon", "1", "--register", "pure:0.1", "--delta", "1e-6"], "--filter"),
+        (["open", "eve", "--register", "pure:0.1", "--epsilon", "1", "--delta", "1e-6"], "--epsilon"),
+        (["open", "eve", "--register", "pure:0.1", "--delta", "2"], "2"),
+        (["open", "eve", "--register", "pure:0.1", "--delta", "1e-6", "--period", "moon"], "moon"),
+        (["cap", "visits", "--epsilon", "-1", "--delta", "1e-6"], "-1"),
+        (["joint", "visits"], "'visits'"),
+        (["verify", "--since", "missing.json"], "missing.json"),
+        (["restore", "missing.jsonl"], "missing.jsonl"),
+        (["export", "no/such/folder"], "no/such/folder"),
+        (["export", "--json"], "--json"),
+        (["show", "--ledger", "nowhere.db"], "nowhere.db"),
+        (["show", "--ledger", "mysql://a:secret@b/c"], "mysql"),
+    ],
+)
+def test_bad_requests_are_named(in_folder, words, named):
+    run(*OPEN)
+    with pytest.raises(SetwiseError) as refused:
+        run(*words)
+    assert refused.value.exit_code == 2
+    assert named in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert not (in_folder / "nowhere.db").exists()
+
+
+def test_errors_are_one_sentence_with_the_status_of_the_tree(in_folder):
+    assert setwise(*OPEN).returncode == 0
+    for words, status in ((["show", "nobody"], 2), (["show", "--ledger", str(in_folder)], 4)):
+        done = setwise(*words)
+        assert done.returncode == status
+        assert done.stdout == ""
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("setwise: ")
+
+
+def test_tampering_is_status_4_and_named(in_folder):
+    from tests.ledger.raw import unguarded
+
+    run(*OPEN)
+    with Ledger.open("setwise.db") as ledger:
+        ledger.account("ada").charge([parse_use("pure:0.1x2")], key="k", request="q")
+    with unguarded("setwise.db") as intruder:
+        intruder("UPDATE ledger_entries SET content = 'other'")
+    done = setwise("verify", "--json")
+    assert done.returncode == 4
+    assert json.loads(done.stdout)["faults"][0]["entry"] == 1
+    assert "entry 1 of the account 'ada' was changed" in done.stderr
+
+
+def test_the_environment_names_the_ledger(in_folder):
+    assert setwise(*OPEN, SETWISE_LEDGER="elsewhere.db").returncode == 0
+    assert (in_folder / "elsewhere.db").exists()
+    assert not (in_folder / "setwise.db").exists()
+    assert setwise("show", "ada", SETWISE_LEDGER="elsewhere.db").returncode == 0
+
+
+def test_postgresql(in_folder, postgresql_url):
+    assert json.loads(run(*OPEN, "--ledger", postgresql_url, "--json"))["kind"] == "setwise"
+    assert json.loads(run("verify", "--ledger", postgresql_url, "--json"))["verified"]

@@ -1,0 +1,240 @@
+"""`setwise top-k`, `histogram`, `count` and `sum`: the contract of their JSON, exit status, errors, and Ctrl-C."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from setwise import compose
+from setwise.cli.main import main
+
+TOTAL = ("--epsilon", "4", "--delta", "1e-6")
+
+
+@pytest.fixture
+def setwise(monkeypatch, capsys):
+    """Run the command in this process, which saves its start; `process` below starts a real one."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["setwise", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "120")
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = capsys.readouterr()
+        return subprocess.CompletedProcess(words, left.value.code, out, err)
+
+    return run
+
+
+def process(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "setwise.cli.main", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Tables that are fine, and files that are not."""
+    place = tmp_path_factory.mktemp("tables")
+    users = list(range(900))
+    table = pa.table(
+        {
+            "who": users * 3,
+            "page": ["home"] * 900 + ["help" if n % 3 else f"page {n}" for n in users] + ["shop"] * 900,
+            "minutes": [n % 7 for n in users] * 3,
+            "share": [float("nan") if n % 2 else 0.5 for n in users] * 3,
+        }
+    )
+    parquet.write_table(table, place / "visits.parquet")
+    csv.write_csv(table, place / "visits.csv")
+    parquet.write_table(table.slice(0, 0), place / "empty.parquet")
+    nobody = table.set_column(0, "who", pa.array([None] * len(table), pa.int64()))
+    parquet.write_table(nobody, place / "nobody.parquet")
+    (place / "broken.parquet").write_bytes(b"PAR1" + b"\0" * 50)
+    (place / "pages.txt").write_text("home\nhelp\nshop\n")
+    return place
+
+
+def test_json_is_the_contract(folder):
+    done = process("top-k", folder / "visits.parquet", "--user", "who", "--item", "page", "-k", 2, *TOTAL, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert list(found) == ["items", "mechanism", "interaction", "epsilon", "delta", "spent", "complete"]
+    assert {each["item"] for each in found["items"]} == {"home", "shop"}
+    for each in found["items"]:
+        assert set(each) == {"item", "count", "interval"}
+        assert each["interval"][0] <= each["count"] <= each["interval"][1]
+    assert found["complete"] is True
+    assert found["interaction"] == "setwise"
+    assert found["delta"] == 1e-6
+    assert found["epsilon"]["lower"] <= found["epsilon"]["upper"] <= 4.0
+    assert compose(found["spent"]).epsilon(1e-6).upper == pytest.approx(found["epsilon"]["upper"], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("words", "labels"),
+    [
+        (("histogram", "--item", "page", "--contributions", 3), {"home", "help", "shop"}),
+        (("histogram", "--item", "page", "--domain", "pages.txt"), {"home", "help", "shop"}),
+        (("top-k", "--item", "page", "-k", 1, "--where", "page = 'help'"), {"help"}),
+        (("top-k", "--item", "page", "-k", 1, "--counts", "none", "--where", "page = 'help'"), {"help"}),
+        (("top-k", "--item", "minutes", "-k", 7, "--domain", "minutes.txt"), set(range(7))),
+        (("count",), {"users"}),
+        (("count", "--per-user", 5), {"events"}),
+        (("sum", "--value", "minutes", "--clip", 20), {"minutes"}),
+    ],
+)
+def test_every_question_is_answered(setwise, folder, words, labels):
+    (folder / "minutes.txt").write_text("\n".join(str(n) for n in range(7)))
+    words = [str(folder / word) if str(word).endswith(".txt") else word for word in words]
+    done = setwise(words[0], folder / "visits.parquet", "--user", "who", *words[1:], *TOTAL, "--json")
+    assert done.returncode == 0, done.stderr
+    assert {each["item"] for each in json.loads(done.stdout)["items"]} == labels
+
+
+def test_people_get_bars_words_and_reasons(setwise, folder):
+    done = setwise("top-k", folder / "visits.parquet", "--user", "who", "--item", "page", "-k", 2, *TOTAL)
+    assert done.returncode == 0, done.stderr
+    for part in ("█", "95% interval", "k = 2 reached", "differentially private", "spent", "mechanism", "within ±"):
+        assert part in done.stdout
+
+
+def test_csv_plot_and_preview(setwise, folder, tmp_path):
+    words = ("top-k", folder / "visits.csv", "--user", "who", "--item", "page", "-k", 2, *TOTAL)
+    done = setwise(*words, "--csv", "--plot", tmp_path / "out.svg")
+    assert done.stdout.splitlines()[0] == "item,count,lower,upper"
+    assert len(done.stdout.splitlines()) == 3
+    assert "<svg" in (tmp_path / "out.svg").read_text()
+    shown = json.loads(setwise(*words, "--preview", "--json").stdout)
+    assert shown["epsilon"]["upper"] <= 4.0
+    assert shown["why"].startswith(shown["mechanism"])
+    assert shown["radius"] > 0
+    assert "nothing was read" in setwise(*words, "--preview").stdout
+
+
+def test_columns_of_csv_files_have_the_kind_they_are_given(setwise, folder):
+    words = ("sum", folder / "visits.csv", "--user", "who", "--value", "minutes", "--clip", 20, *TOTAL)
+    assert setwise(*words).returncode == 2
+    done = setwise(*words, "--type", "minutes=integer", "--json")
+    assert done.returncode == 0, done.stderr
+    assert setwise(*words, "--type", "minutes=number").returncode == 2
+
+
+@pytest.mark.parametrize("table", ["empty.parquet", "nobody.parquet"])
+def test_an_empty_crowd_is_answered(setwise, folder, table):
+    done = setwise("top-k", folder / table, "--user", "who", "--item", "page", "-k", 2, *TOTAL)
+    assert done.returncode == 0, done.stderr
+    assert "no item passed the threshold" in done.stdout
+    assert setwise("count", folder / table, "--user", "who", *TOTAL).returncode == 0
+
+
+PAGE = ("--user", "who", "--item", "page", "-k", "2")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("top-k", "absent.parquet", *PAGE, *TOTAL), "absent.parquet"),
+        (("top-k", "broken.parquet", *PAGE, *TOTAL), "damaged"),
+        (("top-k", "visits.parquet", "--user", "whom", "--item", "page", "-k", "2", *TOTAL), "'whom'"),
+        (("top-k", "visits.parquet", "--user", "who", "--item", "pages", "-k", "2", *TOTAL), "'pages'"),
+        (("sum", "visits.parquet", "--user", "who", "--value", "share", "--clip", "3", *TOTAL), "'share'"),
+        (("top-k", "visits.parquet", *PAGE[:-1], "9", "--domain", "pages.txt", *TOTAL), "at most 3"),
+        (("top-k", "visits.parquet", *PAGE, "--epsilon", "1", "--delta", "0"), "delta"),
+        (("top-k", "visits.parquet", *PAGE, "--where", "1 = 1) OR (page = 'x'", *TOTAL), "filter|comparison"),
+        (("top-k", "visits.parquet", *PAGE, "--where", "page = (SELECT max(page) FROM t)", *TOTAL), "SELECT|\\("),
+        (("top-k", "visits.parquet", *PAGE, "--epsilon", "-1", "--delta", "1e-6"), "epsilon"),
+        (("top-k", "visits.parquet", *PAGE, "--epsilon", "nan", "--delta", "1e-6"), "nan"),
+        (("top-k", "visits.parquet", *PAGE), "--epsilon"),
+        (("top-k", "visits.parquet", *PAGE, "--epsilon", "1"), "--delta"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--counts", "some"), "some"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--mechanism", "known_gumbel"), "known_gumbel"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--json", "--csv"), "--csv"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--plot", "x.pdf"), "x.pdf"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--engine", "oracle"), "oracle"),
+        (("top-k", "visits.parquet", *PAGE, "--account", "ada", "--ledger", "absent.db"), "absent.db"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--key", "a"), "--account"),
+        (("histogram", "visits.parquet", "--user", "who", "--item", "page", *TOTAL), "contributions"),
+        (("count", "visits.parquet", "--user", "who", "--per-user", "0", *TOTAL), "per_user"),
+    ],
+)
+def test_errors_are_one_sentence_with_status_2(setwise, folder, monkeypatch, words, named):
+    monkeypatch.chdir(folder)
+    done = setwise(*words)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("setwise: ")
+    assert done.stderr.count("\n") == 1
+    assert re.search(named, done.stderr), done.stderr
+    assert not (folder / "absent.db").exists()
+
+
+def test_a_process_ends_with_the_same_sentence(folder):
+    done = process("top-k", folder / "broken.parquet", *PAGE, *TOTAL)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+def test_an_account_pays_and_a_key_replays(setwise, folder, tmp_path, monkeypatch):
+    ledger = tmp_path / "ledger.db"
+    opened = setwise(
+        "ledger", "open", "ada", "--delta", "1e-5", "--ledger", ledger,
+        *(word for use in ("bounded-range:0.5x4", "pure:0.5x4", "approx:0,1e-6x2") for word in ("--register", use)),
+    )  # fmt: skip
+    assert opened.returncode == 0, opened.stderr
+    words = (
+        "top-k", folder / "visits.parquet", *PAGE,
+        "--account", "ada", "--discover", "bounded-range:0.5", "--counts", "pure:0.5", "--json",
+    )  # fmt: skip
+    monkeypatch.setenv("SETWISE_LEDGER", str(ledger))
+    first = setwise(*words, "--key", "one")
+    monkeypatch.delenv("SETWISE_LEDGER")
+    assert first.returncode == 0, first.stderr
+    assert set(json.loads(first.stdout)["spent"]) == {"bounded-range:0.5x2", "pure:0.5x2", "approx:0.0,1e-06"}
+    assert setwise(*words, "--key", "one", "--ledger", ledger).stdout == first.stdout
+    standing = json.loads(setwise("ledger", "show", "ada", "--json", "--ledger", ledger).stdout)
+    assert standing["charges"] == 1
+    assert setwise(*words, "--key", "two", "--ledger", ledger).returncode == 0
+    done = setwise(*words, "--key", "three", "--ledger", ledger)
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1
+    assert setwise(*words[:-1], "--key", "one", "--ledger", ledger).stdout.count("left") == 1
+
+
+def test_ctrl_c_stops_the_query(tmp_path):
+    """A query of many seconds under little memory; the interrupt ends it with status 130 and one word."""
+    random = np.random.default_rng(0)
+    big = 4_000_000
+    table = pa.table({"who": random.integers(0, big, big), "item": random.integers(0, big, big)})
+    parquet.write_table(table, tmp_path / "big.parquet")
+    code = (
+        "import sys, threading, _thread\n"
+        "from setwise.analytics.engines import duckdb\n"
+        "from setwise.cli.main import main\n"
+        "before = duckdb.DuckDBEngine._run\n"
+        "def run(self, *given):\n"
+        "    threading.Timer(0.5, _thread.interrupt_main).start()\n"
+        "    return before(self, *given)\n"
+        "duckdb.DuckDBEngine._run = run\n"
+        "main()\n"
+    )
+    words = ("top-k", tmp_path / "big.parquet", "--user", "who", "--item", "item", "-k", 5, "--contributions", 3)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words), "--memory", "200MiB", *TOTAL],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.strip() == "setwise: interrupted"

@@ -1,0 +1,170 @@
+"""Accounts: what is registered is drawn without replacement, and what is promised is certified."""
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from setwise import compose, format_use, parse_use
+from setwise.accounting.filter import ZcdpFilter
+from setwise.errors import (
+    AccountExists,
+    BudgetExhausted,
+    InvalidParameter,
+    KeyConflict,
+    UnknownAccount,
+)
+from tests.ledger.auditor import audit
+
+REGISTERED = ["bounded-range:0.1x10", "pure:0.1x5"]
+
+
+def uses(*written):
+    return [parse_use(text) for text in written]
+
+
+def written(found):
+    return [format_use(use) for use in found]
+
+
+def test_opening_certifies_the_set_wise_optimum(ledger):
+    standing = ledger.open_setwise("ada", REGISTERED, delta=1e-6, analyst="Ada", dataset="visits")
+    assert standing.epsilon == compose(REGISTERED, "setwise").epsilon(1e-6)
+    assert (standing.analyst, standing.dataset, standing.kind) == ("Ada", "visits", "setwise")
+    assert written(standing.left) == REGISTERED
+    assert standing.spent == ()
+    assert (standing.odometer.lower, standing.odometer.upper) == (0.0, 0.0)
+
+
+def test_draws_in_any_order_until_nothing_is_left(ledger, store_url):
+    ledger.open_setwise("ada", REGISTERED, delta=1e-6)
+    account = ledger.account("ada")
+    for number, draw in enumerate(["pure:0.1x2", "bounded-range:0.1x7", "pure:0.1x3", "bounded-range:0.1x3"]):
+        account.charge(uses(draw), key=str(number), request="q")
+    standing = account.standing()
+    assert standing.left == ()
+    assert written(standing.spent) == REGISTERED
+    assert standing.charges == 4
+    for draw in ("pure:0.1", "bounded-range:0.1"):
+        with pytest.raises(BudgetExhausted, match="nothing is left"):
+            account.charge(uses(draw), key="more", request="q")
+    audit(store_url)
+
+
+def test_a_charge_of_several_uses_is_all_or_nothing(ledger, store_url):
+    ledger.open_setwise("ada", REGISTERED, delta=1e-6)
+    account = ledger.account("ada")
+    with pytest.raises(BudgetExhausted, match=r"bounded-range:0.1x10, pure:0.1x5 is left"):
+        account.charge(uses("bounded-range:0.1x10", "pure:0.1x6"), key="k", request="q")
+    assert written(account.standing().left) == REGISTERED
+    assert account.entries() == 0
+    account.charge(uses("bounded-range:0.1x10", "pure:0.1x2", "pure:0.1x3"), key="k", request="q")
+    assert account.standing().left == ()
+    audit(store_url)
+
+
+@pytest.mark.parametrize("draw", ["bounded-range:0.2", "pure:0.10000000000000002", "gaussian:20", "laplace:10"])
+def test_only_what_is_registered_can_be_drawn(ledger, draw):
+    ledger.open_setwise("ada", REGISTERED, delta=1e-6)
+    with pytest.raises(InvalidParameter, match=r"is not registered.*bounded-range:0.1x10, pure:0.1x5"):
+        ledger.account("ada").charge(uses(draw), key="k", request="q")
+
+
+def test_a_filter_takes_any_parameters_up_to_its_total(ledger, store_url):
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    account = ledger.account("bob")
+    promise = ZcdpFilter(epsilon=1.0, delta=1e-6)
+    granted = 0
+    for number, draw in enumerate(["gaussian:20x3", "approx:0,1e-8", "pure:0.05", "bounded-range:0.1x3"] * 9):
+        admitted = all(promise.admits(use) for use in uses(draw))
+        try:
+            account.charge(uses(draw), key=str(number), request="q")
+        except BudgetExhausted:
+            assert not admitted
+        else:
+            promise = promise.admit(parse_use(draw))  # raises when the ledger was more generous
+            granted += 1
+    assert 0 < granted < 36
+    standing = account.standing()
+    assert standing.charges == granted
+    assert standing.epsilon.upper == 1.0
+    assert standing.odometer.upper <= 1.0
+    audit(store_url)
+
+
+def test_a_filter_pays_for_exactly_what_it_says_is_left(ledger, store_url):
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    account = ledger.account("bob")
+    account.charge(uses("gaussian:20x3", "approx:0,1e-8"), key="0", request="q")
+    (left,) = account.standing().left
+    more = f"zcdp:{math.nextafter(left.guarantee.rho, 1) * (1 + 1e-15)!r}"
+    with pytest.raises(BudgetExhausted):
+        account.charge(uses(more), key="1", request="q")
+    account.charge([left], key="1", request="q")
+    assert account.standing().share_left < 1e-15
+    with pytest.raises(BudgetExhausted):
+        account.charge(uses("gaussian:1000"), key="2", request="q")
+    book = audit(store_url)["bob"]
+    assert book.rho[""] <= Fraction(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget)
+    assert book.failure[""] <= Fraction(5e-7)
+
+
+def test_a_budget_smaller_than_its_first_draw(ledger):
+    ledger.open_filter("bob", epsilon=0.1, delta=1e-6)
+    for draw in ("gaussian:1", "pure:500x1000000000", "gaussian:0.000001x1000000000"):
+        with pytest.raises(BudgetExhausted, match="cannot pay"):
+            ledger.account("bob").charge(uses(draw), key="k", request="q")
+    assert ledger.account("bob").entries() == 0
+
+
+def test_failures_need_a_share_of_delta(ledger):
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, failure_share=0.0)
+    with pytest.raises(BudgetExhausted):
+        ledger.account("bob").charge(uses("approx:0,1e-12"), key="k", request="q")
+    ledger.account("bob").charge(uses("gaussian:20"), key="k", request="q")
+
+
+def test_odometer_brackets_the_draws_so_far(ledger):
+    ledger.open_setwise("ada", ["gaussian:20x100", "bounded-range:0.1x100"], delta=1e-6)
+    account = ledger.account("ada")
+    ends = []
+    for number in range(5):
+        account.charge(uses("gaussian:20x5", "bounded-range:0.1x2"), key=str(number), request="q")
+        standing = account.standing()
+        exact = compose(standing.spent, "batch").epsilon(1e-6)
+        assert standing.odometer.lower <= exact.upper
+        assert exact.lower <= standing.odometer.upper <= standing.epsilon.upper
+        ends.append(standing.odometer.upper)
+    assert ends == sorted(ends)
+    ledger.open_setwise("pure", ["pure:0.1x100"], delta=1e-6)
+    ledger.account("pure").charge(uses("pure:0.1x2"), key="0", request="q")
+    assert ledger.account("pure").standing().odometer.upper == pytest.approx(0.2, rel=1e-12)
+
+
+def test_accounts_are_found_by_name(ledger):
+    ledger.open_setwise("ada", REGISTERED, delta=1e-6)
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    assert [standing.name for standing in ledger.accounts()] == ["ada", "bob"]
+    with pytest.raises(UnknownAccount, match="'eve'"):
+        ledger.account("eve")
+    with pytest.raises(UnknownAccount, match="'eve'"):
+        list(ledger.history("eve"))
+
+
+def test_an_account_is_opened_once(ledger):
+    ledger.open_setwise("ada", REGISTERED, delta=1e-6)
+    for again in (
+        lambda: ledger.open_setwise("ada", REGISTERED, delta=1e-6),
+        lambda: ledger.open_filter("ada", epsilon=1.0, delta=1e-6),
+    ):
+        with pytest.raises(AccountExists, match="'ada'"):
+            again()
+
+
+def test_same_key_in_two_accounts_is_two_charges(ledger, store_url):
+    for name in ("ada", "bob"):
+        ledger.open_setwise(name, REGISTERED, delta=1e-6)
+        ledger.account(name).charge(uses("pure:0.1"), key="k", request=name)
+    with pytest.raises(KeyConflict):
+        ledger.account("ada").charge(uses("pure:0.1"), key="k", request="bob")
+    assert {name: len(book.charges) for name, book in audit(store_url).items()} == {"ada": 1, "bob": 1}

@@ -1,0 +1,76 @@
+"""kill -9: at each step of an answer, and at random under load; nothing is charged twice and no answer changes."""
+
+import random
+import signal
+import time
+
+import pytest
+
+from setwise import parse_use
+from setwise.ledger.ledger import Ledger
+from tests.ledger.auditor import audit
+from tests.ledger.processes import CONTEXT, POINTS, answer_and_die, answer_question, answer_until_killed
+
+KILLS = 200
+AT_ONCE = 4
+KEYS = 150
+REGISTERED = 120
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed_at_a_step(store_url, point):
+    with Ledger.open(store_url) as ledger:
+        ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6)
+        process = CONTEXT.Process(target=answer_and_die, args=(store_url, "k", point))
+        process.start()
+        process.join(60)
+        assert process.exitcode == -signal.SIGKILL
+        account = ledger.account("ada")
+        charged = account.standing().charges
+        assert charged == (0 if point == "before commit" else 1)
+        resumed = account.charge([parse_use("pure:0.1x2")], key="k", request="question k")
+        stored = point in ("after the answer is stored", "before it is sent")
+        assert (resumed.answer is not None) == stored
+        answer = answer_question(account, "k", 2)
+        assert answer == (resumed.answer or answer)
+        assert answer_question(account, "k", 2) == answer
+        assert not ledger.verify().faults
+    book = audit(store_url)["ada"]
+    assert (len(book.charges), book.answers) == (1, {"k": answer})
+    assert book.drawn["", "pure:0.1"] == 1
+
+
+def test_random_kills_under_load(store_url, tmp_path):
+    order = random.Random(7)
+    shown = tmp_path / "shown"
+    shown.touch()
+    with Ledger.open(store_url) as ledger:
+        ledger.open_setwise("ada", [f"pure:0.1x{REGISTERED}"], delta=1e-6)
+        running = []
+        for number in range(KILLS + AT_ONCE):
+            process = CONTEXT.Process(target=answer_until_killed, args=(store_url, KEYS, number, str(shown)))
+            process.start()
+            running.append(process)
+            if len(running) > AT_ONCE:
+                time.sleep(order.uniform(0.0, 0.03))
+                victim = running.pop(order.randrange(len(running)))
+                assert victim.exitcode is None, "it stopped by itself"
+                victim.kill()
+                victim.join(60)
+        for victim in running:
+            victim.kill()
+            victim.join(60)
+        assert not ledger.verify().faults
+        account = ledger.account("ada")
+        assert account.standing().charges > KEYS // 10
+        book = audit(store_url)["ada"]
+        for key in book.charges:
+            answer_question(account, key, 2)
+        replayed = {key: answer_question(account, key, 2) for key in book.charges}
+        assert not ledger.verify().faults
+    book = audit(store_url)["ada"]
+    assert book.answers == replayed
+    assert 0 < book.drawn["", "pure:0.1"] <= REGISTERED
+    seen = set(shown.read_text().splitlines())
+    assert len(seen) > KEYS // 10
+    assert seen <= set(replayed.values())

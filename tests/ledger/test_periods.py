@@ -1,0 +1,141 @@
+"""Calendar periods: a fresh budget in each, told apart by stored names, and a clock that only goes forward."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setwise.errors import BudgetExhausted, InvalidParameter, Unavailable
+from setwise.ledger.period import Period, parse_period
+from tests.ledger.auditor import audit
+from tests.ledger.examples import EXAMPLES
+from tests.ledger.test_accounts import uses, written
+
+
+def test_each_month_has_a_fresh_budget(ledger, clock, store_url):
+    ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6, period="month")
+    account = ledger.account("ada")
+    account.charge(uses("pure:0.1x3"), key="nov", request="q")
+    with pytest.raises(BudgetExhausted, match="until month 2026-11 ends"):
+        account.charge(uses("pure:0.1"), key="more", request="q")
+    clock.move(days=16)
+    standing = account.standing()
+    assert standing.period == "2026-12"
+    assert written(standing.left) == ["pure:0.1x3"]
+    receipt = account.charge(uses("pure:0.1x2"), key="dec", request="q")
+    assert receipt.period == "2026-12"
+    assert written(account.standing().left) == ["pure:0.1"]
+    with pytest.raises(BudgetExhausted):
+        account.charge(uses("pure:0.1x2"), key="more", request="q")
+    assert set(audit(store_url)["ada"].drawn.items()) == {(("2026-11", "pure:0.1"), 3), (("2026-12", "pure:0.1"), 2)}
+
+
+def test_filters_have_periods_too(ledger, clock, store_url):
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, period="day")
+    account = ledger.account("bob")
+    for day in range(3):
+        (whole,) = account.standing().left
+        account.charge([whole], key=str(day), request="q")
+        with pytest.raises(BudgetExhausted):
+            account.charge(uses("gaussian:1000"), key="more", request="q")
+        clock.move(days=1)
+    audit(store_url)
+
+
+def test_what_a_past_period_returns_stays_there(ledger, clock, store_url):
+    ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6, period="month")
+    account = ledger.account("ada")
+    old = account.charge(uses("pure:0.1x3"), key="nov", request="q")
+    clock.move(days=16)
+    account.charge(uses("pure:0.1x3"), key="dec", request="q")
+    account.settle(old, answer="a", returned=uses("pure:0.1x3"))
+    with pytest.raises(BudgetExhausted):
+        account.charge(uses("pure:0.1"), key="more", request="q")
+    assert audit(store_url)["ada"].drawn["2026-11", "pure:0.1"] == 0
+
+
+def test_a_key_is_used_once_over_all_periods(ledger, clock):
+    ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6, period="month")
+    account = ledger.account("ada")
+    account.settle(account.charge(uses("pure:0.1"), key="k", request="q"), answer="a")
+    clock.move(days=16)
+    assert account.charge(uses("pure:0.1"), key="k", request="q").answer == "a"
+    assert written(account.standing().left) == ["pure:0.1x3"]
+
+
+@pytest.mark.parametrize("back", [timedelta(seconds=11), timedelta(days=40)])
+@pytest.mark.parametrize("period", [None, "month"])
+def test_a_clock_that_goes_backwards_is_refused(ledger, clock, store_url, back, period):
+    ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6, period=period)
+    account = ledger.account("ada")
+    account.charge(uses("pure:0.1"), key="k", request="q")
+    clock.moment -= back
+    with pytest.raises(Unavailable, match=r"clock says .* before the last entry"):
+        account.charge(uses("pure:0.1"), key="l", request="q")
+    clock.moment += back
+    account.charge(uses("pure:0.1"), key="l", request="q")
+    assert len(audit(store_url)["ada"].charges) == 2
+
+
+def test_hosts_may_disagree_by_a_few_seconds(ledger, clock, store_url):
+    clock.moment = datetime(2026, 12, 1, 0, 0, 2, tzinfo=UTC)
+    ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6, period="month")
+    account = ledger.account("ada")
+    account.charge(uses("pure:0.1"), key="k", request="q")
+    clock.move(seconds=-5)  # the other host is still in November
+    assert account.charge(uses("pure:0.1"), key="l", request="q").period == "2026-12"
+    first, second = ledger.history("ada")
+    assert first.at == second.at
+    audit(store_url)
+    assert not ledger.verify().faults
+
+
+def test_settling_never_waits_for_the_clock(ledger, clock):
+    ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6, period="month")
+    account = ledger.account("ada")
+    receipt = account.charge(uses("pure:0.1"), key="k", request="q")
+    clock.move(days=-40)
+    assert account.settle(receipt, answer="a", returned=uses("pure:0.1")) == "a"
+    assert not ledger.verify().faults
+
+
+@EXAMPLES
+@given(
+    st.sampled_from(Period),
+    st.datetimes(datetime(1971, 1, 1), datetime(2200, 1, 1), timezones=st.just(UTC)),
+    st.timedeltas(timedelta(0), timedelta(days=800)),
+)
+def test_names_of_periods_sort_as_time_does(period, moment, later):
+    assert period.of(moment) <= period.of(moment + later)
+
+
+@pytest.mark.parametrize(
+    ("period", "names"),
+    [
+        ("day", ["2026-12-31", "2027-01-01", "2027-01-04"]),
+        ("week", ["2026-W53", "2026-W53", "2027-W01"]),
+        ("month", ["2026-12", "2027-01", "2027-01"]),
+        ("quarter", ["2026-Q4", "2027-Q1", "2027-Q1"]),
+        ("year", ["2026", "2027", "2027"]),
+    ],
+)
+def test_periods_end_with_the_calendar(period, names):
+    moments = [
+        datetime(2026, 12, 31, 23, 59, tzinfo=UTC),
+        datetime(2027, 1, 1, tzinfo=UTC),
+        datetime(2027, 1, 4, tzinfo=UTC),
+    ]
+    assert [Period(period).of(moment) for moment in moments] == names
+
+
+def test_unknown_periods_are_refused():
+    with pytest.raises(InvalidParameter, match="fortnight"):
+        parse_period("fortnight")
+
+
+def test_a_clock_without_a_time_zone_is_refused(ledger, clock):
+    ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6)
+    clock.moment = datetime(2026, 11, 15)
+    with pytest.raises(InvalidParameter, match="time zone"):
+        ledger.account("ada").charge(uses("pure:0.1"), key="k", request="q")

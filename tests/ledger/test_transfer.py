@@ -1,0 +1,86 @@
+"""Export and restore: the same ledger, to the last hash, on either store."""
+
+import io
+import json
+
+import pytest
+
+from setwise.errors import BudgetExhausted, InvalidParameter
+from setwise.ledger.ledger import Ledger
+from tests.ledger.auditor import audit
+from tests.ledger.test_accounts import uses
+
+
+@pytest.fixture
+def exported(ledger, clock):
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.open_setwise("ada", ["bounded-range:0.1x10", "pure:0.1x5"], delta=1e-6, period="month")
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="visits")
+    receipt = ledger.account("ada").charge(uses("bounded-range:0.1x10"), key="k", request='{"q":"ä 😀"}')
+    clock.move(days=20)
+    ledger.account("ada").settle(receipt, answer="line\nbreak", returned=uses("bounded-range:0.1x4"))
+    ledger.account("ada").charge(uses("bounded-range:0.1x10"), key="l", request="q")
+    ledger.account("bob").charge(uses("gaussian:20", "approx:0,1e-8"), key="k", request="q")
+    stream = io.StringIO()
+    assert ledger.export(stream) == len(stream.getvalue().splitlines()) == 9
+    return stream.getvalue()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def other_url(request, tmp_path):
+    return (
+        str(tmp_path / "other.db")
+        if request.param == "sqlite"
+        else request.getfixturevalue("postgresql_server").schema()
+    )
+
+
+def test_a_restored_ledger_is_the_same(ledger, exported, other_url, clock):
+    with Ledger.open(other_url, clock=clock) as other:
+        assert other.restore(io.StringIO(exported)) == 4
+        assert other.verify() == ledger.verify()
+        assert other.accounts() == ledger.accounts()
+        assert other.cap("visits") == ledger.cap("visits")
+        again = io.StringIO()
+        other.export(again)
+        assert again.getvalue() == exported
+        assert other.account("ada").charge(uses("bounded-range:0.1x10"), key="k", request='{"q":"ä 😀"}').answer
+        with pytest.raises(BudgetExhausted):
+            other.account("ada").charge(uses("bounded-range:0.1"), key="m", request="q")
+        other.account("bob").charge(uses("gaussian:20"), key="m", request="q")
+        assert not other.verify().faults
+    audit(other_url)
+
+
+def test_restoring_needs_an_empty_ledger(ledger, exported):
+    with pytest.raises(InvalidParameter, match="not empty"):
+        ledger.restore(io.StringIO(exported))
+
+
+def damaged(exported):
+    """Yield exports with one thing wrong."""
+    lines = exported.splitlines()
+    for number in range(len(lines)):
+        yield lines[:number] + lines[number + 1 :]
+        yield lines[:number]
+        if number + 1 < len(lines):
+            yield [*lines[:number], lines[number + 1], lines[number], *lines[number + 2 :]]
+        yield [*lines[:number], "not json", *lines[number + 1 :]]
+        record = json.loads(lines[number])
+        for name in record:
+            for value in (None, [], "x"):
+                yield [*lines[:number], json.dumps({**record, name: value}), *lines[number + 1 :]]
+    yield [*lines, lines[0]]
+
+
+def test_whatever_is_damaged_restores_nothing(sqlite_ledger, exported):
+    """Only ever into a new ledger; each attempt leaves it empty, or the next would be refused for another reason."""
+    tried = 0
+    for lines in damaged(exported):
+        with pytest.raises(InvalidParameter, match=r"export|line") as refused:
+            sqlite_ledger.restore(io.StringIO("\n".join(lines) + "\n"))
+        assert "not empty" not in str(refused.value)
+        tried += 1
+    assert tried > 100
+    assert sqlite_ledger.accounts() == ()
+    sqlite_ledger.restore(io.StringIO(exported))
