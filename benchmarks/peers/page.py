@@ -66,9 +66,9 @@ def _time(results: Mapping[str, Any]) -> str:
     rows = []
     for task in ACCOUNTING:
         ours, *theirs = _found(results, task.name, _ACCOUNTANTS)
-        if ours is not None and "seconds" in ours:
-            cells = [_ratio(found, "seconds", ours) for found in theirs]
-            rows.append([task.title, f"{1000 * ours['seconds']:.2f} ms", *cells])
+        if ours is not None and "processor" in ours:
+            cells = [_ratio(found, "processor", ours) for found in theirs]
+            rows.append([task.title, f"{1000 * ours['processor']:.2f} ms", *cells])
     return _rows(["task", "Setwise", *_titles(results, _ACCOUNTANTS)], rows)
 
 
@@ -93,12 +93,14 @@ def _histogram(results: Mapping[str, Any]) -> str:
     for title, entry in everyone:
         found = entry.get("tasks", {}).get("histogram", {})
         if "items" in found:
-            taken = f"{found['seconds']:.2f} s"
-            numbers = [f"{found['items']}", f"{found['error']:.1f}", taken, _ratio(found, "seconds", ours)]
+            clock = f"{found['seconds']:.1f} s ({_ratio(found, 'seconds', ours)})"
+            processor = f"{found['processor']:.1f} s ({_ratio(found, 'processor', ours)})"
+            in_java = entry.get("title") == "Tumult Analytics"
+            numbers = [f"{found['items']}", f"{found['error']:.1f}", clock, "in Java" if in_java else processor]
             rows.append([title, *numbers, found["law"]])
         else:
             rows.append([title, _absent(found), "", "", "", ""])
-    return _rows(["", "items released", "mean error, top 100", "time", "over Setwise", "counts"], rows)
+    return _rows(["", "items released", "mean error, top 100", "clock", "processor", "counts"], rows)
 
 
 def _found(results: Mapping[str, Any], task: str, peers: Sequence[str]) -> list[Mapping[str, Any] | None]:

@@ -50,7 +50,7 @@ def _measured(line: dict[str, Any], exact: Counter[str]) -> dict[str, Any]:
     """Return the line with raw draws and releases replaced by what they amount to."""
     if "values" in line:
         values = line.pop("values")
-        line |= {"goodness": goodness.p_value(values, line["law"]), "million": line["seconds"] * 1e6 / line["draws"]}
+        line |= {"goodness": goodness.p_value(values, line["law"]), "million": line["processor"] * 1e6 / line["draws"]}
     if "released" in line:
         line |= table.score(line.pop("released"), exact)
     return line
