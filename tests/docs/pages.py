@@ -13,6 +13,9 @@ _FENCE = re.compile(
     r"^(?P<indent>[ ]*)```(?P<language>\S*)[^\n]*\n(?P<code>.*?)^(?P=indent)```\s*$",
     re.MULTILINE | re.DOTALL,
 )
+PRINTED = re.compile(r"^(?P<indent> *)print\((?P<what>.*)\)  # (?P<expected>.*)$", re.MULTILINE)
+"""A print with a comment that promises what is printed."""
+
 _FIRST = re.compile(r"^<!-- first:\n(?P<code>.*?)^-->$", re.MULTILINE | re.DOTALL)
 _RUNS = ("python", "sh")
 _SHOWS = ("json", "sql", "text", "")

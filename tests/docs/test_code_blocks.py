@@ -1,7 +1,6 @@
 """Every code block of the pages runs: one process a page, in a folder of its own, blocks in order."""
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -9,11 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import PAGES, Block, blocks, named
+from tests.docs.pages import DOCS, PAGES, PRINTED, ROOT, Block, blocks, named
+
+sys.path.insert(0, str(ROOT / "website"))
+
+from notebook import NOTEBOOKS
 
 import setwise
 
-_PRINTED = re.compile(r"^(?P<indent> *)print\((?P<what>.*)\)  # (?P<expected>.*)$", re.MULTILINE)
 _PRELUDE = """
 import subprocess as _subprocess
 import sys as _sys
@@ -27,7 +29,15 @@ def _sh(script):
     _sys.stdout.flush()
     _subprocess.run(["bash", "-euo", "pipefail", "-c", script], check=True)
 """
-_PATIENCE = 120
+_PATIENCE = 300
+
+
+AS_NOTEBOOKS = {DOCS / page for page in NOTEBOOKS.values()}
+"""Pages that are run as notebooks, by `test_notebooks.py`."""
+
+
+def code_of(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.runs]
 
 
 def script(page: list[Block]) -> str:
@@ -35,14 +45,14 @@ def script(page: list[Block]) -> str:
     parts = [_PRELUDE]
     for block in page:
         if block.language == "python":
-            parts.append(_PRINTED.sub(r"\g<indent>_shows(\g<expected>, \g<what>)", _quoted(block.code)))
+            parts.append(PRINTED.sub(r"\g<indent>_shows(\g<expected>, \g<what>)", _quoted(block.code)))
         elif block.language == "sh":
             parts.append(f"_sh({block.code!r})\n")
     return "\n".join(parts)
 
 
 def _quoted(code: str) -> str:
-    return _PRINTED.sub(lambda match: f"{match['indent']}print({match['what']})  # {match['expected']!r}", code)
+    return PRINTED.sub(lambda match: f"{match['indent']}print({match['what']})  # {match['expected']!r}", code)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
@@ -50,7 +60,7 @@ def test_every_block_runs_or_says_why_not(page):
     assert [block.code for block in blocks(page) if block.fault] == [], {block.fault for block in blocks(page)}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any(block.runs for block in blocks(page))], ids=named)
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in AS_NOTEBOOKS and code_of(page)], ids=named)
 def test_the_blocks_of_a_page_run(page, tmp_path):
     code = script(blocks(page))
     if "spark" in page.stem:

@@ -1,4 +1,4 @@
-"""The notebooks are their pages, and they run."""
+"""The notebooks are their pages, and they run; what a `print(...)  # text` promises is checked."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from tests.docs.pages import DOCS, ROOT
+from tests.docs.pages import DOCS, PRINTED, ROOT
 
 import setwise
 
@@ -36,4 +36,7 @@ def test_a_notebook_runs(name, tmp_path, monkeypatch):
     where.mkdir()
     read = nbformat.read(ROOT / "notebooks" / name, as_version=4)
     NotebookClient(read, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(where)}}).execute()
-    assert any(cell.get("outputs") for cell in read.cells)
+    for cell in read.cells:
+        if promised := PRINTED.findall(cell.source):
+            said = "".join(output.get("text", "") for output in cell.outputs).splitlines()
+            assert said == [expected for *_, expected in promised]
