@@ -147,7 +147,10 @@ def peer_times(folder: Path, rounds: int) -> tuple[float, dict[str, float]]:
     times = {}
     for name, packages in PEERS.items():
         found = _peer_time(
-            folder / "environments" / name, packages, Path(__file__).parent / f"peers/{name}_histogram.py", events
+            folder / "environments" / name,
+            packages,
+            Path(__file__).parent / f"analytics_peers/{name}_histogram.py",
+            events,
         )
         if found is not None:
             times[name] = found

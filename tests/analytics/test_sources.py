@@ -109,6 +109,19 @@ def test_users_differ_by_every_byte_and_only_by_that():
         assert engine.histogram(Aggregation(user="u", item="i")).counts.tolist() == [len(users)]
 
 
+def test_a_collation_makes_no_two_users_or_items_one(tmp_path: Path):
+    with duckdb.connect(tmp_path / "collated.db") as database:
+        database.execute("CREATE TABLE t (who VARCHAR COLLATE nocase, what VARCHAR COLLATE noaccent)")
+        database.execute("INSERT INTO t VALUES ('a', 'e'), ('A', 'e'), ('A', 'é'), ('a', 'é')")
+    with open_engine(tmp_path / "collated.db", table="t") as engine:
+        for bound in (None, 2):
+            found = engine.top(Aggregation(user="who", item="what", contributions=bound), 9)
+            assert (found.labels, found.counts.tolist()) == (("e", "é"), [2, 2])
+        where = parse_filter("who = 'a' AND what < 'z'", engine.describe())
+        found = engine.histogram(Aggregation(user="who", item="what", where=where))
+        assert (found.labels, found.counts.tolist()) == (("e",), [1])
+
+
 def test_categories_are_text_and_their_values_stay_out_of_the_schema():
     frame = TABLE.to_pandas().astype({"who": "category", "what": "category"})
     with open_engine(frame) as engine:

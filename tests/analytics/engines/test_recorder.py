@@ -5,8 +5,11 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.session import Session
+from setwise.mechanisms.randomness import SystemRandomness
 from tests.analytics.engines.backends import Backend
 from tests.analytics.engines.reference import as_dict
+from tests.analytics.recorded import RecordedEngine
 
 CROWD = 60
 
@@ -56,12 +59,30 @@ def test_one_heavy_user_moves_no_more_than_the_bounds_allow(backend: Backend, it
             with backend.engine(table, salts=lambda salt=salt: salt * 7919) as engine:
                 found = engine.histogram(aggregation)
                 histograms.append(as_dict(found.labels, found.counts))
-        before, after = histograms
-        moved = {
-            label: after.get(label, 0) - before.get(label, 0)
-            for label in before.keys() | after.keys()
-            if after.get(label, 0) != before.get(label, 0)
-        }
         most = 1 if aggregation.item is None else aggregation.contributions or items
-        assert 0 < len(moved) <= most, aggregation
-        assert all(0 < change <= aggregation.per_item for change in moved.values()), aggregation
+        _moves(histograms, most, aggregation.per_item)
+
+
+def _moves(histograms: list[dict[str | int, int]], most: int, by: int) -> None:
+    before, after = histograms
+    moved = [after.get(label, 0) - before.get(label, 0) for label in before.keys() | after.keys()]
+    changes = [change for change in moved if change]
+    assert 0 < len(changes) <= most
+    assert all(0 < change <= by for change in changes)
+
+
+def test_what_a_session_hands_to_its_mechanism_moves_no_more(backend: Backend):
+    without = crowd(3)
+    with_one = pa.concat_tables([heavy(4000, 150), without])
+    reached: list[list[dict[str | int, int]]] = [[], [], [], []]
+    for table in (without, with_one):
+        engine = RecordedEngine(backend.engine(table, salts=lambda: 271828))
+        with Session(engine, user="u", name="events", randomness=SystemRandomness()) as session:
+            session.histogram(item="i", contributions=3, per_item=2, epsilon=1.0, delta=1e-6)
+            session.top_k(item="i", k=5, contributions=3, epsilon=1.0, delta=1e-6, limit=10**4)
+            session.count(per_user=4, epsilon=1.0)
+            session.sum(value="v", clip=6, epsilon=1.0)
+        for place, found in enumerate(engine.read):
+            reached[place].append(as_dict(found.labels, found.counts))
+    for histograms, (most, by) in zip(reached, [(3, 2), (3, 1), (1, 4), (1, 6)], strict=True):
+        _moves(histograms, most, by)
