@@ -37,12 +37,11 @@ def histogram() -> dict[str, Any]:
         protected_change=AddRowsWithID("user_id"),
     )
     bounded = QueryBuilder("visits").enforce(MaxGroupsPerID("item", table.CONTRIBUTIONS))
-    bounded = bounded.enforce(MaxRowsPerGroupPerID("item", 1))
-    found = session.evaluate(
-        bounded.get_groups(["item"]), privacy_budget=ApproxDPBudget(table.EPSILON / 2, table.DELTA)
-    )
+    session.create_view(bounded.enforce(MaxRowsPerGroupPerID("item", 1)), "bounded", cache=True)
+    half = table.EPSILON / 2
+    found = session.evaluate(QueryBuilder("bounded").get_groups(["item"]), ApproxDPBudget(half, table.DELTA))
     counts = session.evaluate(
-        bounded.groupby(KeySet.from_dataframe(found)).count(), privacy_budget=ApproxDPBudget(table.EPSILON / 2, 0)
+        QueryBuilder("bounded").groupby(KeySet.from_dataframe(found)).count(), ApproxDPBudget(half, 0)
     )
     return {"released": {row["item"]: float(row["count"]) for row in counts.collect()}, "law": "integer"}
 
