@@ -41,7 +41,7 @@ def test_a_full_disk_loses_nothing(tmp_path):
     with Ledger.open(path) as ledger:
         ledger.open_setwise("ada", ["pure:0.1x20000"], delta=1e-6)
     results = CONTEXT.SimpleQueue()
-    process = CONTEXT.Process(target=fill_up, args=(path, 600_000, results))
+    process = CONTEXT.Process(daemon=True, target=fill_up, args=(path, 600_000, results))
     process.start()
     granted, refused, charges = results.get()
     process.join(60)
@@ -78,7 +78,7 @@ def test_a_read_only_file_is_told_and_left_alone():
         path.chmod(0o444)
         folder.chmod(0o555)
         results = CONTEXT.SimpleQueue()
-        process = CONTEXT.Process(target=use_read_only, args=(str(path), results))
+        process = CONTEXT.Process(daemon=True, target=use_read_only, args=(str(path), results))
         process.start()
         said = results.get()
         process.join(60)
@@ -104,7 +104,7 @@ def charge_while(url, trouble):
         ledger.open_setwise("ada", [f"pure:0.1x{WORKERS * CHARGES}"], delta=1e-6)
     acknowledged = CONTEXT.SimpleQueue()
     workers = [
-        CONTEXT.Process(target=charge_through_trouble, args=(url, number, CHARGES, acknowledged))
+        CONTEXT.Process(daemon=True, target=charge_through_trouble, args=(url, number, CHARGES, acknowledged))
         for number in range(WORKERS)
     ]
     for worker in workers:

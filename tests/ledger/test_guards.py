@@ -60,7 +60,6 @@ CHANGES = [
     "ledger_balances SET total = total + 1",
     "ledger_balances SET period = '2030-01'",
     "ledger_balances SET spent = spent - 1, movement = 0",
-    "ledger_balances SET spent = spent - 1, movement = 3 WHERE what = 'pure:0.1'",  # what was returned, once more
 ]
 
 
@@ -69,6 +68,17 @@ def test_no_row_is_changed(spent):
         for change in CHANGES:
             with pytest.raises(REFUSALS):
                 run(f"UPDATE {change}")
+
+
+def test_no_return_counts_twice(ledger, spent):
+    returned = "(SELECT number FROM ledger_movements WHERE amount = -1)"
+    again = f"UPDATE ledger_balances SET spent = spent - 1, movement = {returned} WHERE what = 'pure:0.1'"
+    with raw_connection(spent) as run:
+        with pytest.raises(REFUSALS):
+            run(again)
+        ledger.account("ada").charge(uses("pure:0.1"), key="later", request="q")
+        with pytest.raises(REFUSALS):
+            run(again)
 
 
 def test_no_row_is_replaced(spent):
@@ -120,6 +130,18 @@ def test_no_entry_out_of_line(spent):
         for wrong in wrongs:
             with pytest.raises(REFUSALS):
                 run(ENTRY.format(**{**right, **wrong}))
+
+
+def test_no_answer_is_replaced(ledger, spent):
+    account = ledger.account("ada")
+    account.settle(account.charge(uses("bounded-range:0.1"), key="l", request="q"), answer="first")
+    with raw_connection(spent) as run:
+        (at, head, count), *_ = run("SELECT at, head, entries FROM ledger_accounts WHERE holder = 2")
+        again = {"position": count + 1, "kind": "settle", "key": "l", "period": "", "at": at, "previous": f"'{head}'"}
+        insert = ENTRY if "://" in spent else ENTRY.replace("INSERT", "INSERT OR REPLACE")
+        with pytest.raises(REFUSALS):
+            run(insert.format(**again))
+    assert account.charge(uses("bounded-range:0.1"), key="l", request="q").answer == "first"
 
 
 MOVEMENTS = [

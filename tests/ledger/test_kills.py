@@ -4,6 +4,7 @@ import random
 import signal
 import time
 
+import psycopg
 import pytest
 
 from setwise import parse_use
@@ -21,7 +22,7 @@ REGISTERED = 120
 def test_killed_at_a_step(store_url, point):
     with Ledger.open(store_url) as ledger:
         ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6)
-        process = CONTEXT.Process(target=answer_and_die, args=(store_url, "k", point))
+        process = CONTEXT.Process(daemon=True, target=answer_and_die, args=(store_url, "k", point))
         process.start()
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
@@ -40,6 +41,36 @@ def test_killed_at_a_step(store_url, point):
     assert book.drawn["", "pure:0.1"] == 1
 
 
+def until(connection, condition):
+    """Wait until some connection of the ledger is in a state."""
+    query = f"SELECT 1 FROM pg_stat_activity WHERE application_name = 'setwise' AND {condition}"
+    deadline = time.monotonic() + 60
+    while not connection.execute(query).fetchall():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_killed_while_the_server_charges(postgresql_server):
+    """The server may finish what a dead client asked for; whoever resumes is charged once all the same."""
+    url = postgresql_server.schema()
+    with Ledger.open(url) as ledger, psycopg.connect(url) as other, psycopg.connect(url, autocommit=True) as watch:
+        ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6)
+        other.execute("SELECT 1 FROM ledger_accounts FOR UPDATE")
+        process = CONTEXT.Process(daemon=True, target=answer_and_die, args=(url, "k", "never"))
+        process.start()
+        until(watch, "wait_event_type = 'Lock'")
+        process.kill()
+        process.join(60)
+        other.rollback()
+        account = ledger.account("ada")
+        answer = answer_question(account, "k", 2)
+        assert account.entries() == 2
+        assert answer_question(account, "k", 2) == answer
+        assert not ledger.verify().faults
+    book = audit(url)["ada"]
+    assert (len(book.charges), book.answers, book.drawn["", "pure:0.1"]) == (1, {"k": answer}, 1)
+
+
 def test_random_kills_under_load(store_url, tmp_path):
     order = random.Random(7)
     shown = tmp_path / "shown"
@@ -48,7 +79,9 @@ def test_random_kills_under_load(store_url, tmp_path):
         ledger.open_setwise("ada", [f"pure:0.1x{REGISTERED}"], delta=1e-6)
         running = []
         for number in range(KILLS + AT_ONCE):
-            process = CONTEXT.Process(target=answer_until_killed, args=(store_url, KEYS, number, str(shown)))
+            process = CONTEXT.Process(
+                daemon=True, target=answer_until_killed, args=(store_url, KEYS, number, str(shown))
+            )
             process.start()
             running.append(process)
             if len(running) > AT_ONCE:

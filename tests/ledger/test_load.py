@@ -21,7 +21,8 @@ def test_fifty_processes_race_for_the_last_ten_draws(store_url):
             ledger.account(f"run {run}").charge(uses("pure:0.1x5"), key="before", request="q")
         start, outcomes = CONTEXT.Barrier(PROCESSES + 1), CONTEXT.SimpleQueue()
         racers = [
-            CONTEXT.Process(target=race, args=(store_url, number, RUNS, start, outcomes)) for number in range(PROCESSES)
+            CONTEXT.Process(daemon=True, target=race, args=(store_url, number, RUNS, start, outcomes))
+            for number in range(PROCESSES)
         ]
         for racer in racers:
             racer.start()

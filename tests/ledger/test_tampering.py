@@ -7,6 +7,7 @@ import pytest
 from setwise.errors import InvalidParameter
 from setwise.ledger.anchor import Anchor
 from setwise.ledger.entry import Contents, link
+from setwise.ledger.opening import opening_hash
 from tests.ledger.raw import unguarded
 from tests.ledger.test_accounts import uses
 
@@ -167,6 +168,19 @@ def test_whatever_else_is_changed_is_named(filled, store_url, change, account, e
     with intrusion(store_url) as (run, _):
         run(change)
         assert (account, entry) in named(filled)
+
+
+def test_a_replaced_opening_is_told_by_the_one_after_it(filled, store_url):
+    with intrusion(store_url) as (run, _):
+        at, body, previous = run("SELECT at, body, previous FROM ledger_openings WHERE holder = 1")[0]
+        forged = body.replace('"upper":1.0', '"upper":9.0')
+        assert forged != body
+        run(
+            "UPDATE ledger_openings SET body = ?, hash = ? WHERE holder = 1",
+            forged,
+            opening_hash(previous, 1, at, forged),
+        )
+        assert named(filled) == {(None, None)}
 
 
 def test_a_ledger_rewritten_throughout_is_told_by_its_anchor(filled, store_url):

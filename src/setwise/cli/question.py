@@ -96,8 +96,6 @@ def _check_paying(opening: Opening, paying: Paying) -> None:
                 raise InvalidParameter(f"--{name} is for questions that draw on an account: give --account too")
         if paying.epsilon is None:
             raise InvalidParameter("say what may be spent: give --epsilon and --delta, or --account")
-        if paying.delta is None:
-            raise InvalidParameter("give --delta too; 0 will do when the items are public (--domain)")
 
 
 @contextmanager

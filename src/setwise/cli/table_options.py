@@ -19,7 +19,9 @@ Epsilon = Annotated[
 ]
 Delta = Annotated[
     float | None,
-    typer.Option(help="The total delta of this question; with --account, that of an unknown domain's threshold."),
+    typer.Option(
+        help="The total delta of this question, 0 if left out; with --account, that of an unknown domain's threshold."
+    ),
 ]
 Contributions = Annotated[
     int | None, typer.Option(help="How many items one user counts towards (a random choice); any number if left out.")

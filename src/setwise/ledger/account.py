@@ -83,7 +83,8 @@ class Account:
                     if (charged := entry_under(connection, self._holder, self.name, "charge", key)) is not None:
                         return self._resume(connection, charged, contents)
                     behind = self._check_clock(connection, at, period)
-                    self._check_left(connection, draft)
+                    if not behind:
+                        self._check_left(connection, draft)
             else:
                 return Receipt(account=self.name, key=key, entry=entry.position, period=period, uses=wanted)
         raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} that it can pay for")
@@ -154,7 +155,10 @@ class Account:
         )
 
     def _check_clock(self, connection: Connection, at: int, period: str) -> int:
-        """Return the stamp of the last entry; raise `Unavailable` when the clock is behind it for good."""
+        """Return the stamp to go on from when the period has ended elsewhere, else 0.
+
+        Raise `Unavailable` when the clock is too far behind the last entry.
+        """
         last = last_of(connection, self._holder)
         if microseconds(self._clock.now()) < last.at - SKEW:
             raise Unavailable(

@@ -75,8 +75,7 @@ class ChainCheck:
         entry = read_entry(terms.name, row)
         gap = entry.position != chain.count + 1
         if gap:
-            missing = f"{chain.count + 1}" if entry.position == chain.count + 2 else f"{chain.count + 1} and on"
-            self._fault(chain.count + 1, f"is missing (found entry {entry.position} after {missing})")
+            self._fault(chain.count + 1, f"is missing: entry {entry.position} comes after entry {chain.count}")
         own = entry.contents.digest()
         if own != row["digest"] or entry.hash != link(entry.previous, entry.position, entry.at, own):
             self._fault(entry.position, "was changed: its hash does not fit what it says")

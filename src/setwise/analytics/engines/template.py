@@ -95,8 +95,9 @@ class Template:
 
     def counts(self, aggregation: Aggregation, kept: str) -> str:
         """Return (label, count) of every item; a count beyond what a histogram holds stops at 2^62."""
-        clipped = f"LEAST(n, {aggregation.per_item})"
-        total = self.dialect.total(clipped, aggregation.per_item)
+        if aggregation.per_item == 1:  # n is positive, so every line counts once and n need not be read
+            return f"SELECT item AS label, COUNT(*) AS count FROM ({kept}) AS kept GROUP BY item"
+        total = self.dialect.total(f"LEAST(n, {aggregation.per_item})", aggregation.per_item)
         count = self.dialect.whole(f"LEAST({total}, {LARGEST_COUNT})")
         return f"SELECT item AS label, {count} AS count FROM ({kept}) AS kept GROUP BY item"
 
