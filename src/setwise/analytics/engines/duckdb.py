@@ -162,7 +162,7 @@ class DuckDBEngine:
     def _watched(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Give a cursor of its own to a query, known to `cancel` and watched while it runs."""
         cursor = self._connection.cursor()
-        with suppress(duckdb.InvalidInputException):  # refused in a notebook without ipywidgets: progress is then untold
+        with suppress(duckdb.InvalidInputException):  # refused in notebooks without ipywidgets: then untold
             for name, value in _PROGRESS.items():
                 cursor.execute(f"SET {name} = {value}")
 
