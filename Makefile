@@ -5,7 +5,7 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 RUN = $(VENV)/bin
 
-.PHONY: demo java browser test pictures check format bench mutants clean
+.PHONY: demo java browser test pictures check format bench mutants docs notebooks peers clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
@@ -43,7 +43,7 @@ bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/analytics.py
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .peers site
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -62,3 +62,12 @@ $(VENV)/.tested-with: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 mutants: $(VENV)/.tested-with  ## break every mechanism in every listed way and see the tests catch it (about ten minutes)
 	$(RUN)/python tests/mutants/run.py --write docs/mutants.md
+
+docs: $(VENV)/.tested-with  ## the documentation site, into site/; warnings are errors, and nothing is fetched
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
+
+notebooks: $(VENV)/.tested-with  ## the notebooks, from their pages
+	$(RUN)/python website/notebook.py
+
+peers: $(VENV)/.tested-with  ## environments for the peers, every task with each, the tables of docs/comparison.md (half an hour)
+	$(RUN)/python benchmarks/peers/run.py

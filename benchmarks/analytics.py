@@ -21,7 +21,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +34,12 @@ from setwise.analytics.engines.duckdb import DuckDBEngine
 from setwise.analytics.prepared import prepare
 from setwise.analytics.source import duckdb_table, open_engine
 
-PEERS = {
-    "opendp": ["opendp[polars]"],
-    "pipelinedp": ["pipeline-dp", "pyarrow"],
-    "smartnoise": ["smartnoise-sql", "pyarrow"],
-    "tumult": ["tmlt.analytics"],
-}
+HERE = Path(__file__).parent
+sys.path.append(str(HERE / "peers"))
+
+from environments import PEERS, Built, NotBuilt, build  # noqa: E402 - the environments that `make peers` has too
+
+HISTOGRAMS = {path.stem.removesuffix("_histogram"): path for path in sorted((HERE / "analytics_peers").glob("*.py"))}
 PATIENCE = 900
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -145,25 +144,21 @@ def peer_times(folder: Path, rounds: int) -> tuple[float, dict[str, float]]:
             session.histogram(item="item", contributions=10, epsilon=EPSILON, delta=DELTA)
 
     times = {}
-    for name, packages in PEERS.items():
-        found = _peer_time(
-            folder / "environments" / name,
-            packages,
-            Path(__file__).parent / f"analytics_peers/{name}_histogram.py",
-            events,
-        )
-        if found is not None:
-            times[name] = found
+    for name, script in HISTOGRAMS.items():
+        (peer,) = (peer for peer in PEERS if peer.name.startswith(name))
+        match build(peer):
+            case NotBuilt(reason=reason):
+                print(f"{peer.title} does not install here: {reason}", file=sys.stderr)
+            case Built(python=python):
+                found = _peer_time(python, script, events)
+                if found is not None:
+                    times[name] = found
     return in_turn({"ours": ours}, rounds + 2)["ours"].wall, times
 
 
-def _peer_time(environment: Path, packages: list[str], script: Path, events: Path) -> float | None:
-    """Return the seconds a peer took in an environment of its own, or None where it does not install or finish."""
-    python = environment / "bin" / "python"
+def _peer_time(python: Path, script: Path, events: Path) -> float | None:
+    """Return the seconds a peer took in its environment, or None where it does not finish."""
     try:
-        if not python.exists():
-            venv.create(environment, with_pip=True)
-            subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True, timeout=PATIENCE)
         ran = subprocess.run(
             [python, script, events],
             check=True,

@@ -76,3 +76,7 @@ def test_tiny_deltas_come_to_an_end():
     command = [sys.executable, "-m", "setwise.cli.main", "compose", *uses, "--delta", "1e-100", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["epsilon"]["upper"] <= 5.0 * (1 + 1e-12)
+
+
+def test_hardly_any_noise_is_no_overflow():
+    assert compose(["bounded-range:0.05x520", "gaussian:0.002x520"]).delta(4.5).upper == 1.0

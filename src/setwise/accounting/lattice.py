@@ -64,7 +64,7 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
     # Round-off may move a loss that sits on a node across it; moving it up is on the safe side.
     slack = (relative_error + 16 * UNIT) * (1.0 + np.abs(node))
     above = np.clip(above + slack, 0.0, step)
-    left = p * np.expm1(step - above) / math.expm1(step)
+    left = p * np.exp(-above) * np.expm1(above - step) / math.expm1(-step)  # (e^(step - above) - 1) / (e^step - 1)
     mass = np.zeros(p.size + 1)
     mass[:-1] = left
     mass[1:] += p - left

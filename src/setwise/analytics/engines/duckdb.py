@@ -4,7 +4,7 @@ import math
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -162,8 +162,9 @@ class DuckDBEngine:
     def _watched(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Give a cursor of its own to a query, known to `cancel` and watched while it runs."""
         cursor = self._connection.cursor()
-        for name, value in _PROGRESS.items():
-            cursor.execute(f"SET {name} = {value}")
+        with suppress(duckdb.InvalidInputException):  # refused in notebooks without ipywidgets: then untold
+            for name, value in _PROGRESS.items():
+                cursor.execute(f"SET {name} = {value}")
 
         def look() -> bool:
             if self.spill.overflows():

@@ -1,0 +1,146 @@
+"""The tables of docs/comparison.md, from the results of a run."""
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tasks import ACCOUNTING
+
+PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+_TABLE = re.compile(r"<!-- table: (?P<name>\w+) -->.*?<!-- end of table -->", re.DOTALL)
+_ACCOUNTANTS = ("dp-accounting", "prv-accountant", "opendp", "autodp", "smartnoise-sql", "diffprivlib")
+_SAMPLERS = ("opendp", "pipelinedp", "tumult", "diffprivlib")
+_ENGINES = ("opendp", "pipelinedp", "smartnoise-sql", "tumult")
+
+
+def write(results: Mapping[str, Any], path: Path = PAGE) -> None:
+    """Put the tables of these results into the page."""
+    path.write_text(filled(path.read_text(encoding="utf-8"), results), encoding="utf-8")
+
+
+def filled(page: str, results: Mapping[str, Any]) -> str:
+    """Return the page with every table made anew."""
+    tables = {
+        "peers": _peers,
+        "accuracy": _accuracy,
+        "picks": _picks,
+        "time": _time,
+        "noise": _noise,
+        "histogram": _histogram,
+    }
+
+    def written(match: re.Match[str]) -> str:
+        return f"<!-- table: {match['name']} -->\n\n{tables[match['name']](results)}\n\n<!-- end of table -->"
+
+    return _TABLE.sub(written, page)
+
+
+def _peers(results: Mapping[str, Any]) -> str:
+    rows = [
+        [peer["title"], peer["version"], peer.get("not_installed", "installs")] for peer in results["peers"].values()
+    ]
+    return _rows(["peer", "version", "here"], rows)
+
+
+def _accuracy(results: Mapping[str, Any]) -> str:
+    rows = []
+    for task in ACCOUNTING:
+        exact = results["truth"].get(task.name)
+        if exact is not None:
+            cells = [_excess(found, exact) for found in _found(results, task.name, _ACCOUNTANTS)]
+            rows.append([task.title, f"{Decimal(exact):.10f}", *cells])
+    return _rows(["task", "truth", "Setwise", *_titles(results, _ACCOUNTANTS)], rows)
+
+
+def _picks(results: Mapping[str, Any]) -> str:
+    rows = []
+    for task in ACCOUNTING:
+        if task.name not in results["truth"]:
+            rows.append([task.title, *(_promise(found) for found in _found(results, task.name, _ACCOUNTANTS))])
+    return _rows(["task", "Setwise", *_titles(results, _ACCOUNTANTS)], rows)
+
+
+def _time(results: Mapping[str, Any]) -> str:
+    rows = []
+    for task in ACCOUNTING:
+        ours, *theirs = _found(results, task.name, _ACCOUNTANTS)
+        if ours is not None and "processor" in ours:
+            cells = [_ratio(found, "processor", ours) for found in theirs]
+            rows.append([task.title, f"{1000 * ours['processor']:.2f} ms", *cells])
+    return _rows(["task", "Setwise", *_titles(results, _ACCOUNTANTS)], rows)
+
+
+def _noise(results: Mapping[str, Any]) -> str:
+    rows = []
+    for name, title in (("laplace-noise", "Laplace, scale 10"), ("gaussian-noise", "Gaussian, deviation 10")):
+        ours, *theirs = _found(results, name, _SAMPLERS)
+        assert ours is not None
+        rows.append(
+            [f"{title}: time", f"{1000 * ours['million']:.0f} ms", *(_ratio(each, "million", ours) for each in theirs)]
+        )
+        rows.append([f"{title}: fit", *(_fit(each) for each in (ours, *theirs))])
+    return _rows(["a million draws", "Setwise", *_titles(results, _SAMPLERS)], rows)
+
+
+def _histogram(results: Mapping[str, Any]) -> str:
+    everyone = [("Setwise", results["setwise"])] + [
+        (results["peers"][name]["title"], results["peers"][name]) for name in _ENGINES if name in results["peers"]
+    ]
+    ours = results["setwise"]["tasks"]["histogram"]
+    rows = []
+    for title, entry in everyone:
+        found = entry.get("tasks", {}).get("histogram", {})
+        if "items" in found:
+            clock = f"{found['seconds']:.1f} s ({_ratio(found, 'seconds', ours)})"
+            processor = f"{found['processor']:.1f} s ({_ratio(found, 'processor', ours)})"
+            in_java = entry.get("title") == "Tumult Analytics"
+            numbers = [f"{found['items']}", f"{found['error']:.1f}", clock, "in Java" if in_java else processor]
+            rows.append([title, *numbers, found["law"]])
+        else:
+            rows.append([title, _absent(found), "", "", "", ""])
+    return _rows(["", "items released", "mean error, top 100", "clock", "processor", "counts"], rows)
+
+
+def _found(results: Mapping[str, Any], task: str, peers: Sequence[str]) -> list[Mapping[str, Any] | None]:
+    entries = [results["setwise"], *(results["peers"].get(name, {}) for name in peers)]
+    return [entry.get("tasks", {}).get(task) for entry in entries]
+
+
+def _titles(results: Mapping[str, Any], peers: Sequence[str]) -> list[str]:
+    return [results["peers"].get(name, {}).get("title", name) for name in peers]
+
+
+def _excess(found: Mapping[str, Any] | None, exact: str) -> str:
+    if found is None or "value" not in found:
+        return _absent(found)
+    over = Decimal(found["value"]) - Decimal(exact)
+    written = f"{over:+.1e}".replace("-", "−")  # a minus sign, where no line is broken
+    return written if over >= 0 else f"**{written}**"
+
+
+def _promise(found: Mapping[str, Any] | None) -> str:
+    if found is None or "value" not in found:
+        return _absent(found)
+    return f"{found['value']:.4f}" + (f" (at least {found['lower']:.4f})" if "lower" in found else "")
+
+
+def _ratio(found: Mapping[str, Any] | None, key: str, ours: Mapping[str, Any]) -> str:
+    if found is None or key not in found or key not in ours:
+        return _absent(found)
+    ratio = found[key] / ours[key]
+    return f"{ratio:.2g}" if ratio < 100 else f"{ratio:,.0f}"
+
+
+def _fit(found: Mapping[str, Any] | None) -> str:
+    return f"p = {found['goodness']:.2g} ({found['law']})" if found and "goodness" in found else _absent(found)
+
+
+def _absent(found: Mapping[str, Any] | None) -> str:
+    return "failed" if found and "failed" in found else "–"
+
+
+def _rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

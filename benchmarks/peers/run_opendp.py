@@ -1,0 +1,74 @@
+"""OpenDP: measurements composed by zero-concentrated DP; exact integer noise; a table by its Polars engine."""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import opendp.prelude as dp
+import polars
+import table
+from protocol import Unsupported, report, wanted
+from tasks import ACCOUNTING, Accounting, Uses
+
+_DRAWS = 100_000
+_COUNT = dp.atom_domain(T=int), dp.absolute_distance(T=int)
+
+
+def epsilon(task: Accounting) -> dict[str, Any]:
+    """Compose what each use would be: a noisy count, or a noisy maximum of ten monotone scores."""
+    kinds = {uses.kind for uses in task.uses}
+    if "bounded-range" in kinds and len(kinds) > 1:
+        raise Unsupported("picks and counts have different input metrics and do not compose without a table")
+    parts = [measurement for uses in task.uses for measurement in [_measurement(uses)] * uses.count]
+    curve = dp.c.make_zCDP_to_approxDP(dp.c.make_composition(parts)).map(1)
+    return {"value": float(curve.epsilon(task.delta)), "how": "zCDP"}
+
+
+def _measurement(uses: Uses) -> Any:  # noqa: ANN401
+    match uses.kind:
+        case "pure" | "laplace":
+            scale = uses.parameters[0] if uses.kind == "laplace" else 1 / uses.parameters[0]
+            return dp.c.make_pureDP_to_zCDP(dp.m.make_laplace(*_COUNT, scale=scale))
+        case "gaussian":
+            return dp.m.make_gaussian(*_COUNT, scale=uses.parameters[0])
+        case "bounded-range":
+            scores = dp.vector_domain(dp.atom_domain(T=int), 10), dp.linf_distance(T=int, monotonic=True)
+            return dp.m.make_noisy_max(*scores, dp.zero_concentrated_divergence(), scale=1 / uses.parameters[0])
+        case "approx":
+            raise Unsupported("(epsilon, delta) pairs are summed")
+        case _:
+            raise Unsupported("amplification by sampling is not for Gaussians")
+
+
+def noise(name: str) -> dict[str, Any]:
+    metric = dp.l1_distance(T=int) if name == "laplace" else dp.l2_distance(T=float)
+    make = dp.m.make_laplace if name == "laplace" else dp.m.make_gaussian
+    mechanism = make(dp.vector_domain(dp.atom_domain(T=int)), metric, scale=10.0)
+    return {"draws": _DRAWS, "law": f"discrete-{name}", "values": list(mechanism([0] * _DRAWS))}
+
+
+def histogram() -> dict[str, Any]:
+    context = dp.Context.compositor(
+        data=polars.scan_csv(table.CSV),
+        privacy_unit=dp.unit_of(contributions=1, identifier=polars.col("user_id")),
+        privacy_loss=dp.loss_of(epsilon=table.EPSILON, delta=table.DELTA),
+        split_evenly_over=1,
+        margins=[],
+    )
+    bounded = context.query().truncate_per_group(1, by=["item"])
+    bounded = bounded.truncate_num_groups(table.CONTRIBUTIONS, by=["item"], keep="first")
+    released = bounded.group_by("item").agg(dp.len(signed=True)).release().collect()
+    return {"released": dict(zip(released["item"], map(float, released["len"]), strict=True)), "law": "integer"}
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    dp.enable_features("contrib", "honest-but-curious")
+    tasks: dict[str, Callable[[], dict[str, Any]]] = {
+        **{task.name: partial(epsilon, task) for task in ACCOUNTING},
+        "laplace-noise": partial(noise, "laplace"),
+        "gaussian-noise": partial(noise, "gaussian"),
+        "histogram": histogram,
+    }
+    report(wanted(tasks))

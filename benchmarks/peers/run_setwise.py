@@ -1,0 +1,51 @@
+"""Setwise on the tasks of its peers."""
+
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import table
+from protocol import Unsupported, report, wanted
+from tasks import ACCOUNTING, Accounting
+
+import setwise
+from setwise import SystemRandomness, compose
+from setwise.mechanisms.gaussian_noise import GaussianNoise
+from setwise.mechanisms.laplace_noise import LaplaceNoise
+
+_DRAWS = 1_000_000
+
+
+def epsilon(task: Accounting) -> dict[str, Any]:
+    if any(uses.kind == "sampled-gaussian" for uses in task.uses):
+        raise Unsupported("no amplification by sampling")
+    answer = compose([uses.written for uses in task.uses]).epsilon(task.delta)
+    return {"value": answer.upper, "lower": answer.lower, "how": answer.method}
+
+
+def noise(law: LaplaceNoise | GaussianNoise, name: str) -> dict[str, Any]:
+    drawn = law.draw(_DRAWS, SystemRandomness())
+    return {"draws": _DRAWS, "law": name, "values": drawn[:100_000].tolist()}
+
+
+def histogram() -> dict[str, Any]:
+    """Release the count of every item, found in the data, with the noise the planner takes for the question."""
+    with setwise.open(str(table.CSV), user="user_id") as visits:
+        answer = visits.histogram(
+            item="item", epsilon=table.EPSILON, delta=table.DELTA, contributions=table.CONTRIBUTIONS
+        )
+    return {"released": {str(each.item): float(each.count or 0) for each in answer}, "law": "integer"}
+
+
+if __name__ == "__main__":
+    laplace, gaussian = LaplaceNoise(scale=Fraction(10)), GaussianNoise(sigma=Fraction(10))
+    report(
+        wanted(
+            {
+                **{task.name: partial(epsilon, task) for task in ACCOUNTING},
+                "laplace-noise": partial(noise, laplace, "discrete-laplace"),
+                "gaussian-noise": partial(noise, gaussian, "discrete-gaussian"),
+                "histogram": histogram,
+            }
+        )
+    )

@@ -1,0 +1,62 @@
+"""Tumult Analytics on a local Spark session."""
+
+import os
+import sys
+import warnings
+from functools import partial
+from typing import Any
+
+import table
+from protocol import report, wanted
+from pyspark.sql import SparkSession
+from tmlt.analytics import (
+    AddRowsWithID,
+    ApproxDPBudget,
+    KeySet,
+    MaxGroupsPerID,
+    MaxRowsPerGroupPerID,
+    QueryBuilder,
+    Session,
+)
+from tmlt.core.measurements.noise_mechanisms import AddDiscreteGaussianNoise, AddGeometricNoise
+
+_DRAWS = 20_000
+
+
+def noise(name: str) -> dict[str, Any]:
+    mechanism = AddGeometricNoise(10) if name == "laplace" else AddDiscreteGaussianNoise(100)
+    return {"draws": _DRAWS, "law": f"discrete-{name}", "values": [int(mechanism(0)) for _ in range(_DRAWS)]}
+
+
+def histogram() -> dict[str, Any]:
+    """Find the items with half of epsilon and all of delta, count with the other half."""
+    session = Session.from_dataframe(
+        privacy_budget=ApproxDPBudget(table.EPSILON, table.DELTA),
+        source_id="visits",
+        dataframe=_spark().read.csv(str(table.CSV), header=True, schema="user_id long, item string"),
+        protected_change=AddRowsWithID("user_id"),
+    )
+    bounded = QueryBuilder("visits").enforce(MaxGroupsPerID("item", table.CONTRIBUTIONS))
+    session.create_view(bounded.enforce(MaxRowsPerGroupPerID("item", 1)), "bounded", cache=True)
+    half = table.EPSILON / 2
+    found = session.evaluate(QueryBuilder("bounded").get_groups(["item"]), ApproxDPBudget(half, table.DELTA))
+    counts = session.evaluate(
+        QueryBuilder("bounded").groupby(KeySet.from_dataframe(found)).count(), ApproxDPBudget(half, 0)
+    )
+    return {"released": {row["item"]: float(row["count"]) for row in counts.collect()}, "law": "integer"}
+
+
+def _spark() -> Any:  # noqa: ANN401
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.driver.memory", "2g")
+    session = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    _spark()
+    tasks = {"laplace-noise": partial(noise, "laplace"), "gaussian-noise": partial(noise, "gaussian")}
+    report(wanted({**tasks, "histogram": histogram}))

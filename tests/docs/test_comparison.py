@@ -1,0 +1,85 @@
+"""The comparison says what was measured, and what it is measured against is right."""
+
+import json
+import sys
+from decimal import Decimal
+
+import mpmath
+import pytest
+from tests.docs.pages import DOCS, ROOT
+
+from setwise import compose
+
+PEERS = ROOT / "benchmarks" / "peers"
+sys.path.insert(0, str(PEERS))
+
+import environments  # noqa: E402
+import goodness  # noqa: E402
+import page  # noqa: E402
+import truth  # noqa: E402
+from tasks import ACCOUNTING, Accounting, Uses  # noqa: E402
+
+RESULTS = json.loads((PEERS / "results.json").read_text())
+
+
+def test_the_tables_are_those_of_the_results():
+    text = (DOCS / "comparison.md").read_text()
+    assert page.filled(text, RESULTS) == text
+    changed = json.loads(json.dumps(RESULTS))
+    changed["setwise"]["tasks"]["picks-3000"]["value"] = 1.0
+    assert page.filled(text, changed) != text
+
+
+@pytest.mark.parametrize("peer", environments.PEERS, ids=lambda peer: peer.name)
+def test_every_peer_is_pinned_listed_and_run(peer):
+    pins = peer.requirements.read_text()
+    assert "://" not in pins
+    assert all("==" in line for line in pins.splitlines())
+    entry = RESULTS["peers"][peer.name]
+    assert entry["version"] == peer.version
+    assert entry.get("not_installed") or entry["tasks"]
+    assert peer.title in (DOCS / "comparison.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "task", [task for task in ACCOUNTING if task.name in RESULTS["truth"]], ids=lambda task: task.name
+)
+def test_the_truth_lies_in_our_bracket(task):
+    answer = compose([uses.written for uses in task.uses]).epsilon(task.delta)
+    exact = Decimal(RESULTS["truth"][task.name])
+    assert Decimal(answer.lower) <= exact <= Decimal(answer.upper)
+
+
+@pytest.mark.parametrize("name", ["pure-100", "gaussian-100", "approx-30"])
+def test_the_truth_can_be_recomputed(name):
+    (task,) = (task for task in ACCOUNTING if task.name == name)
+    assert mpmath.nstr(truth.epsilon(task), truth.DIGITS) == RESULTS["truth"][name]
+
+
+def test_the_integral_is_the_closed_form():
+    gaussian = Uses(kind="gaussian", parameters=(2.0,), count=1)
+    with mpmath.workdps(30):
+        by_formula, by_integral = truth._gaussian((gaussian,)), truth._by_moments((gaussian,))
+        for epsilon in (0.3, 1.0, 2.5):
+            assert mpmath.almosteq(by_formula(mpmath.mpf(epsilon)), by_integral(mpmath.mpf(epsilon)), 1e-25)
+
+
+def test_a_task_without_a_truth_has_none():
+    picks = Uses(kind="bounded-range", parameters=(0.1,), count=3)
+    assert truth.epsilon(Accounting(name="x", title="x", uses=(picks,), delta=1e-6)) is None
+
+
+def test_goodness_of_fit_tells_laws_apart():
+    import numpy as np
+
+    source = np.random.default_rng(7)
+    drawn = (source.geometric(1 - np.exp(-0.1), 50_000) - source.geometric(1 - np.exp(-0.1), 50_000)).tolist()
+    assert goodness.p_value(drawn, "discrete-laplace") > 1e-4
+    assert goodness.p_value(drawn, "discrete-gaussian") < 1e-9
+    assert goodness.p_value([value + 1 for value in drawn], "discrete-laplace") < 1e-9
+
+
+def test_a_peer_that_does_not_install_says_why():
+    assert environments._failure([sys.executable, "-c", "import json"]) is None
+    reason = environments._failure([sys.executable, "-c", "import nobody"])
+    assert reason == "ModuleNotFoundError: No module named 'nobody'"

@@ -1,0 +1,70 @@
+"""What happens to pages on their way to the site."""
+
+import sys
+
+import pytest
+from tests.docs.pages import ROOT
+
+sys.path.insert(0, str(ROOT / "website"))
+
+from bibliography import bibliography
+from doctests import fenced
+from included import included
+from links import links_of_the_site
+from mathematics import with_formulas
+from navigation import SECTIONS, navigation
+
+
+def test_a_page_nobody_listed_is_not_lost():
+    pages = ["index.md", "surprise.md", "decisions/README.md", "decisions/0099-late.md", "ledger.md"]
+    assert navigation(pages) == [
+        {"Start": ["index.md"]},
+        {"The system": ["ledger.md", "surprise.md"]},
+        {"Decisions": ["decisions/README.md", "decisions/0099-late.md"]},
+    ]
+
+
+def test_no_page_is_listed_twice():
+    listed = [page for section in SECTIONS.values() for page in section]
+    assert len(listed) == len(set(listed))
+
+
+def test_every_page_listed_is_there():
+    assert not [page for section in SECTIONS.values() for page in section if not (ROOT / "docs" / page).exists()]
+
+
+def test_formulas_become_mathml():
+    inline = with_formulas('a <span class="arithmatex">\\(x &lt; y\\)</span> b')
+    assert inline.startswith("a <math ")
+    assert "<mi>x</mi><mo>&lt;</mo><mi>y</mi>" in inline
+    block = with_formulas('<div class="arithmatex">\\[\\sup_S f(-x) \\tag{7}\\]</div>')
+    assert "<munder><mo" in block
+    assert '<mo form="prefix">−</mo>' in block
+    assert '<span class="equation-name">(7)</span>' in block
+    assert "tag" not in block
+
+
+def test_doctests_are_fenced():
+    assert fenced("Add.\n\n>>> 1 + 1\n2\n\nMore.") == "Add.\n\n```pycon\n>>> 1 + 1\n2\n```\n\nMore."
+    assert fenced("Nothing to try.") == "Nothing to try."
+
+
+def test_links_out_of_the_docs_become_words_and_must_exist():
+    page = "[here](ledger.md#a) [there](../benchmarks/README.md) [all](decisions/) [web](https://example.org)"
+    kept = "[here](ledger.md#a) there [all](decisions/README.md) [web](https://example.org)"
+    assert links_of_the_site(page, "index.md", ROOT) == kept
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        links_of_the_site("[x](../nowhere.md)", "index.md", ROOT)
+
+
+def test_a_page_from_the_root_links_as_from_the_docs():
+    assert "](architecture.md)" in included(ROOT / "CONTRIBUTING.md")
+    assert "](mechanisms.md)" in included(ROOT / "benchmarks" / "README.md")
+
+
+def test_the_bibliography_names_every_key():
+    source = ROOT / "docs" / "references.bib"
+    shown = bibliography(source)
+    assert shown.count('<a id="') == source.read_text().count("\n@")
+    assert "**CanonneKaSt20** · Clément L. Canonne, Gautam Kamath and Thomas Steinke." in shown
+    assert "{" not in shown

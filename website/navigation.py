@@ -1,0 +1,63 @@
+"""The order of the pages. A page that is not named here is not lost: it is appended to the section `The system`."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Start": ("index.md", "tutorial.md"),
+    "How to": ("guides/top-k.md", "guides/a-years-budget.md", "guides/team-service.md", "guides/spark.md"),
+    "The mathematics": (
+        "optimal-composition.md",
+        "closed-forms.md",
+        "numerics.md",
+        "truncated-gaussian-on-the-lattice.md",
+        "tour-of-the-paper.md",
+        "paper.md",
+        "figures/paper/claims.md",
+        "statements.md",
+        "open-questions.md",
+        "bibliography.md",
+    ),
+    "The system": (
+        "architecture.md",
+        "mechanisms.md",
+        "analytics.md",
+        "utility.md",
+        "engines.md",
+        "ledger.md",
+        "service.md",
+        "security.md",
+    ),
+    "Reference": (
+        "reference/commands.md",
+        "reference/routes.md",
+        "reference/accounting.md",
+        "reference/mechanisms.md",
+        "reference/ledger.md",
+        "reference/analytics.md",
+        "reference/client.md",
+        "reference/errors.md",
+    ),
+    "Evidence": ("comparison.md", "benchmarks.md", "mutants.md"),
+    "Decisions": ("decisions/README.md",),
+    "Project": ("changelog.md", "contributing.md"),
+}
+_ELSEWHERE = "The system"
+_DECISIONS = "Decisions"
+
+
+def navigation(pages: Iterable[str]) -> list[dict[str, list[str]]]:
+    """Return the navigation over the pages there are, in the order above; a page not named there is appended."""
+    found = sorted(pages)
+    named = {page for section in SECTIONS.values() for page in section}
+    extra = [page for page in found if page not in named]
+    sections: dict[str, Sequence[str]] = {
+        title: [page for page in listed if page in found] for title, listed in SECTIONS.items()
+    }
+    sections[_DECISIONS] = [*sections[_DECISIONS], *filter(_is_decision, extra)]
+    sections[_ELSEWHERE] = [*sections[_ELSEWHERE], *(page for page in extra if not _is_decision(page))]
+    return [{title: list(listed)} for title, listed in sections.items() if listed]
+
+
+def _is_decision(page: str) -> bool:
+    return PurePosixPath(page).parent.name == "decisions"
