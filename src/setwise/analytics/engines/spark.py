@@ -37,6 +37,9 @@ HINT = "/*+ REPARTITION(u) */ "
 """Sends rows to where their user is before they are grouped: the grouping and the window then stay there."""
 
 
+_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
 class SparkEngine:
     """A DataFrame of a Spark session, read where the session runs.
 
@@ -195,6 +198,7 @@ class SparkEngine:
                 self._progress(sum(stage.numCompletedTasks for stage in stages if stage is not None) / total)
             return False
 
+        before = {name: context.getLocalProperty(name) for name in _GROUP_PROPERTIES}
         context.setJobGroup(group, "setwise", interruptOnCancel=True)
         with self._lock:
             self._groups.add(group)
@@ -207,6 +211,9 @@ class SparkEngine:
         finally:
             with self._lock:
                 self._groups.discard(group)
+            # Left in the group, the caller's next job would be cancelled with it.
+            for name, value in before.items():
+                context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None takes it away
             views.drop()
 
 
