@@ -27,6 +27,7 @@ def _document() -> dict[str, Any]:
     if find_spec("setwise.service") is None:
         return {}
     from fastapi import FastAPI
+
     from setwise.service.application import ROUTERS
     from setwise.service.openapi import describe
 

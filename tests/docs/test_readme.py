@@ -13,13 +13,23 @@ import pytest
 
 from setwise import compose
 from setwise.accounting.moments import subgaussian_sum
+from setwise.analytics.made_up import make_events
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 
 
-def test_python_examples_print_what_they_say():
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the table that `setwise demo --keep events.parquet` leaves behind."""
+    place = tmp_path_factory.mktemp("readme")
+    make_events(place / "events.parquet", seed=1)
+    return place
+
+
+def test_python_examples_print_what_they_say(folder, monkeypatch):
+    monkeypatch.chdir(folder)
     source = "".join(text for language, text in BLOCKS if language == "python")
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -29,27 +39,31 @@ def test_python_examples_print_what_they_say():
     assert released.endswith("] True")  # which labels come out is up to the noise
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_commands_run_one_after_the_other(folder):
+    commands = [
         line
         for language, text in BLOCKS
         if language == "sh"
         for line in text.splitlines()
         if line.startswith("setwise ")
-    ],
-)
-def test_commands_run(command):
-    words = shlex.split(command)
-    done = subprocess.run(
-        [sys.executable, "-m", "setwise.cli.main", *words[1:]],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "100"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    ]
+    assert len(commands) > 10
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "setwise.cli.main", *shlex.split(command)[1:]],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=folder,
+            env={**os.environ, "COLUMNS": "100"},
+        )
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stdout.strip()
+
+
+def test_pages_named_exist():
+    for page in re.findall(r"`((?:docs|benchmarks)/[\w./-]*)`", README):
+        assert (ROOT / page).exists(), page
 
 
 @pytest.mark.parametrize(

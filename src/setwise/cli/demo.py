@@ -1,6 +1,11 @@
 """`setwise demo`: the main job end to end, on data it makes itself."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,11 +18,14 @@ _EPSILON, _DELTA = 0.5, 1e-7
 _OVERALL_DELTA = 1e-6
 
 
-def demo() -> None:
+def demo(
+    keep: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Leave the made-up table behind in this Parquet file.")
+    ] = None,
+) -> None:
     """Make a table of two million events, ask it three questions, and show what they promise together."""
     import tempfile
     import time
-    from pathlib import Path
 
     from rich.console import Console
 
@@ -27,7 +35,7 @@ def demo() -> None:
     console = Console(highlight=False)
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "events.parquet"
+        path = _place(keep) or Path(folder) / "events.parquet"
         console.print(
             f"[bold]Making {EVENTS:,} events[/bold] of up to {USERS:,} users and {TITLES:,} titles: some titles are "
             "very popular, some users very busy."
@@ -56,6 +64,17 @@ def demo() -> None:
             _together(console, session)
     console.print(f"\n{time.monotonic() - started:.0f} seconds. The same on a table of yours:", style="dim")
     console.print("setwise top-k events.parquet --user user_id --item title -k 10 --epsilon 1 --delta 1e-6")
+
+
+def _place(keep: Path | None) -> Path | None:
+    """Return where to leave the table, or raise `InvalidParameter` when it cannot be left there."""
+    if keep is None:
+        return None
+    if keep.exists():
+        raise InvalidParameter(f"{keep} exists already: name a new file")
+    if keep.suffix != ".parquet" or not keep.parent.is_dir():
+        raise InvalidParameter(f"{keep} must be a new file that ends in .parquet, in a folder that exists")
+    return keep
 
 
 def _show(console: "Console", title: str, answer: "PrivateAnswer") -> None:
