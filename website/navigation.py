@@ -26,6 +26,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "engines.md",
         "ledger.md",
         "service.md",
+        "pages.md",
         "security.md",
     ),
     "Reference": (
