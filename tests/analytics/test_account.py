@@ -55,6 +55,17 @@ def test_the_most_is_charged_and_the_unused_comes_back(ledger):
     assert session.guarantee(1e-5).interaction == "setwise"
 
 
+@pytest.mark.parametrize(
+    ("k", "discover", "refused"),
+    [(6, "bounded-range:44.5", InvalidParameter), (21, "bounded-range:0.5", BudgetExhausted)],
+)
+def test_draws_that_an_account_never_had_are_refused_uncomposed(ledger, monkeypatch, k, discover, refused):
+    monkeypatch.setattr("setwise.analytics.planning.overall", lambda *_: pytest.fail("composed"))
+    _, session = recorded_session(account=ledger.account("ada"))
+    with pytest.raises(refused, match=r"'ada'.*bounded-range:0.5x20"):
+        session.preview(TopK(item="page", k=k), Draws(discover=discover))
+
+
 def test_a_replay_is_identical_and_free_even_in_another_session(ledger):
     account = ledger.account("ada")
     _, session = recorded_session(account=account)

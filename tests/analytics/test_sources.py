@@ -129,6 +129,47 @@ def test_categories_are_text_and_their_values_stay_out_of_the_schema():
         assert answers(engine) == (COUNTED, SUMMED)
 
 
+def broken(cells: list[bytes]) -> pa.Array:
+    """Return text that Arrow has not looked at, as it comes out of files."""
+    return pa.array(cells, pa.binary()).view(pa.string())
+
+
+@pytest.mark.parametrize("coded", [False, True])
+def test_text_that_is_none_is_null_and_leaves_the_rest_alone(coded: bool):
+    users, items = broken([b"a", b"\xffz", b"a", b"b"]), broken([b"x", b"x", b"\xffy", b"\xc3"])
+    with pytest.raises(pa.ArrowInvalid):
+        users.validate(full=True)
+    if coded:
+        places = pa.array(range(4))
+        users, items = (pa.DictionaryArray.from_arrays(places, each, safe=False) for each in (users, items))
+    with open_engine(pa.table({"who": users, "what": items})) as engine:
+        for bound in (None, 1, 2):
+            found = engine.histogram(Aggregation(user="who", item="what", contributions=bound))
+            assert (found.labels, found.counts.tolist()) == (("x",), [1])
+        named = engine.top(Aggregation(user="who", item="what", contributions=2, null_item="none"), 9)
+        assert (named.labels, named.counts.tolist()) == (("none", "x"), [2, 1])
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_takes_no_broken_text_for_a_label(tmp_path: Path, spark_session):
+    cells = [b"x", b"x", b"\xffy", b"\xc3"]
+    pq.write_table(pa.table({"who": [1, 2, 3, 4], "what": broken(cells)}), tmp_path / "broken.parquet")
+    frame = spark_session.read.parquet(str(tmp_path / "broken.parquet"))
+    with open_engine(frame) as engine:
+        for bound in (None, 1):
+            found = engine.top(Aggregation(user="who", item="what", contributions=bound), 9)
+            assert (found.labels, found.counts.tolist()) == (("x",), [2])
+        named = engine.top(Aggregation(user="who", item="what", contributions=1, null_item="none"), 9)
+        assert (named.labels, named.counts.tolist()) == (("none", "x"), [2, 2])
+
+
+def test_missing_items_of_unsigned_columns_have_a_label():
+    table = pa.table({"who": [1, 2, 3], "what": pa.array([2**64 - 1, None, None], pa.uint64())})
+    with open_engine(table) as engine:
+        found = engine.top(Aggregation(user="who", item="what", contributions=1, null_item=7), 9)
+    assert (found.labels, found.counts.tolist()) == ((7, 2**64 - 1), [2, 1])
+
+
 def bad_sources(folder: Path) -> dict[str, object]:
     (folder / "torn.parquet").write_bytes(b"PAR1" + PRIVATE.encode() * 40)
     (folder / "empty.parquet").write_bytes(b"")

@@ -1,6 +1,8 @@
 """No token, password or exact count in any log or error, with every logger at its most talkative."""
 
+import contextlib
 import logging
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -76,6 +78,22 @@ def test_nothing_private_is_logged_or_told(everything_logged: Collected, tmp_pat
     for secret in (team.ada_token, team.ada_token[:-1], replica.steward, password, str(EXACT), SECRET_WORD):
         assert secret not in logged
         assert not [text for text in told if secret in text]
+
+
+def test_a_broken_ledger_does_not_tell_where_it_is(tmp_path: Path):
+    write_events(tmp_path / "events.parquet")
+    file = tmp_path / "hidden-place.db"
+    with running(Settings(ledger=str(file), data_dir=tmp_path, answer_step=0.0)) as replica:
+        team = gather(replica)
+        with contextlib.closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA legacy_alter_table = ON")
+            database.execute("ALTER TABLE ledger_balances RENAME TO elsewhere")
+        page = team.ada.get(f"{replica.url}/accounts/ada-events", headers={"Accept": "text/html"})
+        for told in (team.ada.get("/accounts/ada-events"), ask(team.ada, "top", TOP_3), page):
+            assert told.status_code == 503
+            assert "did not answer" in told.text
+            assert "hidden-place" not in told.text
+            assert "ledger_balances" not in told.text
 
 
 def register(replica: Replica) -> None:

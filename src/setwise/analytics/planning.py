@@ -8,6 +8,7 @@ from typing import assert_never
 from setwise.accounting.answer import Answer
 from setwise.accounting.compose import compose
 from setwise.accounting.interaction import Interaction
+from setwise.accounting.notation import format_use
 from setwise.accounting.pure_sum import pure_sum
 from setwise.accounting.use import Use, merged
 from setwise.analytics.aggregation import EVERYTHING, Aggregation
@@ -19,7 +20,7 @@ from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.schema import Schema
 from setwise.analytics.spending import Draws, Spending, Total
 from setwise.analytics.suitability import check_suitable
-from setwise.errors import InvalidParameter
+from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger.standing import Standing
 from setwise.mechanisms.planner import plan
 from setwise.mechanisms.question import CountNoise, Question
@@ -136,7 +137,10 @@ def _planned_from_draws(query: Query, aggregation: Aggregation, draws: Draws, st
     drawn = drawn_mechanism(query, draws, standing)
     words = dict(drawn.prices)
     uses = merged(Use(words.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
-    interaction = Interaction.SETWISE if standing.kind == "setwise" else Interaction.ADAPTIVE
+    interaction = Interaction.ADAPTIVE
+    if standing.kind == "setwise":
+        interaction = Interaction.SETWISE
+        _check_registered(uses, standing)
     return Planned(
         query=query,
         aggregation=aggregation,
@@ -150,6 +154,24 @@ def _planned_from_draws(query: Query, aggregation: Aggregation, draws: Draws, st
         shows_counts=draws.counts is not None,
         prices=drawn.prices,
     )
+
+
+def _check_registered(uses: tuple[Use, ...], standing: Standing) -> None:
+    """Raise unless the account was opened with as many of these draws.
+
+    Their guarantee is composed next, which is quick for what an account holds but not for whatever anybody may ask.
+    """
+    registered = merged((*standing.left, *standing.spent))
+    counts = {use.guarantee: use.count for use in registered}
+    for use in uses:
+        if use.guarantee not in counts:
+            raise InvalidParameter(
+                f"{format_use(use)} is not registered with the account {standing.name!r}, "
+                f"which has {', '.join(format_use(each) for each in registered)}"
+            )
+        if use.count > counts[use.guarantee]:
+            has = format_use(Use(use.guarantee, counts[use.guarantee]))
+            raise BudgetExhausted(f"the account {standing.name!r} cannot pay for {format_use(use)}: it has only {has}")
 
 
 @lru_cache(maxsize=1024)

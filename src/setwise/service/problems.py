@@ -30,6 +30,9 @@ STATUS: dict[type[SetwiseError], int] = {
 
 _FIELD = "field: "
 
+_NO_DATABASE = "a database of the service did not answer; try again in a moment"
+"""Said for every `StoreFailed`: the ledger's own words name its address and what its driver said."""
+
 _TAGS = {
     "top-k",
     "histogram",
@@ -75,9 +78,8 @@ def problem_of(error: SetwiseError) -> Problem:
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     notes: list[str] = getattr(error, "__notes__", [])
     named = [note.removeprefix(_FIELD) for note in notes if note.startswith(_FIELD)]
-    return Problem(
-        name=type(error).__name__, status=status, detail=" ".join(str(error).split()), field=named[0] if named else None
-    )
+    says = _NO_DATABASE if isinstance(error, errors.StoreFailed) else " ".join(str(error).split())
+    return Problem(name=type(error).__name__, status=status, detail=says, field=named[0] if named else None)
 
 
 def error_of(document: dict[str, Any]) -> SetwiseError:

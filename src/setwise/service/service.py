@@ -24,6 +24,8 @@ from setwise.service.sessions import BrowserSessions
 from setwise.service.settings import Settings
 
 _STORE_THREADS = 8
+_PLANNING_THREADS = 2
+"""Plans may take seconds to compute: apart from the stores, they hold up nothing but other plans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,7 @@ class Service:
     calculator: Calculator
     metrics: Metrics
     pool: Pool
+    planning: Pool
     pulse: Pulse
     ledger: Ledger
     accounts: Accounts
@@ -52,6 +55,7 @@ class Service:
         """Let go of everything."""
         await self.runner.close()
         await self.calculator.close()
+        self.planning.close()
         self.pool.close()
         self.engines.close()
         self.ledger.close()
@@ -80,6 +84,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         calculator=Calculator(processes=settings.calculators, seconds=settings.calculator_seconds),
         metrics=metrics,
         pool=pool,
+        planning=Pool(_PLANNING_THREADS, "setwise-planning"),
         pulse=Pulse(database, pool),
         ledger=ledger,
         accounts=accounts,

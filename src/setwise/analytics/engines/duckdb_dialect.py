@@ -68,6 +68,8 @@ class DuckDBDialect:
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""
+        if column.native == "UBIGINT":  # together with a BIGINT it would become wider than any label
+            return f"CAST({placeholder} AS UBIGINT)"
         return f"CAST({placeholder} AS {'BIGINT' if column.kind is Kind.INTEGER else 'VARCHAR'})"
 
     def operand(self, column: Column) -> str:

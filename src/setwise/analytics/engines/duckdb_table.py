@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from setwise.analytics.csv_header import csv_header
+from setwise.analytics.engines.whole_text import whole_text
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
@@ -176,9 +177,12 @@ class DatabaseTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrowTable:
-    """An Arrow table in memory."""
+    """An Arrow table in memory; a cell of text that is not UTF-8 is null, as in the other sources."""
 
     table: "pa.Table"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "table", whole_text(self.table))
 
     @property
     def files(self) -> tuple[Path, ...]:

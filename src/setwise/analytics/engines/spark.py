@@ -2,7 +2,7 @@
 
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -43,7 +43,8 @@ _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.in
 class SparkEngine:
     """A DataFrame of a Spark session, read where the session runs.
 
-    `named` is how the session finds the source again, a path or a table; only then can it be prepared.
+    `named` is how the session finds the source again, a path or a table; only then can it be prepared. `leave` is
+    called once, when the engine is closed.
     """
 
     @unchained
@@ -54,7 +55,7 @@ class SparkEngine:
         named: str | None = None,
         progress: Progress = silent,
         salts: SaltSource = secret_salt,
-        owned: bool = False,
+        leave: Callable[[], None] | None = None,
         manifest: Manifest | None = None,
     ) -> None:
         self._frame = frame
@@ -62,7 +63,7 @@ class SparkEngine:
         self._manifest = manifest
         self._progress = progress
         self._salts = salts
-        self._owned = owned
+        self._leave = leave
         self._groups: set[str] = set()
         self._lock = threading.Lock()
         with _failures():
@@ -127,9 +128,10 @@ class SparkEngine:
             self._cancel_group(group)
 
     def close(self) -> None:
-        """Stop the session if it was started for this table alone."""
-        if self._owned:
-            self._frame.sparkSession.stop()
+        """Let go of the session, if it was started here."""
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
 
     def __enter__(self) -> Self:
         return self

@@ -54,14 +54,22 @@ class SparkDialect:
 
     def user(self, column: Column) -> str:
         """Return the column such that equal means the same user."""
-        return self.label(column) if column.kind is Kind.TEXT else self.name(column.name)
+        return self._text(column) if column.kind is Kind.TEXT else self.name(column.name)
 
     def label(self, column: Column) -> str:
-        """Return the column as text or integer; text compares by bytes, which is by code points."""
+        """Return the column as text or integer, null where text is not UTF-8: Spark takes any bytes for text."""
+        match column.kind:
+            case Kind.INTEGER:
+                return self.name(column.name)
+            case Kind.TEXT:
+                return f"TRY_VALIDATE_UTF8({self._text(column)})"
+            case _:
+                return f"CAST({self.name(column.name)} AS STRING)"
+
+    def _text(self, column: Column) -> str:
+        """Return a column of text; it compares by bytes, which is by code points."""
         name = self.name(column.name)
-        if column.kind is Kind.INTEGER or column.native == "string":
-            return name
-        return f"COLLATE({name}, 'UTF8_BINARY')" if column.kind is Kind.TEXT else f"CAST({name} AS STRING)"
+        return name if column.native == "string" else f"COLLATE({name}, 'UTF8_BINARY')"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""
@@ -71,7 +79,7 @@ class SparkDialect:
         """Return the column as it is compared with a constant."""
         match column.kind:
             case Kind.TEXT:
-                return self.label(column)
+                return self._text(column)
             case Kind.FLOAT:
                 return f"CAST({self.name(column.name)} AS DOUBLE)"
             case _:

@@ -9,13 +9,16 @@ from setwise.errors import EngineFailed, MissingExtra, UnknownColumn, Unsuitable
 try:
     from py4j.protocol import Py4JError
     from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
 
 from setwise.analytics.engines.spark import SparkEngine
 from setwise.analytics.engines.spark_prepared import source_frame, stored_manifest
+from setwise.analytics.engines.spark_session import SharedSession
 from setwise.analytics.engines.unchained import unchained
+
+_SHARED = SharedSession()
 
 _TYPES = {
     Kind.INTEGER: "BIGINT",
@@ -35,19 +38,22 @@ def open_spark(source: object, master: str | None, types: Mapping[str, Kind], pr
     """
     if isinstance(source, DataFrame):
         return SparkEngine(source, progress=progress)
-    owned = SparkSession.getActiveSession() is None
     try:
-        builder = SparkSession.builder.appName("setwise")
-        session = (builder if master is None else builder.master(master)).getOrCreate()
+        session, started = _SHARED.join(master)
     except (PySparkRuntimeError, PySparkException, Py4JError, OSError):
         raise EngineFailed("Spark could not be started: it needs Java 17 and a master that answers") from None
     try:
         frame = source_frame(session, str(source))
         manifest = stored_manifest(frame, str(source))
         frame = _typed(frame, str(source), types)
-    except (AnalysisException, Py4JError):
-        raise UnsuitableTable(f"Spark finds no table or files {str(source)!r} that it can read") from None
-    return SparkEngine(frame, named=str(source), progress=progress, owned=owned, manifest=manifest)
+        leave = _SHARED.leave if started else None
+        return SparkEngine(frame, named=str(source), progress=progress, leave=leave, manifest=manifest)
+    except BaseException as error:
+        if started:
+            _SHARED.leave()
+        if isinstance(error, AnalysisException | Py4JError):
+            raise UnsuitableTable(f"Spark finds no table or files {str(source)!r} that it can read") from None
+        raise
 
 
 def _typed(frame: DataFrame, source: str, types: Mapping[str, Kind]) -> DataFrame:

@@ -32,7 +32,7 @@ class Template:
         every = [f"{self.dialect.name(user.name)} IS NOT NULL", *conditions]
         columns = [f"{self.dialect.user(user)} AS u", f"{self.item(aggregation)} AS item"]
         if aggregation.item is not None and aggregation.null_item is None:
-            every.append(f"{self.dialect.name(aggregation.item)} IS NOT NULL")
+            every.append(f"{self.dialect.label(self.schema.column(aggregation.item))} IS NOT NULL")
         if aggregation.value is not None:
             columns.append(f"{self.dialect.name(aggregation.value)} AS v")
         if aggregation.where is not None:

@@ -15,6 +15,7 @@ from setwise.service import answers_to_errors
 from setwise.service.guard import Handler, service_of
 from setwise.service.pages.rendering import error_page
 from setwise.service.pages.rights import PAGES
+from setwise.service.problems import problem_of
 
 
 class PageRoute(APIRoute):
@@ -39,7 +40,7 @@ class PageRoute(APIRoute):
             except NotSignedIn as error:
                 response = _to_login(request) if _for_reading(request) else answers_to_errors.to_setwise_error(error)
             except SetwiseError as error:
-                response = _told(request, answers_to_errors.to_setwise_error(error), str(error))
+                response = _told(request, answers_to_errors.to_setwise_error(error), problem_of(error).detail)
             except RequestValidationError as error:
                 response = _told(request, answers_to_errors.to_validation_error(error), "This address is wrong.")
             except HTTPException as error:

@@ -47,7 +47,7 @@ async def preview(request: Request, body: Question) -> PreviewView:
     def previewed() -> PreviewView:
         return PreviewView.of(*service.questions.preview(service.questions.checked(identity, body)))
 
-    return await service.pool.run(previewed)
+    return await service.planning.run(previewed)
 
 
 @router.post(
