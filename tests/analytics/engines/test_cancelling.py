@@ -66,6 +66,8 @@ def test_control_c_stops_duckdb(tmp_path: Path):
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "TMPDIR": str(tmp_path)},
+        # Started in the background, a test run ignores interrupts, and so would its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
     assert asking.stdout is not None
     assert asking.stdout.readline() == "asking\n"
