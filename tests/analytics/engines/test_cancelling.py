@@ -47,6 +47,8 @@ from setwise.analytics.aggregation import Aggregation
 from setwise.analytics.source import open_engine
 
 with open_engine(sys.argv[1]) as engine:
+    # Arrow tries to import pandas when it is first used, and loses an interrupt that comes just then.
+    engine.histogram(Aggregation(user="u", item="i", contributions=3))
     print("asking", flush=True)
     try:
         while True:
