@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
 from setwise.analytics.query_json import query_from_dict, query_from_json, query_to_dict, query_to_json
+from setwise.analytics.words import measured
 from setwise.errors import InvalidParameter
 
 names = st.text(min_size=1, max_size=8)
@@ -69,3 +70,24 @@ def test_different_queries_have_different_texts(one, other):
 def test_impossible_queries_are_refused_by_name(make, named):
     with pytest.raises(InvalidParameter, match=named):
         make()
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        (TopK(item="page", k=2), "users"),
+        (TopK(item="page", k=2, contributions=1), "users, each under one item"),
+        (HistogramQuery(item="page", contributions=5), "users, each under at most 5 items"),
+        (TopK(item="page", k=2, per_item=3), "events, at most 3 of a user per item"),
+        (
+            TopK(item="page", k=2, per_item=60, value="minutes", contributions=2),
+            "sum of minutes, at most 60 of a user per item, each under at most 2 items",
+        ),
+        (Count(), "users"),
+        (Count(per_user=4), "events, at most 4 of a user"),
+        (Sum(value="minutes", clip=9), "sum of minutes, at most 9 of a user"),
+    ],
+)
+def test_what_is_counted_says_how_it_is_bounded(query, said):
+    """Intervals are about bounded counts, so every heading must say the bounds."""
+    assert measured(query) == said

@@ -1,5 +1,6 @@
 """`setwise serve` starts alone, prints the first steward's token once, and refuses in one sentence."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,18 @@ def test_without_its_extra_the_command_says_what_to_install(tmp_path: Path):
     found = subprocess.run([sys.executable, "-c", hidden], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.returncode == 2
     assert "pip install 'setwise[service]'" in found.stderr
+
+
+def test_a_taken_port_is_told_in_one_sentence_and_costs_no_token(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "setwise.cli.main", "serve", "--data-dir", "data", "--port", str(port)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"setwise: port {port} of 127.0.0.1 cannot be listened on")
+    assert len(done.stderr.splitlines()) == 1
+    with serving(tmp_path, "after") as after:
+        after.ready()
+        assert "steward token" in after.printed.read_text()

@@ -48,9 +48,8 @@ def plot_answer(answer: "PrivateAnswer", path: str) -> None:
     axes.set_yticks(places, [_short(str(each.item)) for each in shown])
     axes.invert_yaxis()
     if any(each.count is not None for each in shown):
-        axes.set_xlabel(
-            f"{answer.measure} (noisy; error bars hold the truth with probability {answer.confidence:.0%} each)"
-        )
+        held_with = f"error bars hold the exact number with probability {answer.confidence:.0%} each"
+        axes.set_xlabel(f"{answer.measure}\n(noisy; {held_with})")
     else:
         axes.set_xticks([])
         axes.set_xlabel("in order; no counts were asked for" if shown else "no item passed the threshold")

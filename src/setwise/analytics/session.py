@@ -24,10 +24,9 @@ from setwise.analytics.private_answer import PrivateAnswer
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.query_json import canonical, query_to_dict
 from setwise.analytics.schema import Schema
-from setwise.analytics.spending import Draws, Spending, Total, spending_to_dict
+from setwise.analytics.spending import Spending, spending_of, spending_to_dict
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Label
-from setwise.mechanisms.question import CountNoise, MechanismName
 from setwise.mechanisms.randomness import Randomness
 
 Domain = str | Path | Iterable[Label]
@@ -205,24 +204,10 @@ class Session:
         mechanism: str | None,
         discover: str | Guarantee | None,
     ) -> Spending:
-        """Return the spending that these words mean: a total when there is an epsilon, draws otherwise."""
-        if epsilon is not None:
-            if discover is not None:
-                raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
-            if counts is not None and not isinstance(counts, str):
-                raise InvalidParameter(f"counts must be one of {', '.join(CountNoise)} with an epsilon, not {counts!r}")
-            return Total(
-                epsilon=epsilon,  # type: ignore[arg-type]  # the record takes any rational number
-                delta=0 if delta is None else delta,  # type: ignore[arg-type]
-                counts=CountNoise.BEST if counts is None else CountNoise.parse(counts),
-                mechanism=None if mechanism is None else MechanismName.parse(mechanism),
-            )
-        if self._account is None:
+        """Return the spending that these words mean, when someone pays for it."""
+        if epsilon is None and self._account is None:
             raise InvalidParameter("say what may be spent: give epsilon and delta, or open the table on an account")
-        if mechanism is not None:
-            raise InvalidParameter("the draws decide the mechanism: leave mechanism out")
-        drawn = None if counts == "none" else counts
-        return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
+        return spending_of(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=discover)
 
     def preview(self, query: Query, spending: Spending) -> Planned:
         """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""

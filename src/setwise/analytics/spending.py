@@ -63,6 +63,32 @@ class Draws:
 Spending: TypeAlias = Total | Draws
 
 
+def spending_of(
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    counts: str | Guarantee | None,
+    mechanism: str | None,
+    discover: str | Guarantee | None,
+) -> Spending:
+    """Return the spending that these words mean: a total when there is an epsilon, draws otherwise."""
+    if epsilon is None:
+        if mechanism is not None:
+            raise InvalidParameter("the draws decide the mechanism: leave mechanism out")
+        drawn = None if counts == "none" else counts
+        return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
+    if discover is not None:
+        raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
+    if counts is not None and not isinstance(counts, str):
+        raise InvalidParameter(f"counts must be one of {', '.join(CountNoise)} with an epsilon, not {counts!r}")
+    return Total(
+        epsilon=epsilon,  # type: ignore[arg-type]  # the record takes any rational number
+        delta=0 if delta is None else delta,  # type: ignore[arg-type]
+        counts=CountNoise.BEST if counts is None else CountNoise.parse(counts),
+        mechanism=None if mechanism is None else MechanismName.parse(mechanism),
+    )
+
+
 def spending_to_dict(spending: Spending) -> dict[str, object]:
     """Return the spending as plain values, for the request text."""
     match spending:

@@ -29,18 +29,35 @@ def number(value: float) -> str:
 
 
 def measured(query: Query) -> str:
-    """Return what is counted, for headings: users, events, or a sum."""
+    """Return what is counted, for headings: users, events, or a sum, and how a user's part in it is bounded.
+
+    Intervals are about this, not about what an unbounded count would be.
+    """
     match query:
-        case TopK(value=None, per_item=1) | HistogramQuery(value=None, per_item=1) | Count(per_user=1):
+        case Count(per_user=1):
             return "users"
-        case TopK(value=None, per_item=most) | HistogramQuery(value=None, per_item=most) | Count(per_user=most):
-            return f"events, at most {most:,} of a user{' per item' if not isinstance(query, Count) else ''}"
-        case TopK(value=value, per_item=most) | HistogramQuery(value=value, per_item=most):
-            return f"sum of {value}, at most {most:,} of a user per item"
+        case Count(per_user=most):
+            return f"events, at most {most:,} of a user"
         case Sum(value=value, clip=clip):
             return f"sum of {value}, at most {clip:,} of a user"
+        case TopK(value=None, per_item=1) | HistogramQuery(value=None, per_item=1):
+            return "users" + _kept(query)
+        case TopK(value=None, per_item=most) | HistogramQuery(value=None, per_item=most):
+            return f"events, at most {most:,} of a user per item" + _kept(query)
+        case TopK(value=value, per_item=most) | HistogramQuery(value=value, per_item=most):
+            return f"sum of {value}, at most {most:,} of a user per item" + _kept(query)
         case _:
             raise AssertionError(query)
+
+
+def _kept(query: TopK | HistogramQuery) -> str:
+    match query.contributions:
+        case None:
+            return ""
+        case 1:
+            return ", each under one item"
+        case most:
+            return f", each under at most {most:,} items"
 
 
 def ending(query: Query, found: int, complete: bool) -> str:

@@ -1,5 +1,6 @@
 """`setwise serve`: the service and its web pages."""
 
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -78,10 +79,23 @@ def serve(
         secure_cookies=secure_cookies,
     )
     app = create_app(settings)
-    people = app.state.service.people
-    first = people.first_steward()
-    if first is None and steward_token:
-        first = people.another_steward_token()
-    if first is not None:
-        print(f"steward token (shown once): {first.secret}", flush=True)
-    uvicorn.run(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)
+    # Before a token is made: one that is shown once must not be lost to a port that is taken.
+    with _listen(host, port) as listening:
+        people = app.state.service.people
+        first = people.first_steward()
+        if first is None and steward_token:
+            first = people.another_steward_token()
+        if first is not None:
+            print(f"steward token (shown once): {first.secret}", flush=True)
+        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens, or raise `InvalidParameter` when the address is taken or not this machine's."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise InvalidParameter(f"port {port} of {host} cannot be listened on ({why}): give another --port") from None

@@ -8,17 +8,16 @@ from typing import Any, assert_never
 
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.guarantees import Guarantee
-from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.notation import parse_use
 from setwise.accounting.use import Use
 from setwise.analytics.domain import read_domain
 from setwise.analytics.private_answer import PrivateAnswer
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.query_json import canonical, query_to_dict
 from setwise.analytics.session import Domain
-from setwise.analytics.spending import Draws, Spending, Total, spending_to_dict
-from setwise.errors import EngineFailed, InvalidParameter
+from setwise.analytics.spending import Draws, Spending, Total, spending_of, spending_to_dict
+from setwise.errors import EngineFailed
 from setwise.mechanisms.preview import Preview
-from setwise.mechanisms.question import CountNoise, MechanismName
 from setwise.service.client import Client
 from setwise.service.problems import error_of
 
@@ -87,7 +86,12 @@ class RemoteDataset:
             limit=limit,
         )
         given = {"contributions": contributions, "per_item": per_item}
-        return self._ask(query, _spending(epsilon, delta, counts, mechanism, discover), key, given)
+        return self._ask(
+            query,
+            spending_of(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=discover),
+            key,
+            given,
+        )
 
     def histogram(
         self,
@@ -118,7 +122,12 @@ class RemoteDataset:
             limit=limit,
         )
         given = {"contributions": contributions, "per_item": per_item}
-        return self._ask(query, _spending(epsilon, delta, counts, mechanism, None), key, given)
+        return self._ask(
+            query,
+            spending_of(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=None),
+            key,
+            given,
+        )
 
     def count(
         self,
@@ -133,7 +142,9 @@ class RemoteDataset:
     ) -> PrivateAnswer:
         """Return how many users there are, or rows, at most `per_user` of a user; see `setwise.Session.count`."""
         return self.ask(
-            Count(per_user=per_user, where=where), _spending(epsilon, delta, counts, mechanism, None), key=key
+            Count(per_user=per_user, where=where),
+            spending_of(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=None),
+            key=key,
         )
 
     def sum(
@@ -150,7 +161,9 @@ class RemoteDataset:
     ) -> PrivateAnswer:
         """Return the sum of an integer column, each user's sum clipped; see `setwise.Session.sum`."""
         query = Sum(value=value, clip=clip, where=where)
-        return self.ask(query, _spending(epsilon, delta, counts, mechanism, None), key=key)
+        return self.ask(
+            query, spending_of(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=None), key=key
+        )
 
     def preview(self, query: Query, spending: Spending) -> RemotePlan:
         """Return what a question would cost and how far off its answer may be; free, and no data is touched."""
@@ -193,31 +206,3 @@ class RemoteDataset:
                 assert_never(spending)
         spend = {"kind": kind, **spending_to_dict(spending)}
         return {"dataset": self._name, "account": self._account, "query": query, "spend": spend}
-
-
-def _spending(
-    epsilon: float | None,
-    delta: float | None,
-    counts: str | Guarantee | None,
-    mechanism: str | None,
-    discover: str | Guarantee | None,
-) -> Spending:
-    """Return what these words mean, as on a local account: a total when there is an epsilon, draws otherwise."""
-    if epsilon is None:
-        if mechanism is not None:
-            raise InvalidParameter("the draws decide the mechanism: leave mechanism out")
-        drawn = None if counts == "none" else counts
-        return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
-    if discover is not None:
-        raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
-    noise = (
-        CountNoise.BEST
-        if counts is None
-        else CountNoise.parse(counts if isinstance(counts, str) else format_use(Use(counts)))
-    )
-    return Total(
-        epsilon=epsilon,  # type: ignore[arg-type]  # the record takes any rational number
-        delta=0 if delta is None else delta,  # type: ignore[arg-type]
-        counts=noise,
-        mechanism=None if mechanism is None else MechanismName.parse(mechanism),
-    )
