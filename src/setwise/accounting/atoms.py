@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.bracket import Bracket
+from setwise.accounting.grid import multiples
 from setwise.accounting.rounding import UNIT, probability
-from setwise.accounting.two_point import TwoPointLoss
+from setwise.accounting.two_point import TwoPointLoss, binomial_masses, odds_of_low, top_loss
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +63,13 @@ class Atoms:
 
 NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)
 """No loss at all."""
+
+
+def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) -> Atoms:
+    """Return the atoms of `count` two-point mechanisms with log likelihood ratios high > 0 > low."""
+    masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
+    loss = top_loss(high, low, count, masses) - multiples(high - low, 0, masses.mass.size)
+    return Atoms(loss, masses.mass, masses.relative_error, masses.dropped)
 
 
 def atoms_of(loss: TwoPointLoss) -> Atoms:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from setwise.accounting.atoms import NOTHING, atoms_of
 from setwise.accounting.batch import BatchBoundedRange, shared_offset
+from setwise.accounting.batch_mixture import batch_mixture, kindly_ordered
 from setwise.accounting.bounded_range import Progress
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import largest_loss
@@ -28,6 +29,9 @@ _OUT_OF_REACH = (
     "delta = {delta!r} is not above {failure:.3g}, the chance that some use fails outright; ask for a larger delta"
 )
 
+
+_SETWISE = "docs/optimal-composition.md, the set-wise optimum"
+_BATCH_MIXTURES = "docs/closed-forms.md, batch mixtures"
 
 _MOST_IN_BATCH = 50_000
 """Bounded-range mechanisms up to which the batch optimum is searched."""
@@ -91,14 +95,22 @@ def _optimal(uses: Sequence[Use], kinds: Sorted, interaction: Interaction, progr
             "batch-optimum", "prop:sbr-ord with thm:opt_nonadaptive", batch.delta, kinds.failure, tight=True
         )
         return
-    stages = _in_order(uses) if interaction is Interaction.ORDERED else _linear_first(kinds)
-    optimum = Optimum(stages, kinds.failure, progress)
-    statement = (
-        "lem:adap_recursion_hetero"
-        if interaction is Interaction.ORDERED
-        else "docs/optimal-composition.md, the set-wise optimum"
-    )
-    yield Bound("certified-optimum", statement, interaction is not Interaction.BATCH, optimum.delta, optimum.epsilon)
+    match interaction:
+        case Interaction.ORDERED:
+            yield _optimum(_in_order(uses), kinds.failure, progress, "lem:adap_recursion_hetero", tight=True)
+        case Interaction.BATCH:
+            mixture = batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
+            if mixture is not None:
+                yield Bound("batch-optimum", _BATCH_MIXTURES, True, mixture.delta, mixture.epsilon)
+            kindly = kindly_ordered(kinds.ranges, kinds.linear)
+            yield _optimum(kindly, kinds.failure, progress, _BATCH_MIXTURES, tight=False)
+        case _:
+            yield _optimum(_linear_first(kinds), kinds.failure, progress, _SETWISE, tight=True)
+
+
+def _optimum(stages: tuple[Stage, ...], failure: Bracket, progress: Progress, statement: str, *, tight: bool) -> Bound:
+    optimum = Optimum(stages, failure, progress)
+    return Bound("certified-optimum", statement, tight, optimum.delta, optimum.epsilon)
 
 
 def linear_bound(kinds: Sorted) -> Bound:

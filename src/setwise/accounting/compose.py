@@ -9,7 +9,7 @@ True
 (<Interaction.SETWISE: 'setwise'>, 'certified-optimum')
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from setwise.accounting.answer import Answer
@@ -25,7 +25,7 @@ Progress = Callable[[float], None]
 
 
 _NARROW = 0.01
-"""A tight bracket wider than this, relative to its upper end, is compared with the other bounds."""
+"""A bracket of the optimum wider than this, relative to its upper end, is compared with the other bounds."""
 
 
 def quiet(_: float) -> None:
@@ -61,7 +61,7 @@ class Composition:
     def _best(
         self, ask: Callable[[Bound], Bracket], ask_lower: Callable[[Bound], float], width: float | None
     ) -> Answer:
-        """Return the least upper bound: that of the first tight bracket that is narrow, else the least of all."""
+        """Return the least upper bound: of the first bounds that bracket the optimum narrowly, else the least of all."""
         found: list[tuple[Bracket, Bound]] = []
         refusals: list[Unattainable] = []
         for bound in bounds_for(self.uses, self.interaction, self.progress):
@@ -73,24 +73,28 @@ class Composition:
                 refusals.append(refusal)
                 continue
             found.append((bracket, bound))
-            if bound.tight and bracket.relative_width <= _NARROW:
+            if _bracketed(found).relative_width <= _NARROW:
                 break
         if not found:
             raise refusals[0]
         best, bound = min(found, key=lambda pair: pair[0].upper)
-        # Only tight brackets have a lower end that some analyst reaches under this interaction.
-        lowers = [bracket.lower for bracket, source in found if source.tight]
-        if not lowers:
+        lower = _bracketed(found).lower
+        if not any(source.tight for _, source in found):
             try:
-                lowers = [ask_lower(lower_bound(self.uses))]
+                lower = min(ask_lower(lower_bound(self.uses)), best.upper)
             except Unattainable:
-                lowers = [0.0]
-        lower = min(max(lowers), best.upper)
+                lower = 0.0
         if width is not None and best.upper - lower > width * best.upper:
             raise Unattainable(
                 f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
             )
         return Answer(float(lower), float(best.upper), self.interaction, bound.method, bound.statement)
+
+
+def _bracketed(found: Sequence[tuple[Bracket, Bound]]) -> Bracket:
+    """Return what the bounds say together: only tight ones have a lower end that some analyst reaches."""
+    upper = min(bracket.upper for bracket, _ in found)
+    return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in found if bound.tight)])), upper)
 
 
 def _check_width(width: float | None) -> None:

@@ -89,9 +89,9 @@ class LatticeSum:
         below = probability(float(low), float(low_error)).lower
         return unite(self.failure, Bracket(min(below, above), above))
 
-    def tails(self, saddle: Saddle, tilt: float) -> tuple[LatticeTail, LatticeTail]:
-        """Return the tail of the total loss from above and from below."""
-        upper, lower = self.atoms(saddle, tilt, whole=False)
+    def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
+        """Return the tail of the total loss from above and from below; `whole` as in `atoms`."""
+        upper, lower = self.atoms(saddle, tilt, whole=whole)
         return _tail_of(upper, self.step()), _tail_of(lower, self.step(_LOWER_COARSER))
 
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.atoms import NOTHING, Atoms, atoms_of
-from setwise.accounting.bounded_range import Band, Before
+from setwise.accounting.bounded_range import Band, Before, Group
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import Known, largest_loss, spread
 from setwise.accounting.grid import multiples
-from setwise.accounting.guarantees import PureDP
+from setwise.accounting.guarantees import SMALLEST_EPSILON, PureDP
 from setwise.accounting.lattice_sum import LatticeSum
 from setwise.accounting.profile import Profile
 from setwise.accounting.rounding import UNIT
+from setwise.accounting.saddle import Saddle
 from setwise.accounting.two_point import randomized_response
 from setwise.errors import Unattainable
 
@@ -52,6 +53,12 @@ class LinearStage:
     def support(self) -> float:
         """Their largest loss."""
         return math.fsum(count * largest_loss(known) for known, count in self.uses)
+
+
+def likened(linear: Sequence[tuple[Known, int]], groups: Sequence[Group]) -> Saddle:
+    """Return a coarse version of linear uses and bounded-range ones, these as their worst randomized response."""
+    halves = [(PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in groups]
+    return LatticeSum((*linear, *halves), Bracket(0.0, 0.0)).saddle()
 
 
 def enumerated(uses: Sequence[tuple[Known, int]]) -> Atoms | None:

@@ -29,11 +29,8 @@ from setwise.accounting.bounded_range import (
 )
 from setwise.accounting.bounded_range_step import BoundedRangeStep
 from setwise.accounting.bracket import Bracket
-from setwise.accounting.dominating import Known
-from setwise.accounting.guarantees import SMALLEST_EPSILON, PureDP
 from setwise.accounting.inverse import epsilon_at
-from setwise.accounting.lattice_sum import LatticeSum
-from setwise.accounting.linear_stage import FIRST_TOLERANCE, LinearStage, averaged, enumerated, left_of, losses
+from setwise.accounting.linear_stage import FIRST_TOLERANCE, LinearStage, averaged, enumerated, left_of, likened, losses
 from setwise.accounting.profile import Profile, nothing_to_come
 from setwise.accounting.rounding import UNIT, unite
 from setwise.accounting.saddle import Saddle
@@ -58,9 +55,6 @@ _FEW_USES = 60
 
 _MOST_RUNS, _FEW_RUNS = 12, 4
 """Grids tried at most, and as long as none has reached the epsilon looked for."""
-
-_LARGEST_TILT = 25.0
-"""In units of one over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
 
 _MANY_USES = 200
 """From this many bounded-range uses on an analyst who does not adapt comes close to the worst."""
@@ -96,7 +90,7 @@ class Optimum:
         if epsilon >= self._support:
             return self.failure
         saddle = self._saddle()
-        tilt = _moderate(saddle, max(0.0, saddle.for_loss(epsilon)))
+        tilt = saddle.moderate(max(0.0, saddle.for_loss(epsilon)))
         height, mean, _ = saddle.at(tilt)
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
         plain = self._plain_analyst(tilt)
@@ -113,7 +107,7 @@ class Optimum:
                 f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
             )
         saddle = self._saddle()
-        tilt = _moderate(saddle, saddle.for_delta(delta - self.failure.upper))
+        tilt = saddle.moderate(saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt)
 
         def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
@@ -122,6 +116,13 @@ class Optimum:
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         found = self._refined(attempt, width, 0.78, floor)
         return Bracket(min(found.lower, self._support), min(found.upper, self._support))
+
+    def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
+        """Return the profile from above, accurate up to about epsilon.
+
+        Requires: a bounded-range stage comes first.
+        """
+        return self._solved(epsilon, tilt, cells, 1.0, BoundedRangeStep.apply_upper).rest
 
     def _refined(
         self,
@@ -203,16 +204,8 @@ class Optimum:
 
     def _saddle(self) -> Saddle:
         """Return a coarse version of everything, a bounded-range mechanism as its worst randomized response."""
-        uses: list[tuple[Known, int]] = []
-        for stage in self.stages:
-            match stage:
-                case LinearStage():
-                    uses += stage.uses
-                case RangeStage():
-                    uses += [
-                        (PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in stage.groups
-                    ]
-        return LatticeSum(tuple(uses), self.failure).saddle()
+        linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
+        return likened(linear, self._groups)
 
     def _solved(self, about: float, tilt: float, cells: int, stretch: float, apply: Apply) -> "_Solved":
         """Return the profile of all but the first stage, accurate when read at about the given overall epsilon."""
@@ -271,14 +264,6 @@ class Optimum:
                 case LinearStage() as stage:
                     done = averaged(stage, done, band, tilt)
         return _Solved(NOTHING, NOTHING, done.profile, self.failure)
-
-
-def _moderate(saddle: Saddle, tilt: float) -> float:
-    """Return the tilt, kept where round-off in the first stage is not magnified beyond use.
-
-    A bounded-range mechanism is likened to one with half its range, so that near the largest loss tilts run away.
-    """
-    return min(tilt, _LARGEST_TILT / math.sqrt(saddle.at(0.0)[2]))
 
 
 def _even(cells: float) -> int:

@@ -15,6 +15,9 @@ from setwise.accounting.lattice import LossLattice
 _LARGEST = 60.0
 """Tilts are at most this over the smallest standard deviation of a part: beyond, each part is at its largest loss."""
 
+_LARGEST_MODERATE = 25.0
+"""In units of one over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -87,6 +90,13 @@ class Saddle:
         guess = math.sqrt(-2.0 * target / self.at(0.0)[2])
         quick = _newton(residual, guess)
         return quick if quick is not None and quick > 0.0 else self._root(guess, lambda tilt: residual(tilt)[0] > 0.0)
+
+    def moderate(self, tilt: float) -> float:
+        """Return the tilt, kept where round-off in a sum of the parts is not magnified beyond use.
+
+        Near the largest loss tilts run away, the sooner when bounded-range mechanisms are likened to half their range.
+        """
+        return min(tilt, _LARGEST_MODERATE / math.sqrt(self.at(0.0)[2]))
 
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return about where `too_small` turns false, by doubling or halving from the guess and then bisecting."""

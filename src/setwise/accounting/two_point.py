@@ -104,11 +104,19 @@ class TwoPointLoss:
 def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> TwoPointLoss:
     """Return the composed loss of `count` mechanisms with log likelihood ratios high > 0 > low."""
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
-    step = high - low
-    # Exact where the two products are large and nearly cancel; plain rounding is charged where there is one of them.
-    top = float(Fraction(high) * count - Fraction(step) * masses.first) if masses.first else high * count
-    tail = lattice_tail(top, step, masses.mass, masses.relative_error, masses.dropped)
+    tail = lattice_tail(
+        top_loss(high, low, count, masses), high - low, masses.mass, masses.relative_error, masses.dropped
+    )
     return TwoPointLoss(high, low, count, masses, tail)
+
+
+def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
+    """Return the largest loss among the masses kept: exact where two large products nearly cancel.
+
+    Where there is one product, its rounding is charged by those who read the loss.
+    """
+    step = high - low
+    return float(Fraction(high) * count - Fraction(step) * masses.first) if masses.first else high * count
 
 
 def randomized_response(epsilon: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> TwoPointLoss:
