@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from setwise.accounting.atoms import NOTHING, Atoms, Loss, two_point_atoms
 from setwise.accounting.batch import NoLoss
-from setwise.accounting.bounded_range import Group, support_of
+from setwise.accounting.bounded_range import support_of
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import Known
+from setwise.accounting.draws import Group
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.lattice_sum import LatticeSum
-from setwise.accounting.linear_stage import LinearStage, likened
+from setwise.accounting.linear_stage import FIRST_TOLERANCE, LinearStage, likened
 from setwise.accounting.optimum import Optimum, RangeStage, Stage
 from setwise.accounting.profile import Profile
 from setwise.accounting.rounding import unite
@@ -38,10 +39,10 @@ Choice = tuple[float, ...]
 
 _SMALLEST_RATIO = 1e-150
 
-_MOST_OUTCOMES = 20_000
-"""Outcomes of all bounded-range mechanisms, equal ones only counted, up to which a batch is summed exactly."""
+_MOST_OUTCOMES, _MOST_CLIMBED = 200_000, 20_000
+"""Outcomes of all bounded-range mechanisms, equal ones only counted, up to which a batch is summed, and searched."""
 
-_MOST_FIXED = 2
+MOST_FIXED = 2
 """Distinct epsilons for which boxes are ruled out; with more of them boxes are too many."""
 
 _USUAL_SHARES = (1e-3, 3e-2, 6e-2)
@@ -58,10 +59,11 @@ _CELLS = 96
 _INSIDE = 1e-6
 """A t tried lies this share of epsilon inside its range: at the ends the mechanism says nothing."""
 
-_CLOSE = 1e-3
-"""A climb ends with steps of this share of epsilon: delta is flat around its maximum."""
+_CLOSE, _CLOSEST, _FLAT = 1e-3, 1e-6, 1e-5
+"""A climb ends with steps of the first share of epsilon if they hardly gain any more; near the largest loss, where
+delta is steep, with the second."""
 
-_MOST_CLIMBS, _MOST_PASSES = 6, 4
+_MOST_CLIMBS, _MOST_PASSES = 12, 4
 """How often the lower end is improved, and how often a larger upper one is tried."""
 
 _SETTLED, _SLOWEST = 1e-7, 1e-3
@@ -87,11 +89,13 @@ class BatchMixture:
             return self.failure
         saddle = likened(self.linear, self.groups)
         tilt = saddle.moderate(max(0.0, saddle.for_loss(epsilon)))
-        responses = self._responses(tilt)
-        choice, floor = responses.climbed(epsilon, responses.usual(tilt))
+        responses = self._responses(tilt, width)
+        choice = responses.climbed(epsilon, responses.usual(tilt))
+        reached = responses.at(choice, epsilon)
         share = _usual_share(self.groups) if width is None else 0.9 * width
-        top = self._in_boxes(responses, epsilon, tilt).ruled_out(epsilon, floor * (1.0 + share), _boxes(width))
-        return _reached(unite(self.failure, Bracket(floor, max(floor, top))), width)
+        target = reached.upper * (1.0 + share)
+        top = self._in_boxes(responses, epsilon, tilt).ruled_out(epsilon, target, _boxes(width))
+        return _reached(unite(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return the smallest epsilon whose delta is at most `delta`; a relative `width` out of reach is refused."""
@@ -102,28 +106,30 @@ class BatchMixture:
             )
         saddle = likened(self.linear, self.groups)
         tilt = saddle.moderate(saddle.for_delta(spare))
-        responses = self._responses(tilt)
-        lower, choice = responses.epsilon(spare, max(saddle.at(tilt)[1], 1e-6), responses.usual(tilt))
+        responses = self._responses(tilt, width)
+        reached, choice = responses.epsilon(spare, max(saddle.at(tilt)[1], 1e-6), responses.usual(tilt))
+        lower = reached.lower
         # Towards larger epsilons delta falls at this rate, which makes room for the size of the boxes.
-        rate = responses.rate(lower, choice, tilt)
+        nearby = min(0.1 / max(tilt, 1.0), 0.2 * (self._support - reached.upper))
+        rate = responses.rate(reached.upper, reached.upper + nearby, choice)
         share = _usual_share(self.groups) if width is None else 0.4 * width * max(lower, 1e-9) * rate
-        upper = lower + share / rate
+        upper = reached.upper + share / rate
         boxes = self._in_boxes(responses, upper, tilt)
-        for _ in range(_MOST_PASSES):
+        for further in range(1, _MOST_PASSES + 1):
             if upper >= self._support:
                 break
             top = boxes.ruled_out(upper, spare, _boxes(width))
             if unite(self.failure, Bracket(0.0, top)).upper <= delta:
                 return _reached(Bracket(min(lower, upper), upper), width)
-            upper += 1.2 * math.log(top / spare) / rate
-        return _reached(Bracket(min(lower, self._support), self._support), width)
+            upper += 1.2 * further**2 * math.log(top / spare) / rate
+        return _reached(Bracket(min(lower, self._support), math.inf), width)
 
     @property
     def _support(self) -> float:
         """The largest loss, rounded up."""
         return (LinearStage(self.linear).support + support_of(self.groups)) * (1 + 1e-14)
 
-    def _responses(self, tilt: float) -> "_Responses":
+    def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
         """Return the batch, with what stands beside known most accurately where the tilt points."""
         match self.linear:
             case ():
@@ -132,7 +138,7 @@ class BatchMixture:
                 pure = randomized_response(epsilon, count)
                 return _Responses(self.groups, pure, pure)
             case _:
-                beside = LatticeSum(self.linear, Bracket(0.0, 0.0))
+                beside = LatticeSum(self.linear, Bracket(0.0, 0.0), FIRST_TOLERANCE if width is None else 1e-4 * width)
                 return _Responses(self.groups, *beside.tails(beside.saddle(), tilt, whole=True))
 
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
@@ -141,7 +147,7 @@ class BatchMixture:
         The groups that add most to the variance stay; an analyst may adapt the others, in an order good for us.
         """
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
-        fixed, adapted = by_weight[:_MOST_FIXED], sorted(by_weight[_MOST_FIXED:], reverse=True)
+        fixed, adapted = by_weight[:MOST_FIXED], sorted(by_weight[MOST_FIXED:], reverse=True)
         if not adapted:
             return responses
         stages = kindly_ordered(adapted, self.linear)
@@ -153,9 +159,14 @@ def batch_mixture(
     groups: Sequence[Group], linear: Sequence[tuple[Known, int]], failure: Bracket
 ) -> BatchMixture | None:
     """Return the batch bound, or None when the bounded-range mechanisms have too many outcomes to sum."""
-    if math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups) > _MOST_OUTCOMES:
+    if outcomes(groups) > _MOST_OUTCOMES:
         return None
     return BatchMixture(tuple(groups), tuple(linear), failure)
+
+
+def outcomes(groups: Sequence[Group]) -> float:
+    """Return about how many outcomes the groups have, those of no account left out."""
+    return math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups)
 
 
 def kindly_ordered(groups: Sequence[Group], linear: Sequence[tuple[Known, int]]) -> tuple[Stage, ...]:
@@ -202,46 +213,51 @@ class _Responses:
         """Return the choice that is the worst when what stands beside falls like exp(-tilt x)."""
         return tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
 
-    def climbed(self, x: float, choice: Choice) -> tuple[Choice, float]:
-        """Return the best choice found near this one, and the delta that it is sure to reach."""
+    def climbed(self, x: float, choice: Choice) -> Choice:
+        """Return the best choice found near this one."""
         best = self.at(choice, x).lower
-        share = 0.1
-        while share > _CLOSE:
+        share = 0.1 if outcomes(self.groups) <= _MOST_CLIMBED else 0.0
+        before = 0.0
+        while share > _CLOSEST and (share > _CLOSE or best > before * (1 + _FLAT)):
             before = best
-            for index, (epsilon, _) in enumerate(self.groups):
-                for step in (-share * epsilon, share * epsilon):
-                    t = min(max(choice[index] + step, _INSIDE * epsilon), (1 - _INSIDE) * epsilon)
-                    other = (*choice[:index], t, *choice[index + 1 :])
-                    value = self.at(other, x).lower
-                    if value > best:
-                        choice, best = other, value
-            if best == before:
-                share /= 2.0
-        return choice, best
+            while (other := self._neighbour(x, choice, share, best)) is not None:
+                choice, best = other
+            share /= 2.0
+        return choice
 
-    def epsilon(self, delta: float, guess: float, choice: Choice) -> tuple[float, Choice]:
-        """Return the largest epsilon found at which some choice reaches delta, and that choice."""
-        best = 0.0
+    def _neighbour(self, x: float, choice: Choice, share: float, best: float) -> tuple[Choice, float] | None:
+        """Return a choice better than `best` a step away, and its delta, if there is one."""
+        for index, (epsilon, _) in enumerate(self.groups):
+            for step in (-share * epsilon, share * epsilon):
+                t = min(max(choice[index] + step, _INSIDE * epsilon), (1 - _INSIDE) * epsilon)
+                other = (*choice[:index], t, *choice[index + 1 :])
+                value = self.at(other, x).lower
+                if value > best:
+                    return other, value
+        return None
+
+    def epsilon(self, delta: float, guess: float, choice: Choice) -> tuple[Bracket, Choice]:
+        """Return about the largest epsilon at which some choice reaches delta, and that choice."""
+        best = epsilon_at(delta, partial(self.at, choice), guess)
         for _ in range(_MOST_CLIMBS):
-            found = epsilon_at(delta, partial(self.at, choice), guess).lower
-            if found <= best * (1 + _SETTLED):
+            climbed = self.climbed(best.lower, choice)
+            found = epsilon_at(delta, partial(self.at, climbed), max(best.upper, 1e-9))
+            if found.lower <= best.lower * (1 + _SETTLED):
                 break
-            best = guess = found
-            choice, _ = self.climbed(best, choice)
+            best, choice = found, climbed
         return best, choice
 
-    def rate(self, x: float, choice: Choice, usual: float) -> float:
-        """Return about how fast the logarithm of delta falls at x."""
-        further = x + 0.1 / max(usual, 1.0)
+    def rate(self, x: float, further: float, choice: Choice) -> float:
+        """Return about how fast the logarithm of delta falls from x to further on."""
         here, there = self.at(choice, x).upper, self.at(choice, further).upper
-        return max(math.log(here / there) / (further - x), _SLOWEST) if there > 0.0 else max(usual, _SLOWEST)
+        return max(math.log(here / there) / (further - x), _SLOWEST) if 0.0 < there < here else _SLOWEST
 
     def ruled_out(self, x: float, target: float, most: int) -> float:
         """Return an upper bound on delta over all choices: boxes are split, the worst first.
 
         Ends when no box is above the target, or after so many boxes.
         """
-        most = min(most, max(_FEWEST_BOXES, int(_MOST_WORK / math.prod(count + 1 for _, count in self.groups))))
+        most = min(most, max(_FEWEST_BOXES, int(_MOST_WORK / outcomes(self.groups))))
         start = tuple(0.0 for _ in self.groups)
         end = tuple(epsilon for epsilon, _ in self.groups)
         boxes = [(-self.over(start, end, x), start, end)]
@@ -280,6 +296,6 @@ def _boxes(width: float | None) -> int:
 
 
 def _reached(bracket: Bracket, width: float | None) -> Bracket:
-    if width is not None and bracket.relative_width > width:
+    if width is not None and not bracket.relative_width <= width:
         raise Unattainable(f"a relative width of {width:g} cannot be reached for this batch; ask for a wider one")
     return bracket

@@ -3,10 +3,11 @@
 With equal parameters n mechanisms take the profile f of what follows to S^n f. With unequal ones in any order the
 analyst also chooses which to use next, and the value is a maximum over the lattice of remaining counts:
 
-    V(c) = max over a with c_a > 0 of S_a V(c - e_a).
+    V(c) = max over a with c_a > 0 of S_a V(c - e_a),
+
+or, where that has too many states, over the price of what remains (draws.py).
 """
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,12 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise.accounting.bounded_range_step import BoundedRangeStep
+from setwise.accounting.draws import Draws, Group
 from setwise.accounting.grid import common_step, common_unit
 from setwise.accounting.profile import Profile
 from setwise.accounting.rounding import up
-
-Group = tuple[float, int]
-"""An epsilon and a count."""
 
 Progress = Callable[[float], None]
 
@@ -35,33 +34,9 @@ _ON_GRID = 1e-12
 _FINER = 4
 """How much finer than asked for the grid may be made so that parameters fall on it."""
 
-MOST_STATES = 1_500
-"""States of the lattice of remaining counts beyond which parameters are rounded up to fewer values."""
-
 
 def quiet(_: float) -> None:
     """Report no progress."""
-
-
-def added_up(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups in ascending order, equal epsilons together."""
-    return [
-        (epsilon, sum(count for _, count in same))
-        for epsilon, same in itertools.groupby(sorted(groups), key=lambda group: group[0])
-    ]
-
-
-def fewer(groups: Sequence[Group]) -> list[Group]:
-    """Round epsilons up to the next larger one, cheapest first, until the lattice of counts is small enough.
-
-    Sound for upper bounds: a-BR implies b-BR for a <= b.
-    """
-    merged = added_up(groups)
-    while math.prod(count + 1 for _, count in merged) > MOST_STATES and len(merged) > 1:
-        cost = [merged[i][1] * (merged[i + 1][0] ** 2 - merged[i][0] ** 2) for i in range(len(merged) - 1)]
-        cheapest = cost.index(min(cost))
-        merged[cheapest : cheapest + 2] = [(merged[cheapest + 1][0], merged[cheapest][1] + merged[cheapest + 1][1])]
-    return merged
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
@@ -131,10 +106,13 @@ class Before:
     support: float = 0.0
 
 
-def in_worst_order(groups: Sequence[Group], after: Before, band: Band, apply: Apply, progress: Progress) -> Before:
-    """Return the profile of the groups, drawn in any adaptive order, before what follows."""
+def in_worst_order(draws: Draws, after: Before, band: Band, apply: Apply, progress: Progress) -> Before:
+    """Return the profile of the draws, in any adaptive order, before what follows."""
+    groups = draws.groups
     if len(groups) == 1:
         profile = _repeated(groups[0], after, band, apply, progress)
+    elif draws.prices:
+        profile = _over_all_spending(draws, after, band, progress)
     else:
         profile = _over_all_orders(groups, after, band, apply, progress)
     return Before(profile, after.variance + variance_of(groups), after.support + support_of(groups))
@@ -176,6 +154,30 @@ def _over_all_orders(groups: Sequence[Group], after: Before, band: Band, apply: 
         layer = following
         progress(1.0)
     return layer[most]
+
+
+def _over_all_spending(draws: Draws, after: Before, band: Band, progress: Progress) -> Profile:
+    """Return the maximum over all ways to spend the prices, from above; the lower values say nothing."""
+    operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
+    variance = variance_of(draws.groups) / draws.total
+    support = max(epsilon / price for (epsilon, _), price in zip(draws.groups, draws.prices, strict=True))
+    longest = max(draws.prices)
+    known: dict[int, Profile] = {}
+    reported = 0
+    for level in draws.levels().tolist():
+        size = band.size(after.variance + variance * level, after.support + support * level)
+        options = [
+            operator.apply_upper(before, size)
+            for operator, price in zip(operators, draws.prices, strict=True)
+            if (before := known.get(level - price)) is not None
+        ]
+        known[level] = _larger(options) if options else after.profile
+        for old in [old for old in known if old <= level - longest]:
+            del known[old]
+        while reported < sum(count for _, count in draws.groups) * level // draws.total:
+            reported += 1
+            progress(1.0)
+    return known[draws.total]
 
 
 def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:

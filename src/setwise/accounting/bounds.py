@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from setwise.accounting.atoms import NOTHING, atoms_of
 from setwise.accounting.batch import BatchBoundedRange, shared_offset
-from setwise.accounting.batch_mixture import batch_mixture, kindly_ordered
+from setwise.accounting.batch_mixture import MOST_FIXED, batch_mixture, kindly_ordered
 from setwise.accounting.bounded_range import Progress
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import largest_loss
@@ -31,7 +31,7 @@ _OUT_OF_REACH = (
 
 
 _SETWISE = "docs/optimal-composition.md, the set-wise optimum"
-_BATCH_MIXTURES = "docs/closed-forms.md, batch mixtures"
+_MIXTURE = "docs/closed-forms.md, batch mixtures"
 
 _MOST_IN_BATCH = 50_000
 """Bounded-range mechanisms up to which the batch optimum is searched."""
@@ -100,10 +100,11 @@ def _optimal(uses: Sequence[Use], kinds: Sorted, interaction: Interaction, progr
             yield _optimum(_in_order(uses), kinds.failure, progress, "lem:adap_recursion_hetero", tight=True)
         case Interaction.BATCH:
             mixture = batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
-            if mixture is not None:
-                yield Bound("batch-optimum", _BATCH_MIXTURES, True, mixture.delta, mixture.epsilon)
+            found = [] if mixture is None else [Bound("batch-optimum", _MIXTURE, True, mixture.delta, mixture.epsilon)]
             kindly = kindly_ordered(kinds.ranges, kinds.linear)
-            yield _optimum(kindly, kinds.failure, progress, _BATCH_MIXTURES, tight=False)
+            found.append(_optimum(kindly, kinds.failure, progress, _MIXTURE, tight=False))
+            # With one or two distinct epsilons the first is narrow; with more, either may be the better one.
+            yield from found if len(kinds.ranges) <= MOST_FIXED else reversed(found)
         case _:
             yield _optimum(_linear_first(kinds), kinds.failure, progress, _SETWISE, tight=True)
 

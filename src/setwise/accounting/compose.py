@@ -61,7 +61,7 @@ class Composition:
     def _best(
         self, ask: Callable[[Bound], Bracket], ask_lower: Callable[[Bound], float], width: float | None
     ) -> Answer:
-        """Return the least upper bound: of the first bounds that bracket the optimum narrowly, else the least of all."""
+        """Return the least upper bound: of the first to bracket the optimum narrowly together, else of all."""
         found: list[tuple[Bracket, Bound]] = []
         refusals: list[Unattainable] = []
         for bound in bounds_for(self.uses, self.interaction, self.progress):

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.atoms import NOTHING, Atoms, atoms_of
-from setwise.accounting.bounded_range import Band, Before, Group
+from setwise.accounting.bounded_range import Band, Before
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.dominating import Known, largest_loss, spread
+from setwise.accounting.draws import Group
 from setwise.accounting.grid import multiples
 from setwise.accounting.guarantees import SMALLEST_EPSILON, PureDP
 from setwise.accounting.lattice_sum import LatticeSum

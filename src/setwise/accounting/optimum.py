@@ -17,10 +17,7 @@ from setwise.accounting.bounded_range import (
     Apply,
     Band,
     Before,
-    Group,
     Progress,
-    added_up,
-    fewer,
     grid_step,
     in_worst_order,
     quiet,
@@ -29,6 +26,7 @@ from setwise.accounting.bounded_range import (
 )
 from setwise.accounting.bounded_range_step import BoundedRangeStep
 from setwise.accounting.bracket import Bracket
+from setwise.accounting.draws import Draws, Group, added_up, draws_of
 from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.linear_stage import FIRST_TOLERANCE, LinearStage, averaged, enumerated, left_of, likened, losses
 from setwise.accounting.profile import Profile, nothing_to_come
@@ -41,6 +39,9 @@ Floats = NDArray[np.float64]
 
 DEFAULT_WIDTH = 1e-3
 """The relative width aimed for when none is asked for."""
+
+_ROUGH_WIDTH = 1e-2
+"""The relative width aimed for when unequal parameters had to be rounded or priced, which no grid undoes."""
 
 _FEWEST_CELLS = 24
 _MOST_CELLS = 4096
@@ -98,7 +99,7 @@ class Optimum:
         def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
             return self._solved(epsilon, tilt, cells, stretch, apply).delta(epsilon)
 
-        return self._refined(attempt, width, sharpness, plain and plain(epsilon).lower)
+        return self._refined(attempt, width, tilt, sharpness, plain and plain(epsilon).lower)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return the smallest epsilon whose delta is at most `delta`; a relative `width` out of reach is refused."""
@@ -114,7 +115,7 @@ class Optimum:
             return self._solved(saddle.at(tilt)[1], tilt, cells, stretch, apply).epsilon(delta)
 
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
-        found = self._refined(attempt, width, 0.78, floor)
+        found = self._refined(attempt, width, tilt, 0.78, floor)
         return Bracket(min(found.lower, self._support), min(found.upper, self._support))
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
@@ -128,6 +129,7 @@ class Optimum:
         self,
         attempt: Callable[[int, float, Apply], Bracket],
         width: float | None,
+        tilt: float,
         sharpness: float,
         floor: float | None,
     ) -> Bracket:
@@ -136,21 +138,22 @@ class Optimum:
         The relative width falls with the square of the number of cells; the last run is used to choose the next grid,
         never to certify. With a lower bound to start from, the first run does without lower values.
         """
-        wanted = DEFAULT_WIDTH if width is None else width
+        exact = self._exactly_drawn(tilt)
+        wanted = width or (DEFAULT_WIDTH if exact else _ROUGH_WIDTH)
         cells = min(512, max(_FEWEST_CELLS, _even(math.sqrt(1.3 * sharpness / wanted))))
         stretch = 1.0
         best = Bracket(floor or 0.0, math.inf)
         apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
         for run in range(_MOST_RUNS):
-            if self._work(cells) > _MOST_WORK or (run >= _FEW_RUNS and best.upper == math.inf):
+            if self._work(cells, tilt) > _MOST_WORK or (run >= _FEW_RUNS and best.upper == math.inf):
                 break
             before = best
             found = attempt(cells, stretch, apply)
             best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
             if best.relative_width <= wanted or best.upper < _NEGLIGIBLE:
                 return best
-            if best.width > 0.8 * before.width:
-                break  # a finer grid no longer helps: what is left is the rounding of unequal parameters
+            if best.width > 0.8 * before.width or (width is None and not exact and best.upper < math.inf):
+                break  # a finer grid hardly helps: what is left is the rounding of unequal parameters
             if best.upper < math.inf:
                 cells = _even(cells * min(4.0, max(1.25, 1.1 * math.sqrt(best.relative_width / wanted))))
             stretch *= 1.05 if best.upper < math.inf else 1.5
@@ -190,16 +193,33 @@ class Optimum:
         return math.fsum(each) * (1 + 1e-14)
 
     @property
-    def _groups(self) -> list[Group]:
-        return [group for stage in self.stages if isinstance(stage, RangeStage) for group in stage.groups]
+    def _stages_of_groups(self) -> list[tuple[Group, ...]]:
+        return [stage.groups for stage in self.stages if isinstance(stage, RangeStage)]
 
-    def _work(self, cells: int) -> float:
+    @property
+    def _groups(self) -> list[Group]:
+        return [group for groups in self._stages_of_groups for group in groups]
+
+    @property
+    def _least(self) -> float:
+        """The epsilon to which smaller ones are rounded up from above: one grid must serve all."""
+        return max(epsilon for epsilon, _ in self._groups) / _LARGEST_RATIO
+
+    def _draws(self, groups: Sequence[Group], tilt: float) -> Draws:
+        """Return how a stage is drawn from, for the bound from above."""
+        tilt = max(tilt, 0.5 / math.sqrt(variance_of(self._groups)))
+        return draws_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
+
+    def _exactly_drawn(self, tilt: float) -> bool:
+        """Return whether the bound from above allows no more than the parameters do."""
+        return all(self._draws(groups, tilt) == Draws(tuple(added_up(groups))) for groups in self._stages_of_groups)
+
+    def _work(self, cells: int, tilt: float) -> float:
         largest = max(epsilon for epsilon, _ in self._groups)
         smallest = max(min(epsilon for epsilon, _ in self._groups), largest / _LARGEST_RATIO)
         if cells * largest / smallest > _MOST_CELLS:
             return math.inf
-        states = [fewer(s.groups) for s in self.stages if isinstance(s, RangeStage)]
-        steps = sum(math.prod(count + 1 for _, count in groups) * len(groups) for groups in states)
+        steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
         return steps * cells * (1.0 + 12.0 * math.sqrt(variance_of(self._groups)) / smallest)
 
     def _saddle(self) -> Saddle:
@@ -209,24 +229,23 @@ class Optimum:
 
     def _solved(self, about: float, tilt: float, cells: int, stretch: float, apply: Apply) -> "_Solved":
         """Return the profile of all but the first stage, accurate when read at about the given overall epsilon."""
-        # Epsilons far below the largest are rounded up to a share of it, or left out: one grid must serve all.
-        least = max(epsilon for epsilon, _ in self._groups) / _LARGEST_RATIO
+        least = self._least
         step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], cells)
 
-        def in_any_order(groups: Sequence[Group]) -> list[list[Group]]:
-            return [fewer([(max(epsilon, least), count) for epsilon, count in groups])]
+        def in_any_order(groups: Sequence[Group]) -> list[Draws]:
+            return [self._draws(groups, tilt)]
 
-        def smaller_first(groups: Sequence[Group]) -> list[list[Group]]:
-            return [[group] for group in reversed(added_up(groups)) if group[0] >= least]
+        def smaller_first(groups: Sequence[Group]) -> list[Draws]:
+            return [Draws((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
 
         end = 1.01 * stretch * about
         support = self._support
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
             end = support
         upper = self._run(step, end, tilt, in_any_order, apply)
-        if all(in_any_order(s.groups) == [added_up(s.groups)] for s in self.stages if isinstance(s, RangeStage)):
+        if self._exactly_drawn(tilt):
             return upper
-        # Parameters were rounded up: the lower bound is that of one order which the analyst can take.
+        # Parameters were rounded up or priced: the lower bound is that of one order which the analyst can take.
         lower = self._run(step, end, tilt, smaller_first, apply)
         size = upper.rest.upper.size
         values = lower.rest.lower[:size]
@@ -238,7 +257,7 @@ class Optimum:
         step: float,
         end: float,
         tilt: float,
-        parts: Callable[[Sequence[Group]], list[list[Group]]],
+        parts: Callable[[Sequence[Group]], list[Draws]],
         apply: Apply,
     ) -> "_Solved":
         """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""

@@ -1,0 +1,76 @@
+"""Unequal bounded-range parameters drawn by price: every real order is among what prices allow."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from setwise.accounting.bounded_range import Band, Before, grid_step, in_worst_order, quiet, variance_of
+from setwise.accounting.bounded_range_step import BoundedRangeStep
+from setwise.accounting.compose import compose
+from setwise.accounting.draws import MOST_STATES, Draws, added_up, draws_of
+from setwise.accounting.profile import nothing_to_come
+from tests.accounting.strategies import thousandths
+
+_groups = st.lists(
+    st.tuples(thousandths(0.2, 1.0), st.integers(1, 3)), min_size=2, max_size=3, unique_by=lambda group: group[0]
+).map(sorted)
+
+
+def profile(draws, cells=8):
+    groups = draws.groups
+    step = grid_step([epsilon for epsilon, _ in groups], cells)
+    band = Band(step, sum(epsilon * count for epsilon, count in groups), variance_of(groups))
+    after = Before(nothing_to_come(step))
+    return in_worst_order(draws, after, band, BoundedRangeStep.apply, quiet).profile
+
+
+@given(_groups, st.lists(st.integers(1, 9), min_size=3, max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_any_prices_bound_all_orders(groups, prices):
+    exact = profile(Draws(tuple(groups))).upper
+    priced = profile(Draws(tuple(groups), tuple(prices[: len(groups)]))).upper
+    size = min(exact.size, priced.size)
+    assert (priced[:size] >= exact[:size] * (1 - 1e-13)).all()
+    assert priced[-1] == 0.0 or priced.size <= exact.size
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 12)), min_size=1, max_size=4))
+def test_levels_are_the_prices_of_what_may_remain(pairs):
+    draws = Draws(tuple((0.1, count) for count, _ in pairs), tuple(price for _, price in pairs))
+    every = {
+        sum(n * price for n, (_, price) in zip(counts, pairs, strict=True))
+        for counts in itertools.product(*(range(count + 1) for count, _ in pairs))
+    }
+    assert draws.levels().tolist() == sorted(every)
+
+
+MANY = [
+    ([(0.1, 5), (0.11, 5), (0.13, 5), (0.17, 5), (0.19, 5), (0.2, 5)], 0.01),
+    ([(0.1, 40), (0.23, 40)], 0.002),
+    ([(round(0.1 + 0.01 * i, 2), 1) for i in range(20)], 0.035),
+]
+
+
+@pytest.mark.parametrize("groups", [groups for groups, _ in MANY])
+def test_draws_cover_the_groups(groups):
+    """Rounded up or not, every use is there with at least its own epsilon, and steps stay within reach."""
+    draws = draws_of(tuple(groups), 5.0)
+    assert draws.prices
+    assert draws.steps <= 12_000
+    assert sum(count for _, count in draws.groups) == sum(count for _, count in groups)
+    left = [epsilon for epsilon, count in draws.groups for _ in range(count)]
+    assert all(a <= b for a, b in zip([e for e, c in added_up(groups) for _ in range(c)], sorted(left), strict=True))
+
+
+@pytest.mark.parametrize(("groups", "share"), MANY)
+def test_brackets_of_many_parameters_are_narrow(groups, share):
+    assert math.prod(count + 1 for _, count in groups) > MOST_STATES
+    uses = [f"bounded-range:{epsilon}x{count}" for epsilon, count in groups]
+    answer = compose(uses).epsilon(1e-6)
+    assert answer.width <= share * answer.upper
+    ascending = compose(uses, "ordered").epsilon(1e-6)
+    assert ascending.lower <= answer.upper
+    assert answer.lower <= ascending.upper
