@@ -80,3 +80,18 @@ def test_tiny_deltas_come_to_an_end():
 
 def test_hardly_any_noise_is_no_overflow():
     assert compose(["bounded-range:0.05x520", "gaussian:0.002x520"]).delta(4.5).upper == 1.0
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-15])
+def test_round_off_far_from_the_tilt_does_not_refuse_an_answer(delta):
+    """Undoing the tilt magnified round-off far to its left, so that the certified optimum never came down to delta."""
+    uses = ["bounded-range:0.188x5", "bounded-range:0.1696x5", "bounded-range:0.2141x5"]
+    answer = compose([*uses, "discrete-gaussian:15.39,1x5", "discrete-laplace:100,100"]).epsilon(delta)
+    assert answer.method == "certified-optimum"
+    assert answer.width <= 2e-3 * answer.upper
+
+
+def test_large_noise_before_ordered_ranges():
+    uses = ["gaussian:28.93x2", "discrete-laplace:56.9,2x4", "bounded-range:0.1207x2", "bounded-range:0.4028x4"]
+    answer = compose(uses, "ordered").epsilon(1.6645679936736766e-06)
+    assert answer.width <= 5e-3 * answer.upper

@@ -27,6 +27,9 @@ _FEW_LOSSES = 2048
 _REACH = 7.0
 """Standard deviations of the tilted sum kept on either side; what lies beyond is bounded and charged."""
 
+_CHERNOFF_ERROR = 1e-9
+"""Added to exponents of bounds on single masses, for the rounding of the cumulant."""
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -106,6 +109,8 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
         np.maximum(tilted, 0.0, out=tilted)
     x = multiples(step, first, last - first + 1)
     tilted *= np.exp(np.minimum(height - tilt * x, 700.0))
+    if from_above and tilted[0] > 1.0:
+        _cap(tilted, parts, tilt, x)
     shift = sum(part.count * part.lattice.shift for part in parts)
     largest_exponent = abs(height) + abs(tilt) * max(abs(x[0]), abs(x[-1]))
     relative = (ELEMENTARY + 4) * UNIT * (1.0 + largest_exponent) + sum(
@@ -119,6 +124,14 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
         further = min(window.left_tilt, 0.0)
         tilted[0] += math.exp(min(0.0, cumulant(parts, further) - further * end_left)) if further < 0.0 else 1.0
     return Atoms(x - shift, tilted, relative, dropped)
+
+
+def _cap(mass: Floats, parts: Sequence[Part], tilt: float, x: Floats) -> None:
+    """Keep masses below Chernoff's bound: far left of where the tilt points, undoing it magnifies round-off past 1."""
+    np.minimum(mass, 1.0, out=mass)
+    for share in (-1.0, 0.25, 0.5, 0.75):
+        height = cumulant(parts, share * tilt)
+        np.minimum(mass, np.exp(np.clip(height - share * tilt * x, -700.0, 0.0) + _CHERNOFF_ERROR), out=mass)
 
 
 def _directly(parts: Sequence[Part], lowest: int) -> Atoms:

@@ -60,6 +60,9 @@ _MOST_RUNS, _FEW_RUNS = 12, 4
 _MANY_USES = 200
 """From this many bounded-range uses on an analyst who does not adapt comes close to the worst."""
 
+_FAR = 1e9
+"""An epsilon beyond all grids."""
+
 _NEGLIGIBLE = 1e-290
 """Below this a delta is at the end of the range of floats, and no width is asked of it."""
 
@@ -308,6 +311,6 @@ class _Solved:
         return unite(self.failure, Bracket(min(above, below), above))
 
     def epsilon(self, delta: float) -> Bracket:
-        if float(self.rest.upper[-1]) + self.upper.dropped + self.failure.upper >= delta:
+        if self.delta(_FAR).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
         return epsilon_at(delta, self.delta, guess=max(1e-6, self.rest.end))
