@@ -95,3 +95,30 @@ def test_large_noise_before_ordered_ranges():
     uses = ["gaussian:28.93x2", "discrete-laplace:56.9,2x4", "bounded-range:0.1207x2", "bounded-range:0.4028x4"]
     answer = compose(uses, "ordered").epsilon(1.6645679936736766e-06)
     assert answer.width <= 5e-3 * answer.upper
+
+
+@pytest.mark.parametrize(
+    ("uses", "delta"),
+    [
+        (
+            ["discrete-laplace:23.6,2x2", "bounded-range:0.3643x6", "bounded-range:0.415x3", "bounded-range:0.3644x4"],
+            4e-12,
+        ),
+        (["bounded-range:0.1548x1", "discrete-laplace:84.3,3x1"], 6e-14),
+        (["bounded-range:0.0456x8", "bounded-range:0.1196x7", "pure:0.1157x4", "laplace:4.11x3"], 7e-14),
+        (
+            [
+                "bounded-range:0.0323x2",
+                "discrete-gaussian:1.14,1x4",
+                "discrete-gaussian:29.96,3x2",
+                "bounded-range:0.4x4",
+            ],
+            1e-12,
+        ),
+    ],
+)
+def test_near_the_largest_loss_an_order_is_not_bounded_by_its_sum(uses, delta):
+    """Ranges rounded up to the grid reach past the sum of the epsilons, and losses on a lattice past the largest."""
+    answer = compose(uses, "ordered").epsilon(delta)
+    assert answer.method in {"certified-optimum", "basic-composition"}
+    assert answer.width <= 0.01 * answer.upper

@@ -31,3 +31,24 @@ def test_reached_where_it_can_be():
     assert compose(["bounded-range:0.1x10"]).delta(0.4, width=1e-5).width <= 1e-5 * 4e-4
     epsilon = compose(["bounded-range:0.1x10"]).epsilon(1e-6, width=1e-5)
     assert epsilon.width <= 1e-5 * epsilon.upper
+
+
+@pytest.mark.parametrize(
+    ("uses", "total"),
+    [
+        (["bounded-range:0.3643x3", "bounded-range:0.415x2", "bounded-range:0.3644x2"], 1.0),
+        (["bounded-range:0.1x10", "gaussian:30"], 0.4),
+        (["bounded-range:0.0456x4", "bounded-range:0.1196x3", "pure:0.1157x2"], 0.5),
+    ],
+)
+def test_no_width_is_refused_that_is_larger_than_one_reached(uses, total):
+    reached = []
+    for width in (3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4):
+        try:
+            compose(uses).delta(total, width=width)
+        except Unattainable:
+            reached.append(False)
+        else:
+            reached.append(True)
+    assert reached == sorted(reached, reverse=True)
+    assert reached[2]

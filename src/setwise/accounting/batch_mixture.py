@@ -51,7 +51,7 @@ _USUAL_SHARES = (1e-3, 3e-2, 6e-2)
 _MOST_WORK = 4e7
 """Outcomes times boxes looked at in one pass, but never fewer boxes than the next."""
 
-_FEWEST_BOXES, _MOST_BOXES = 200, 6_000
+_FEWEST_BOXES, _MOST_BOXES = 200, 4_000
 
 _CELLS = 96
 """Grid cells across the smallest range for what an analyst may adapt."""

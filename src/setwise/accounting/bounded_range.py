@@ -74,7 +74,10 @@ def _cells_up(epsilon: float, step: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """How far a profile must reach when the whole loss, of the given variance, is to be read at about `end`."""
+    """How far a profile must reach when the whole loss, of the given variance, is to be read at about `end`.
+
+    With an infinite `end` it reaches to the largest loss, beyond which it vanishes.
+    """
 
     step: float
     end: float
@@ -82,6 +85,8 @@ class Band:
 
     def size(self, done: float, support: float) -> int:
         """Return the grid points for a profile whose mechanisms have variance `done` and losses up to `support`."""
+        if self.end == math.inf:
+            return math.ceil(support / self.step) + 2
         spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
         reach = min(support, self.end * min(1.0, done / self.variance) + _BAND * spread)
         return math.ceil(reach / self.step) + 2
@@ -115,7 +120,13 @@ def in_worst_order(draws: Draws, after: Before, band: Band, apply: Apply, progre
         profile = _over_all_spending(draws, after, band, progress)
     else:
         profile = _over_all_orders(groups, after, band, apply, progress)
-    return Before(profile, after.variance + variance_of(groups), after.support + support_of(groups))
+    reach = math.fsum(count * _on_grid(epsilon, band.step) for epsilon, count in groups)
+    return Before(profile, after.variance + variance_of(groups), after.support + reach)
+
+
+def _on_grid(epsilon: float, step: float) -> float:
+    """Return the range that a mechanism has from above, where it is rounded up to the grid."""
+    return _cells_up(epsilon, step) * step
 
 
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
@@ -129,7 +140,8 @@ def _repeated(group: Group, after: Before, band: Band, apply: Apply, progress: P
     operator = _operator(epsilon, band.step)
     profile = after.profile
     for used in range(1, count + 1):
-        size = band.size(after.variance + used * epsilon * epsilon / 4, after.support + used * epsilon)
+        reach = used * _on_grid(epsilon, band.step)
+        size = band.size(after.variance + used * epsilon * epsilon / 4, after.support + reach)
         profile = apply(operator, profile, size)
         progress(1.0)
     return profile
@@ -144,7 +156,8 @@ def _over_all_orders(groups: Sequence[Group], after: Before, band: Band, apply: 
         following: dict[tuple[int, ...], Profile] = {}
         for state in sorted({_with(s, a) for s in layer for a in range(len(most)) if s[a] < most[a]}):
             used = [(epsilon, c) for (epsilon, _), c in zip(groups, state, strict=True)]
-            size = band.size(after.variance + variance_of(used), after.support + support_of(used))
+            reach = math.fsum(c * _on_grid(epsilon, band.step) for epsilon, c in used)
+            size = band.size(after.variance + variance_of(used), after.support + reach)
             options = [
                 apply(operators[a], layer[before], size)
                 for a in range(len(most))
@@ -160,7 +173,9 @@ def _over_all_spending(draws: Draws, after: Before, band: Band, progress: Progre
     """Return the maximum over all ways to spend the prices, from above; the lower values say nothing."""
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total
-    support = max(epsilon / price for (epsilon, _), price in zip(draws.groups, draws.prices, strict=True))
+    support = max(
+        _on_grid(epsilon, band.step) / price for (epsilon, _), price in zip(draws.groups, draws.prices, strict=True)
+    )
     longest = max(draws.prices)
     known: dict[int, Profile] = {}
     reported = 0

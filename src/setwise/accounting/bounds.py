@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setwise.accounting.atoms import NOTHING, atoms_of
 from setwise.accounting.batch import BatchBoundedRange, shared_offset
@@ -37,6 +37,10 @@ _MOST_IN_BATCH = 50_000
 """Bounded-range mechanisms up to which the batch optimum is searched."""
 
 
+Answering = Callable[[float, float | None], Bracket]
+"""From an epsilon or a delta, and a width or none, to a bracket of the other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """One proven bound: its name, the statement it rests on, and its two directions.
@@ -47,8 +51,8 @@ class Bound:
     method: str
     statement: str
     tight: bool
-    delta: Callable[[float, float | None], Bracket]
-    epsilon: Callable[[float, float | None], Bracket]
+    delta: Answering
+    epsilon: Answering
 
 
 def _from_curve(
@@ -102,7 +106,10 @@ def _optimal(uses: Sequence[Use], kinds: Sorted, interaction: Interaction, progr
             mixture = batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
             found = [] if mixture is None else [Bound("batch-optimum", _MIXTURE, True, mixture.delta, mixture.epsilon)]
             kindly = kindly_ordered(kinds.ranges, kinds.linear)
-            found.append(_optimum(kindly, kinds.failure, progress, _MIXTURE, tight=False))
+            in_order = _optimum(kindly, kinds.failure, progress, _MIXTURE, tight=False)
+            found.append(
+                _either(in_order, _optimum(_linear_first(kinds), kinds.failure, progress, _SETWISE, tight=False))
+            )
             # With one or two distinct epsilons the first is narrow; with more, either may be the better one.
             yield from found if len(kinds.ranges) <= MOST_FIXED else reversed(found)
         case _:
@@ -112,6 +119,21 @@ def _optimal(uses: Sequence[Use], kinds: Sorted, interaction: Interaction, progr
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, progress: Progress, statement: str, *, tight: bool) -> Bound:
     optimum = Optimum(stages, failure, progress)
     return Bound("certified-optimum", statement, tight, optimum.delta, optimum.epsilon)
+
+
+def _either(first: Bound, second: Bound) -> Bound:
+    """Return the first bound, with the second where that refuses; both must cover the same."""
+
+    def asked(one: Answering, other: Answering) -> Answering:
+        def ask(value: float, width: float | None) -> Bracket:
+            try:
+                return one(value, width)
+            except Unattainable:
+                return other(value, width)
+
+        return ask
+
+    return replace(first, delta=asked(first.delta, second.delta), epsilon=asked(first.epsilon, second.epsilon))
 
 
 def linear_bound(kinds: Sorted) -> Bound:

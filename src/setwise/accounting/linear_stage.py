@@ -35,8 +35,9 @@ _RARE = 1e-40
 _MOST_READS = 5e7
 """Grid points times losses beyond which a linear stage between bounded-range ones is too much work."""
 
-FIRST_TOLERANCE, _MIDDLE_TOLERANCE = 1e-6, 4e-5
-"""Shares of the variance that discretising a linear stage may add: read once, or at every grid point."""
+FIRST_TOLERANCE, _MIDDLE_TOLERANCES = 1e-6, (4e-5, 6e-4, 1e-2)
+"""Shares of the variance that discretising a linear stage may add: read once, or at every grid point, there the first
+that leaves few enough losses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +89,15 @@ def losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, At
 
 def averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Before:
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
-    upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, _MIDDLE_TOLERANCE))
-    variance, support = after.variance + stage.variance, after.support + stage.support
-    x = multiples(band.step, 0, band.size(variance, support))
-    if x.size * upper.size > _MOST_READS:
+    variance = after.variance + stage.variance
+    for tolerance in _MIDDLE_TOLERANCES:
+        upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance))
+        # On a lattice from above, losses reach past the largest by a step each.
+        reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
+        x = multiples(band.step, 0, band.size(variance, after.support + reach))
+        if x.size * upper.size <= _MOST_READS:
+            break
+    else:
         raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
     profile = after.profile
     # Positions are rounded: both ends are read on their safe side.
@@ -104,7 +110,7 @@ def averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Befo
     below = _mean_at(lower, profile.read_lower, x + off) * shrunk
     # Rounding may have bent the profile by that much: the next step takes it to be convex.
     bent = Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), _BENT)
-    return Before(bent, variance, support)
+    return Before(bent, variance, after.support + reach)
 
 
 def _trimmed(atoms: Atoms) -> Atoms:

@@ -45,6 +45,9 @@ _ROUGH_WIDTH = 1e-2
 
 _FEWEST_CELLS = 24
 _MOST_CELLS = 4096
+_MOST_IDLE = 2
+"""Grids twice as fine that may fail to help before a width is refused."""
+
 _LARGEST_RATIO = 32.0
 """Bounded-range epsilons below the largest over this are rounded up from above, and left out from below."""
 
@@ -147,17 +150,28 @@ class Optimum:
         stretch = 1.0
         best = Bracket(floor or 0.0, math.inf)
         apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
+        idle = 0  # runs since the bracket last shrank
         for run in range(_MOST_RUNS):
             if self._work(cells, tilt) > _MOST_WORK or (run >= _FEW_RUNS and best.upper == math.inf):
                 break
             before = best
-            found = attempt(cells, stretch, apply)
+            try:
+                found = attempt(cells, stretch, apply)
+            except Unattainable:
+                break  # on a finer grid a linear stage between bounded-range ones is too much work
             best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
             if best.relative_width <= wanted or best.upper < _NEGLIGIBLE:
                 return best
-            if best.width > 0.8 * before.width or (width is None and not exact and best.upper < math.inf):
-                break  # a finer grid hardly helps: what is left is the rounding of unequal parameters
-            if best.upper < math.inf:
+            idle = idle + 1 if best.width > 0.8 * before.width else 0
+            # A finer grid may no longer help: what is left is the rounding of unequal parameters. A width that was
+            # asked for is refused only when much finer ones do not help either, so that no larger one is refused.
+            if idle and (width is None or idle > _MOST_IDLE):
+                break
+            if width is None and not exact and best.upper < math.inf:
+                break
+            if idle:
+                cells *= 2
+            elif best.upper < math.inf:
                 cells = _even(cells * min(4.0, max(1.25, 1.1 * math.sqrt(best.relative_width / wanted))))
             stretch *= 1.05 if best.upper < math.inf else 1.5
             apply = BoundedRangeStep.apply
@@ -244,7 +258,7 @@ class Optimum:
         end = 1.01 * stretch * about
         support = self._support
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
-            end = support
+            end = math.inf
         upper = self._run(step, end, tilt, in_any_order, apply)
         if self._exactly_drawn(tilt):
             return upper
