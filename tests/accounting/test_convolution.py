@@ -23,7 +23,7 @@ def whole(lattice):
 
 
 def exact_sum(parts):
-    """Return the masses of the sum exactly, in units of 2^-bits, by multiplying polynomials packed into whole numbers."""
+    """Return the masses of the sum exactly, in units of 2^-bits: polynomials are multiplied as whole numbers."""
     uses = sum(part.count for part in parts)
     size = sum(part.count * (part.lattice.mass.size - 1) for part in parts) + 1
     slot = (_BITS * uses) // 8 + 4  # bytes for each mass: all of them sum to about 2^(_BITS uses)

@@ -7,6 +7,7 @@ import sys
 import mpmath
 import pytest
 
+from setwise.accounting import linear_stage
 from setwise.accounting.calibrate import parse_plan, smallest_noise
 from setwise.accounting.compose import compose
 from setwise.errors import InvalidParameter
@@ -106,15 +107,6 @@ def test_large_noise_before_ordered_ranges():
         ),
         (["bounded-range:0.1548x1", "discrete-laplace:84.3,3x1"], 6e-14),
         (["bounded-range:0.0456x8", "bounded-range:0.1196x7", "pure:0.1157x4", "laplace:4.11x3"], 7e-14),
-        (
-            [
-                "bounded-range:0.0323x2",
-                "discrete-gaussian:1.14,1x4",
-                "discrete-gaussian:29.96,3x2",
-                "bounded-range:0.4x4",
-            ],
-            1e-12,
-        ),
     ],
 )
 def test_near_the_largest_loss_an_order_is_not_bounded_by_its_sum(uses, delta):
@@ -122,3 +114,14 @@ def test_near_the_largest_loss_an_order_is_not_bounded_by_its_sum(uses, delta):
     answer = compose(uses, "ordered").epsilon(delta)
     assert answer.method in {"certified-optimum", "basic-composition"}
     assert answer.width <= 0.01 * answer.upper
+
+
+def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(monkeypatch):
+    uses = ["bounded-range:0.05x3", "gaussian:2", "bounded-range:0.3x3"]
+    fine = compose(uses, "ordered").delta(1.5)
+    monkeypatch.setattr(linear_stage, "_MOST_READS", 3e5)
+    coarse = compose(uses, "ordered").delta(1.5)
+    assert coarse.method == "certified-optimum"
+    assert coarse.lower <= fine.upper
+    assert fine.lower <= coarse.upper
+    assert fine.width < coarse.width <= 0.5 * coarse.upper
