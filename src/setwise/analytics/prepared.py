@@ -1,9 +1,10 @@
 """Prepared datasets: every user's items ranked once under a secret salt, for any number of questions.
 
-What is stored is (item, n, rank): how much a user contributes under an item, and the item's place in a uniformly
-random order of that user's items. A question keeps `rank <= contributions` and counts `LEAST(n, per_item)`. Users are
-not stored: nothing after the ranking needs them. One salt for the lifetime of the dataset is sound, because which items
-a user keeps depends on that user's rows alone, whatever the salt.
+What is stored is (item, n, rank, users): how much a user contributes under an item, the item's place in a uniformly
+random order of that user's items, and how many users have the same of both. A question keeps `rank <= contributions`
+and counts `users` times `LEAST(n, per_item)`. Who they are is not stored: nothing after the ranking needs it.
+One salt for the lifetime of the dataset is sound, because which items a user keeps depends on that user's rows alone,
+whatever the salt.
 """
 
 import json
@@ -21,7 +22,7 @@ from setwise.mechanisms.histogram import Label
 
 MANIFEST_NAME = "prepared.json"
 CONTRIBUTIONS_NAME = "contributions.parquet"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
