@@ -113,7 +113,10 @@ class Histogram:
 
 def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
     """Return the labels as text or as integers, or raise `InvalidParameter`."""
-    plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    if isinstance(labels, np.ndarray):
+        plain = labels.tolist()
+    else:
+        plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
     kinds = set(map(type, plain))
     for kind in kinds:
         if issubclass(kind, bool) or not issubclass(kind, str | int):

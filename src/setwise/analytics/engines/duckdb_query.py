@@ -11,7 +11,7 @@ from setwise.analytics.engines.duckdb_table import DuckDBTable
 from setwise.analytics.engines.template import Template
 from setwise.analytics.schema import Schema
 from setwise.analytics.suitability import label_kind
-from setwise.mechanisms.histogram import LARGEST_COUNT
+from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,13 +32,13 @@ class DuckDBQuery:
         self._salt = salt
         self._dialect = DuckDBDialect()
 
-    def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> "pa.Table":
-        """Return (label, count) as an Arrow table; about so many rows are read, in so many parts of the users."""
+    def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> Histogram:
+        """Return (label, count); about so many rows are read, in so many parts of the users."""
         seldom = self._repeated_seldom(aggregation, rows)
         if parts == 1:
             template = self._template()
             counts = self._counts(template, aggregation, seldom)
-            return self._arrow(template, counts, most)
+            return self._found(template, counts, most)
         for part in range(parts):
             template = self._template()
             user = self._dialect.user(self._schema.column(aggregation.user))
@@ -46,13 +46,13 @@ class DuckDBQuery:
             opening = "CREATE TEMP TABLE part_counts AS" if part == 0 else "INSERT INTO part_counts"
             self._cursor.execute(f"{opening} {counts}", template.parameters.values)
         summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
-        return self._arrow(self._template(), f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most)
+        return self._found(self._template(), f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most)
 
-    def run_prepared(self, aggregation: Aggregation, most: int | None) -> "pa.Table":
+    def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
         """Return (label, count) of a relation that holds ranked contributions."""
         template = self._template()
         conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, "item")]
-        return self._arrow(template, template.counts_of_prepared(aggregation, conditions), most)
+        return self._found(template, template.counts_of_prepared(aggregation, conditions), most)
 
     def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
         """Yield what a prepared dataset holds, (item, n, rank, users), part by part of the users."""
@@ -67,9 +67,10 @@ class DuckDBQuery:
     def _template(self) -> Template:
         return Template(self._dialect, self._table.relation(self._cursor), self._schema, Parameters(self._dialect))
 
-    def _arrow(self, template: Template, counts: str, most: int | None) -> "pa.Table":
+    def _found(self, template: Template, counts: str, most: int | None) -> Histogram:
         statement = counts if most is None else template.highest(counts, most)
-        return self._cursor.sql(statement, params=template.parameters.values).to_arrow_table()
+        found = self._cursor.sql(statement, params=template.parameters.values).fetchnumpy()
+        return Histogram.of(found["label"], found["count"])
 
     def _counts(
         self, template: Template, aggregation: Aggregation, seldom: bool, conditions: Sequence[str] = ()
