@@ -210,6 +210,27 @@ def test_an_account_pays_and_a_key_replays(setwise, folder, tmp_path, monkeypatc
     assert setwise(*words[:-1], "--key", "one", "--ledger", ledger).stdout.count("left") == 1
 
 
+def test_an_account_for_a_dataset_pays_for_no_other(setwise, folder, tmp_path):
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    opened = setwise("ledger", "open", "ada", "--filter", "--epsilon", 5, "--delta", "1e-6", "--dataset", "a", *ledger)
+    assert opened.returncode == 0, opened.stderr
+    words = ("count", folder / "visits.parquet", "--user", "who", "--account", "ada", "--counts", "pure:0.1", *ledger)
+    done = setwise(*words)
+    assert done.returncode == 2
+    assert "'visits'" in done.stderr
+    assert setwise(*words, "--dataset", "a").returncode == 0
+    assert setwise("count", folder / "visits.parquet", "--user", "who", *TOTAL, "--dataset", "a").returncode == 2
+
+
+def test_the_table_itself_is_no_domain(setwise, folder):
+    words = ("--user", "who", "--item", "page", "--contributions", 1, *TOTAL, "--domain")
+    for command in (("histogram",), ("top-k", "-k", 1)):
+        done = setwise(*command, folder / "visits.csv", *words, f"{folder / 'visits.csv'}:page")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "private table itself" in done.stderr
+        assert setwise(*command, folder / "visits.csv", *words, folder / "pages.txt").returncode == 0
+
+
 def test_ctrl_c_stops_the_query(tmp_path):
     """A query of many seconds under little memory; the interrupt ends it with status 130 and one word."""
     random = np.random.default_rng(0)

@@ -29,6 +29,14 @@ class AccountBudget(Budget, Protocol):
         ...
 
 
+class DatasetBudget(AccountBudget, Protocol):
+    """An account that says whether it may pay for questions about a dataset."""
+
+    def check_dataset(self, known_as: str) -> None:
+        """Raise `InvalidParameter` when draws on the dataset of that name must be paid for by another account."""
+        ...
+
+
 class OneOff:
     """The budget of questions that bring their own total, kept in memory; it remembers what each was charged.
 

@@ -17,6 +17,7 @@ from setwise.analytics.asking import ask
 from setwise.analytics.budget import AccountBudget, OneOff
 from setwise.analytics.domain import fitted, read_domain
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.place import NOWHERE, Place
 from setwise.analytics.planned import Planned
 from setwise.analytics.planning import overall, plan_query
 from setwise.analytics.prepared import PreparingEngine, prepare
@@ -51,8 +52,10 @@ class Session:
         name: str,
         randomness: Randomness,
         account: AccountBudget | None = None,
+        place: Place = NOWHERE,
     ) -> None:
         self._engine = engine
+        self._place = place
         self._user = user
         self._name = name
         self._randomness = randomness
@@ -125,7 +128,7 @@ class Session:
             contributions=contributions,
             per_item=per_item,
             value=value,
-            domain=None if domain is None else read_domain(domain),
+            domain=None if domain is None else read_domain(domain, self._place),
             where=where,
             null_item=null_item,
             limit=limit,
@@ -158,7 +161,7 @@ class Session:
             contributions=contributions,
             per_item=per_item,
             value=value,
-            domain=None if domain is None else read_domain(domain),
+            domain=None if domain is None else read_domain(domain, self._place),
             where=where,
             null_item=null_item,
             limit=limit,

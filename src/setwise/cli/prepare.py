@@ -37,6 +37,7 @@ def prepare(
         types=types or (),
         memory=memory,
         account=None,
+        dataset=None,
         ledger=None,
     )
     with open_session(opening, None) as session:

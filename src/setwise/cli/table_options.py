@@ -73,6 +73,14 @@ Memory = Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4
 AccountName = Annotated[
     str | None, typer.Option("--account", metavar="NAME", help="Draw on this account instead of --epsilon and --delta.")
 ]
+DatasetName = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="NAME",
+        help="The dataset this table is, when --account was opened for one; the name of the file or table if left out.",
+    ),
+]
 LedgerUrl = Annotated[
     str | None,
     typer.Option("--ledger", metavar="URL", help="The ledger of the account: $SETWISE_LEDGER, or ./setwise.db."),

@@ -16,7 +16,7 @@ from setwise.ledger.parts import Totals
 from setwise.ledger.period import WHOLE_LIFE, period_id
 from setwise.ledger.pricing import drawn, given_back
 from setwise.ledger.receipt import Receipt
-from setwise.ledger.rows import entry_under, last_of, spent_of
+from setwise.ledger.rows import dataset_is_known, entry_under, last_of, spent_of
 from setwise.ledger.standing import Standing, best_odometer, standing_of
 from setwise.ledger.store import SKEW, Draft, Refused, Store
 from setwise.ledger.terms import Terms
@@ -57,6 +57,28 @@ class Account:
     def name(self) -> str:
         """The name it was opened under."""
         return self._terms.name
+
+    def check_dataset(self, known_as: str) -> None:
+        """Raise `InvalidParameter` unless the account may pay for questions about what is known as that dataset.
+
+        An account opened for a dataset pays for that one only. One opened for none pays for any dataset that the ledger
+        has neither a cap nor accounts for: its draws would be missing from what those promise together.
+        """
+        own = self._terms.dataset
+        if own and own != known_as:
+            known = f"is known as {known_as!r}" if known_as else "has no name"
+            raise InvalidParameter(
+                f"the account {self.name!r} is for the dataset {own!r}, and this table {known}: take another account, "
+                f"or give the dataset {own!r} if this table is it"
+            )
+        if not own and known_as:
+            with self._store.reading() as connection:
+                known_here = dataset_is_known(connection, known_as)
+            if known_here:
+                raise InvalidParameter(
+                    f"the ledger keeps accounts or a cap for the dataset {known_as!r}, and {self.name!r} is not one of "
+                    "them: take one that is, or give another dataset if this table is not it"
+                )
 
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge the uses, durably: when this returns, the charge is on disk.
