@@ -28,6 +28,10 @@ class AccountBudget(Budget, Protocol):
         """Return what was promised, what is left and what is spent."""
         ...
 
+    def shortage(self, uses: Sequence[Use]) -> str | None:
+        """Return in words what is missing to pay for the uses, or None when enough is left; nothing is charged."""
+        ...
+
 
 class DatasetBudget(AccountBudget, Protocol):
     """An account that says whether it may pay for questions about a dataset."""

@@ -117,7 +117,8 @@ def _planned_from_total(query: Query, aggregation: Aggregation, total: Total, st
             assert_never(query)
     found = plan(question)
     interaction = Interaction.SETWISE if standing is None else Interaction.ADAPTIVE
-    delta = float_below(total.delta) if standing is None else standing.delta
+    own = float_below(total.delta)
+    delta = own if standing is None else standing.delta
     uses = merged(found.mechanism.guarantees())
     return Planned(
         query=query,
@@ -130,6 +131,7 @@ def _planned_from_total(query: Query, aggregation: Aggregation, total: Total, st
         preview=found.preview,
         why=found.why,
         shows_counts=total.counts is not CountNoise.NONE,
+        alone=None if standing is None else (overall(uses, Interaction.SETWISE, own).upper, own),
     )
 
 

@@ -17,6 +17,7 @@ from setwise.analytics.asking import ask
 from setwise.analytics.budget import AccountBudget, OneOff
 from setwise.analytics.domain import fitted, read_domain
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.fitting import what_fits
 from setwise.analytics.place import NOWHERE, Place
 from setwise.analytics.planned import Planned
 from setwise.analytics.planning import overall, plan_query
@@ -25,8 +26,8 @@ from setwise.analytics.private_answer import PrivateAnswer
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.query_json import canonical, query_to_dict
 from setwise.analytics.schema import Schema
-from setwise.analytics.spending import Spending, spending_of, spending_to_dict
-from setwise.errors import InvalidParameter
+from setwise.analytics.spending import Spending, Total, spending_of, spending_to_dict
+from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.mechanisms.histogram import Label
 from setwise.mechanisms.randomness import Randomness
 
@@ -229,14 +230,20 @@ class Session:
         key = secrets.token_hex(16) if key is None else key
         if self._account is None:
             self._totals.setdefault(key, (planned.overall.upper, planned.delta))
-        return ask(
-            planned,
-            self._engine,
-            self._one_off if self._account is None else self._account,
-            key=key,
-            request=self.request(query, spending),
-            randomness=self._randomness,
-        )
+        try:
+            return ask(
+                planned,
+                self._engine,
+                self._one_off if self._account is None else self._account,
+                key=key,
+                request=self.request(query, spending),
+                randomness=self._randomness,
+            )
+        except BudgetExhausted as refused:
+            fitting = self._fitting(query, spending, planned)
+            if fitting is None:
+                raise
+            raise BudgetExhausted(f"{refused}; {fitting}") from None
 
     def prepare(
         self,
@@ -272,6 +279,28 @@ class Session:
             asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
         return canonical(
             {"table": self._name, "user": self._user, "query": asked, "spending": spending_to_dict(spending)}
+        )
+
+    def shortage(self, query: Query, spending: Spending) -> str | None:
+        """Return in words what the account lacks to pay for a question, and what would fit; None when it can pay."""
+        if self._account is None:
+            return None
+        planned = self.preview(query, spending)
+        lacking = self._account.shortage(planned.uses)
+        if lacking is None:
+            return None
+        fitting = self._fitting(query, spending, planned)
+        return lacking if fitting is None else f"{lacking}; {fitting}"
+
+    def _fitting(self, query: Query, spending: Spending, planned: Planned) -> str | None:
+        account = self._account
+        if account is None or not isinstance(spending, Total):
+            return None
+        return what_fits(
+            spending,
+            planned.uses,
+            account.standing(),
+            lambda other: account.shortage(self.preview(query, other).uses) is None,
         )
 
     @property

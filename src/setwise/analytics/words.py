@@ -1,22 +1,13 @@
 """Answers in words: what is promised, and why a list ends where it does."""
 
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, assert_never
 
 from setwise.accounting.interaction import Interaction
+from setwise.accounting.written import rounded_up
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 
 if TYPE_CHECKING:
     from setwise.analytics.private_answer import PrivateAnswer
-
-
-def rounded_up(value: float, digits: int = 6) -> str:
-    """Write a promise with a few digits, never smaller than it is.
-
-    >>> rounded_up(0.12345678)
-    '0.123457'
-    """
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():g}"
 
 
 def number(value: float) -> str:
@@ -89,9 +80,13 @@ _KNOWING = {
 
 def guarantee_in_words(answer: "PrivateAnswer") -> str:
     """Return the promise as a sentence or two that a person can check."""
-    delta = "0" if answer.delta == 0 else f"{answer.delta:.3g}"
+    alone = "" if answer.alone is None else f" By itself it is {_pair(*answer.alone)}-differentially private."
     return (
-        f"Whether any one user is in the table or not, this answer is ({rounded_up(answer.epsilon.upper, 4)}, {delta})-"
+        f"Whether any one user is in the table or not, this answer is {_pair(answer.epsilon.upper, answer.delta)}-"
         f"differentially private, {_KNOWING[answer.interaction]} (no proof could promise less than "
-        f"{answer.epsilon.lower:.4g}; {answer.method}, {answer.statement})."
+        f"{answer.epsilon.lower:.4g}; {answer.method}, {answer.statement}).{alone}"
     )
+
+
+def _pair(epsilon: float, delta: float) -> str:
+    return f"({rounded_up(epsilon, 4)}, {rounded_up(delta, 3)})"

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import format_use
-from setwise.analytics.words import guarantee_in_words, number, rounded_up
+from setwise.accounting.written import rounded_up
+from setwise.analytics.words import guarantee_in_words, number
 from setwise.cli.report import print_json
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def show_answer(answer: "PrivateAnswer", standing: "Standing | None") -> None:
         ("list", f"{done}: {answer.reason}"),
         ("promise", guarantee_in_words(answer)),
         ("spent", "  ".join(format_use(use) for use in answer.spent)),
+        *([("charged", "nothing now: this is the answer that was stored under this key")] if answer.replayed else []),
         ("mechanism", answer.why),
     ]
     if standing is not None:
@@ -45,10 +47,11 @@ def show_answer(answer: "PrivateAnswer", standing: "Standing | None") -> None:
 
 
 def _account_in_words(standing: "Standing") -> str:
-    left = "  ".join(format_use(use) for use in standing.left) or "nothing"
+    from setwise.cli.ledger_view import left_in_words
+
     together = f"({rounded_up(standing.epsilon.upper, 4)}, {standing.delta:g})"
     how = standing.epsilon.interaction
-    return f"{standing.name}: {left} left; all its answers together are promised {together}, {how}"
+    return f"{standing.name}: {left_in_words(standing)} left; all its answers together are promised {together}, {how}"
 
 
 def answer_table(answer: "PrivateAnswer", truth: "dict[object, int] | None" = None) -> "Table":
@@ -87,8 +90,8 @@ def _bar(each: "AnswerItem", reach: float) -> "Text":
     return Text.assemble(("█" * likely, "blue"), ("░" * max(0, possible - likely), "blue"))
 
 
-def show_preview(planned: "Planned", *, as_json: bool) -> None:
-    """Print what would be run, what it costs at most and how far off it may be."""
+def show_preview(planned: "Planned", shortage: str | None, *, as_json: bool) -> None:
+    """Print what would be run, what it costs at most, how far off it may be, and why an account cannot pay for it."""
     expected = planned.preview
     if as_json:
         print_json(
@@ -104,6 +107,8 @@ def show_preview(planned: "Planned", *, as_json: bool) -> None:
                 "detectable": expected.detectable,
                 "shortfall": expected.shortfall,
                 "confidence": float(expected.confidence),
+                "alone": None if planned.alone is None else dict(zip(("epsilon", "delta"), planned.alone, strict=True)),
+                "shortage": shortage,
             }
         )
         return
@@ -115,6 +120,11 @@ def show_preview(planned: "Planned", *, as_json: bool) -> None:
         ("at most", "  ".join(format_use(use) for use in planned.uses)),
         ("epsilon", f"{rounded_up(planned.overall.upper)} at delta {planned.delta:g} ({planned.overall.interaction})"),
     ]
+    if planned.alone is not None:
+        epsilon, delta = planned.alone
+        rows.append(("by itself", f"{rounded_up(epsilon)} at delta {rounded_up(delta)}"))
+    if shortage is not None:
+        rows.append(("too little left", shortage))
     if planned.shows_counts and expected.radius is not None and expected.expected_error is not None:
         within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))

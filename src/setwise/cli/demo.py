@@ -90,7 +90,7 @@ def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]
 def _together(console: "Console", session: "Session") -> None:
     from rich.table import Table
 
-    from setwise.analytics.words import rounded_up
+    from setwise.accounting.written import rounded_up
 
     table = Table(title=f"All three answers together, at delta = {_OVERALL_DELTA:g}", title_justify="left")
     table.add_column("who chose the questions")

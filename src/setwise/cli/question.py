@@ -76,7 +76,7 @@ def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "
         spending = session.spending(paying.epsilon, paying.delta, paying.counts, paying.mechanism, paying.discover)
         if showing.as_preview:
             planned = session.preview(query, spending)
-            answer_report.show_preview(planned, as_json=showing.as_json)
+            answer_report.show_preview(planned, session.shortage(query, spending), as_json=showing.as_json)
             return
         answer = interruptible(lambda: session.ask(query, spending, key=paying.key), session.cancel)
         standing = None if account is None else account.standing()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from setwise.accounting.answer import Answer
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use
+from setwise.accounting.written import rounded_up
 
 if TYPE_CHECKING:
     from setwise.paper.claim import Claim
@@ -77,10 +78,3 @@ def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], f
         ("method", answer.method),
         ("statement", answer.statement),
     ]
-
-
-def rounded_up(value: float) -> str:
-    """Write a promise with six digits, never smaller than it is."""
-    from decimal import ROUND_CEILING, Context, Decimal
-
-    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():g}"

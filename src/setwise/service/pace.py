@@ -127,3 +127,7 @@ class PacedAccount:
     def standing(self) -> Standing:
         """Return how the account stands."""
         return self._account.standing()
+
+    def shortage(self, uses: Sequence[Use]) -> str | None:
+        """Return in words what is missing to pay for the uses."""
+        return self._account.shortage(uses)
