@@ -13,10 +13,11 @@ _WILDCARDS = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The local files of a table, with those it was prepared from, and its name: empty for a table in memory."""
+    """The local files of a table, with those it was `prepared` from, and its name: empty for a table in memory."""
 
     name: str
     files: tuple[Path, ...] = ()
+    prepared: bool = False
 
     def holds(self, path: Path) -> bool:
         """Return whether a path leads to one of the files, by whatever name or link."""
@@ -46,7 +47,7 @@ def place_of(source: Source, engine: str = "duckdb", table: str | None = None) -
     prepared = read_prepared(Path(path)) if Path(path).is_dir() else None
     if prepared is not None:
         origin = place_of(prepared.origin)
-        return Place(name=origin.name, files=files + origin.files)
+        return Place(name=origin.name, files=files + origin.files, prepared=True)
     return Place(name=_last_part(table) if table else _name_of(path, engine), files=files)
 
 

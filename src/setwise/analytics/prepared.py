@@ -23,6 +23,10 @@ from setwise.mechanisms.histogram import Label
 MANIFEST_NAME = "prepared.json"
 CONTRIBUTIONS_NAME = "contributions.parquet"
 VERSION = 2
+TAKES_NO_FILTER = (
+    "a prepared dataset takes no filter, for its contributions are bounded already: "
+    "give the filter when preparing it, or ask the table it was prepared from"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +48,7 @@ class Manifest:
     def check(self, aggregation: Aggregation) -> None:
         """Raise unless the dataset was prepared for this aggregation."""
         if aggregation.where is not None:
-            raise InvalidFilter(
-                "a prepared dataset takes no filter, for its contributions are bounded already: "
-                "give the filter when preparing it"
-            )
+            raise InvalidFilter(TAKES_NO_FILTER)
         check_suitable(aggregation, self.schema())
         value = None if self.value is None else self.value.name
         asked = (aggregation.user, aggregation.item, aggregation.value, aggregation.null_item)

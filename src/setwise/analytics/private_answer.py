@@ -11,6 +11,7 @@ from setwise.accounting.notation import format_use, parse_use
 from setwise.accounting.use import Use
 from setwise.accounting.written import rounded_up
 from setwise.analytics.query_json import canonical
+from setwise.analytics.words import number
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.histogram import Label
 
@@ -66,8 +67,8 @@ class PrivateAnswer:
     def __str__(self) -> str:
         lines = [
             str(each.item)
-            if each.interval is None
-            else f"{each.item}: {each.count:g} in [{each.interval[0]}, {each.interval[1]}]"
+            if each.interval is None or each.count is None
+            else f"{each.item}: {number(each.count)} in [{number(each.interval[0])}, {number(each.interval[1])}]"
             for each in self.items
         ]
         return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])

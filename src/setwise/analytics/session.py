@@ -21,13 +21,13 @@ from setwise.analytics.fitting import what_fits
 from setwise.analytics.place import NOWHERE, Place
 from setwise.analytics.planned import Planned
 from setwise.analytics.planning import overall, plan_query
-from setwise.analytics.prepared import PreparingEngine, prepare
+from setwise.analytics.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
 from setwise.analytics.private_answer import PrivateAnswer
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.query_json import canonical, query_to_dict
 from setwise.analytics.schema import Schema
 from setwise.analytics.spending import Spending, Total, spending_of, spending_to_dict
-from setwise.errors import BudgetExhausted, InvalidParameter
+from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter
 from setwise.mechanisms.histogram import Label
 from setwise.mechanisms.randomness import Randomness
 
@@ -215,6 +215,8 @@ class Session:
 
     def preview(self, query: Query, spending: Spending) -> Planned:
         """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
+        if self._place.prepared and query.where is not None:
+            raise InvalidFilter(TAKES_NO_FILTER)
         standing = None if self._account is None else self._account.standing()
         planned = plan_query(query, spending, self._user, self._engine.describe(), standing)
         self._engine.check(planned.aggregation)

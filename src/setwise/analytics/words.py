@@ -10,13 +10,22 @@ if TYPE_CHECKING:
     from setwise.analytics.private_answer import PrivateAnswer
 
 
+FITTED = (
+    "fitted to the order of the list by least squares, so they need not be whole; "
+    "each interval is around the noisy count as it was drawn"
+)
+"""What to say of counts that were adjusted to the order in which their items were found."""
+
+
 def number(value: float) -> str:
     """Write a count: whole ones as they are, others with one decimal.
 
-    >>> number(1234567), number(12.0), number(12.25)
-    ('1,234,567', '12', '12.2')
+    >>> number(1234567), number(12.0), number(12.25), number(2**60 + 1)
+    ('1,234,567', '12', '12.2', '1,152,921,504,606,846,977')
     """
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
 
 
 def measured(query: Query) -> str:

@@ -84,7 +84,7 @@ def _show(console: "Console", title: str, answer: "PrivateAnswer") -> None:
 def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]) -> None:
     from setwise.cli.answer_report import answer_table
 
-    console.print(answer_table(answer, truth))
+    console.print(answer_table(answer, console.width, truth))
 
 
 def _together(console: "Console", session: "Session") -> None:

@@ -136,9 +136,11 @@ def entry_json(entry: "Entry") -> dict[str, object]:
 
 
 def print_entries(name: str, entries: Sequence["Entry"]) -> None:
-    """Print entries, a line each."""
+    """Print entries, a line each: when, what was asked, what it drew or gave back."""
     from rich.console import Console
     from rich.table import Table
+
+    from setwise.analytics.question_in_words import charge_in_words
 
     table = Table(title=f"History of {name}", title_justify="left", title_style="bold")
     table.add_column("entry", justify="right")
@@ -149,7 +151,8 @@ def print_entries(name: str, entries: Sequence["Entry"]) -> None:
         uses = ", ".join(_written(entry.uses))
         shown = f"returned {uses}" if contents.kind == "settle" and uses else uses
         at = f"{entry.moment:%Y-%m-%d %H:%M:%S}"
-        table.add_row(str(entry.position), at, contents.kind, contents.key, shown, entry.hash[:12])
+        what = f"charge: {charge_in_words(contents.text)}" if contents.kind == "charge" else contents.kind
+        table.add_row(str(entry.position), at, what, contents.key, shown, entry.hash[:12])
     Console(markup=False).print(table)
 
 

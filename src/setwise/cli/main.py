@@ -21,6 +21,14 @@ from setwise.errors import SetwiseError, Unavailable
 _INTERRUPTED = 130
 """The exit status of a command stopped from the keyboard."""
 
+_READER = "Input should be "
+"""How the reader of options begins what it has to say about a value."""
+
+_WANTED = {
+    "a valid integer, unable to parse string as an integer": "a whole number",
+    "a valid number, unable to parse string as a number": "a number",
+}
+
 app = typer.Typer(
     name="setwise",
     help="Private analytics with the tightest provable privacy-loss composition.",
@@ -67,7 +75,7 @@ def main() -> None:
     names = {kind.__name__: kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception)}
     usage_error = names["ClickException"]
     try:
-        status = app(standalone_mode=False)
+        status = app(standalone_mode=False, prog_name="setwise")
         sys.stdout.flush()
     except SetwiseError as error:
         _fail(str(error), error.exit_code)
@@ -89,8 +97,14 @@ def _drop_output() -> None:
 
 
 def _sentence(error: BaseException) -> str:
-    message = getattr(error, "format_message", lambda: str(error))()
-    return f"{message.rstrip('.')}; see setwise --help"
+    message = getattr(error, "format_message", lambda: str(error))().rstrip(".")
+    written = getattr(error, "message", "")
+    options = getattr(getattr(error, "param", None), "opts", None)
+    if options and written.startswith(_READER):
+        wanted = written.removeprefix(_READER)
+        message = f"{options[0]} must be {_WANTED.get(wanted, wanted)}"
+    context = getattr(error, "ctx", None)
+    return f"{message}; see {'setwise' if context is None else context.command_path} --help"
 
 
 def _fail(sentence: str, status: int) -> NoReturn:

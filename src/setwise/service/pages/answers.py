@@ -7,11 +7,11 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from setwise.analytics.private_answer import PrivateAnswer
+from setwise.analytics.question_in_words import question_in_words
 from setwise.errors import UnknownName
 from setwise.service.guard import caller, service_of
 from setwise.service.job import Job
 from setwise.service.pages.page_route import PageRoute
-from setwise.service.pages.question_in_words import question_in_words
 from setwise.service.pages.rendering import render
 from setwise.service.pages.snippets import curl_snippet, python_snippet
 
