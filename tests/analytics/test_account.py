@@ -1,6 +1,8 @@
 """Questions that draw on a durable account: the most is charged, the unused comes back, a replay is identical."""
 
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
@@ -11,12 +13,15 @@ from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use
 from setwise.accounting.written import rounded_up
 from setwise.analytics.query import Count, TopK
+from setwise.analytics.session import Session
+from setwise.analytics.source import open_engine
 from setwise.analytics.spending import Draws, Total
 from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
-from tests.analytics.recorded import recorded_session
+from tests.analytics.recorded import RecordedEngine, recorded_session, visits
 
 REGISTERED = ["bounded-range:0.5x20", "pure:0.3x10", "gaussian:20x10", "approx:0,1e-7x3"]
 PICKS = {"item": "page", "discover": "bounded-range:0.5"}
@@ -93,6 +98,45 @@ def test_a_run_that_failed_can_be_run_again_under_its_charge(ledger):
     engine.failing = False
     assert session.top_k(k=2, key="a", **PICKS).labels == ("home", "help")
     assert left(account) == charged
+
+
+class MeetingEngine(RecordedEngine):
+    """Reads its rows only when every run of a race has made its charge and has come here."""
+
+    def __init__(self, engine, meeting):
+        super().__init__(engine)
+        self._meeting = meeting
+
+    def _noted(self, event, work):
+        self._meeting.wait(timeout=60)
+        return super()._noted(event, work)
+
+
+def test_runs_that_race_to_settle_one_key_show_one_answer(ledger, tmp_path):
+    """Both charge before either has an answer, both run, with noise of their own; the first stored answer is both's."""
+    meeting = threading.Barrier(2)
+
+    def run(_):
+        with Ledger.open(str(tmp_path / "ledger.db")) as own:
+            engine = MeetingEngine(open_engine(visits()), meeting)
+            session = Session(
+                engine, user="who", name="visits", randomness=SystemRandomness(), account=own.account("ada")
+            )
+            answer = session.top_k(k=6, counts="pure:0.3", key="a", **PICKS)
+            return answer, engine.events
+
+    with ThreadPoolExecutor(2) as pool:
+        (one, first), (other, second) = pool.map(run, range(2))
+    assert first == second == [("top", 1001)]
+    assert one == other
+    account = ledger.account("ada")
+    assert account.standing().charges == 1
+    assert [entry.contents.kind for entry in ledger.history("ada")] == ["charge", "settle"]
+    assert left(account)["pure:0.3"] == 10 - len(one)
+    assert left(account)["bounded-range:0.5"] == 20 - min(len(one) + 1, 6)
+    _, session = recorded_session(account=account)
+    assert session.top_k(k=6, counts="pure:0.3", key="a", **PICKS) == one
+    assert ledger.verify().faults == ()
 
 
 def test_an_exhausted_account_leaves_the_data_untouched(ledger):
