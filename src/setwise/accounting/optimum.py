@@ -59,6 +59,10 @@ _FEW_USES = 60
 _MOST_RUNS, _FEW_RUNS = 12, 4
 """Grids tried at most, and as long as none has reached the epsilon looked for."""
 
+_EASIER = (0.7, 0.35)
+_TOO_WIDE, _FAR_TOO_WIDE = 10.0, 0.3
+"""Shares of the tilt to try when a run is more than so many times as wide as was asked for, or this wide."""
+
 _LARGEST_TILT = 25.0
 """In units of one over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
 
@@ -101,8 +105,8 @@ class Optimum:
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
         plain = self._plain_analyst(tilt)
 
-        def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
-            return self._solved(epsilon, tilt, cells, stretch, apply).delta(epsilon)
+        def attempt(cells: int, stretch: float, ease: float, apply: Apply) -> Bracket:
+            return self._solved(epsilon, ease * tilt, cells, stretch, apply).delta(epsilon)
 
         return self._refined(attempt, width, sharpness, plain and plain(epsilon).lower)
 
@@ -116,8 +120,8 @@ class Optimum:
         tilt = _moderate(saddle, saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt)
 
-        def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
-            return self._solved(saddle.at(tilt)[1], tilt, cells, stretch, apply).epsilon(delta)
+        def attempt(cells: int, stretch: float, ease: float, apply: Apply) -> Bracket:
+            return self._solved(saddle.at(tilt)[1], ease * tilt, cells, stretch, apply).epsilon(delta)
 
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         found = self._refined(attempt, width, 0.78, floor)
@@ -125,7 +129,7 @@ class Optimum:
 
     def _refined(
         self,
-        attempt: Callable[[int, float, Apply], Bracket],
+        attempt: Callable[[int, float, float, Apply], Bracket],
         width: float | None,
         sharpness: float,
         floor: float | None,
@@ -133,22 +137,35 @@ class Optimum:
         """Run on finer and longer grids until the width holds.
 
         The relative width falls with the square of the number of cells; the last run is used to choose the next grid,
-        never to certify. With a lower bound to start from, the first run does without lower values.
+        never to certify. With a lower bound to start from, the first run does without lower values. A run that is far
+        wider than its grid should give has lost its first stage to round-off, and is tried again with less tilt.
         """
         wanted = DEFAULT_WIDTH if width is None else width
         cells = min(512, max(_FEWEST_CELLS, _even(math.sqrt(1.3 * sharpness / wanted))))
-        stretch = 1.0
+        stretch, ease = 1.0, 1.0
+        easier = list(_EASIER) if self._tilted else []
+        widths: dict[float, float] = {}
         best = Bracket(floor or 0.0, math.inf)
         apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
         for run in range(_MOST_RUNS):
             if self._work(cells) > _MOST_WORK or (run >= _FEW_RUNS and best.upper == math.inf):
                 break
             before = best
-            found = attempt(cells, stretch, apply)
+            found = attempt(cells, stretch, ease, apply)
             best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
             if best.relative_width <= wanted or best.upper < _NEGLIGIBLE:
                 return best
-            if best.width > 0.8 * before.width:
+            stalled = best.width > 0.8 * before.width
+            wide = found.relative_width > min(_TOO_WIDE * wanted, _FAR_TOO_WIDE)
+            if easier and found.upper < math.inf and (wide or stalled):
+                widths[ease] = found.relative_width
+                ease, apply = easier.pop(0), BoundedRangeStep.apply
+                continue
+            if widths:
+                widths[ease] = found.relative_width
+                ease = min(widths, key=lambda share: widths[share])
+                easier, widths = [], {}
+            elif stalled:
                 break  # a finer grid no longer helps: what is left is the rounding of unequal parameters
             if best.upper < math.inf:
                 cells = _even(cells * min(4.0, max(1.25, 1.1 * math.sqrt(best.relative_width / wanted))))
@@ -187,6 +204,12 @@ class Optimum:
         """The largest loss, rounded up."""
         each = [s.support if isinstance(s, LinearStage) else support_of(s.groups) for s in self.stages]
         return math.fsum(each) * (1 + 1e-14)
+
+    @property
+    def _tilted(self) -> bool:
+        """Whether some stage is a lattice, whose accuracy hangs on the tilt."""
+        linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
+        return any(not isinstance(known, PureDP) for stage in linear for known, _ in stage.uses)
 
     @property
     def _groups(self) -> list[Group]:
