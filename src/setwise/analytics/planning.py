@@ -39,7 +39,8 @@ def plan_query(query: Query, spending: Spending, user: str, schema: Schema, stan
         case Total():
             if standing is not None and standing.kind == "setwise":
                 raise InvalidParameter(
-                    f"account {standing.name!r} holds registered draws: say which to draw instead of an epsilon"
+                    f"the account {standing.name!r} holds registered draws: say which to draw (discover, counts) "
+                    "instead of an epsilon"
                 )
             return _planned_from_total(fit, aggregation, spending, standing)
         case Draws():

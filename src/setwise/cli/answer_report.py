@@ -39,7 +39,7 @@ def show_answer(answer: "PrivateAnswer", standing: "Standing | None") -> None:
         *([("charged", "nothing now: this is the answer that was stored under this key")] if answer.replayed else []),
         ("mechanism", answer.why),
     ]
-    if any(isinstance(each.count, float) for each in answer.items):
+    if any(isinstance(each.count, float) and not each.count.is_integer() for each in answer.items):
         lines.append(("counts", FITTED))
     if standing is not None:
         lines.append(("account", _account_in_words(standing)))

@@ -36,17 +36,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("top-k")(top_k)
-app.command()(histogram)
-app.command()(count)
-app.command("sum")(sum_column)
-app.command()(prepare)
-app.command()(compose)
-app.command()(calibrate)
-app.command()(demo)
-app.command()(serve)
+app.command("top-k", short_help="Find the items that the most users have.")(top_k)
+app.command(short_help="Count the users of every item.")(histogram)
+app.command(short_help="Count users, or events with a cap on each user.")(count)
+app.command("sum", short_help="Add up a column, each user's own sum clipped.")(sum_column)
+app.command(short_help="Bound contributions once, for quick questions.")(prepare)
+app.command(short_help="Say what a set of uses adds up to.")(compose)
+app.command(short_help="Find the noise, epsilon or count for a target.")(calibrate)
+app.command(short_help="Ask two million made-up events three questions.")(demo)
+app.command(short_help="Run the service and its web pages.")(serve)
 app.add_typer(ledger_app, name="ledger")
-app.command()(paper)
+app.command(short_help="Recompute the figures and numbers of the paper.")(paper)
 
 
 def _show_version(asked: bool) -> None:
