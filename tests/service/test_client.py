@@ -112,7 +112,7 @@ def test_errors_come_back_as_they_were(team: Team, client: Client):
     with pytest.raises(InvalidFilter):
         events.top_k(item="word", k=2, where="1 = 1", **DRAWS)
     with pytest.raises(BudgetExhausted):
-        events.top_k(item="word", k=50, **DRAWS)
+        events.top_k(item="word", k=51, **DRAWS)  # one more than there ever were
     with pytest.raises(UnknownAccount):
         client.dataset("events", account="bob-events").count(counts="pure:0.1")
     with pytest.raises(InvalidParameter):

@@ -56,7 +56,7 @@ def test_nothing_private_is_logged_or_told(everything_logged: Collected, tmp_pat
     password = "s3cret-of-the-database"
     url = postgresql_url.replace("postgres@", f"postgres:{password}@")
     told: list[str] = []
-    with running(Settings(ledger=url, data_dir=tmp_path, answer_step=0.01)) as replica:
+    with running(Settings(ledger=url, data_dir=tmp_path, answer_step=0.01, quick_seconds=30.0)) as replica:
         team = gather(replica)
         register(replica)
         spend = {"kind": "draws", "counts": "pure:0.1"}
