@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from setwise.errors import TooManyRequests
+from setwise.service.limits import Buckets
 from setwise.service.padding import padded
 from tests.servers.postgresql import PostgresqlServer
 from tests.service.replica import Replica
@@ -26,6 +28,36 @@ def test_guessing_tokens_is_slowed_down_too(start: Callable[..., Replica]):
     replica = start(requests_per_second=0.001, burst=5)
     found = [replica.as_holder(f"guess-{number}").get("/me").status_code for number in range(7)]
     assert found == [401] * 5 + [429] * 2
+    assert replica.as_holder(replica.steward).get("/me").status_code == 200
+
+
+def test_no_crowd_of_names_gives_a_fresh_bucket():
+    now = 0.0
+    buckets = Buckets(per_second=1.0, burst=2, most=100, monotonic=lambda: now)
+    for _ in range(2):
+        buckets.take("mallory")
+    turned_away = 0
+    for number in range(1000):
+        try:
+            buckets.take(f"crowd-{number}")
+        except TooManyRequests:
+            turned_away += 1
+    assert turned_away == 901
+    with pytest.raises(TooManyRequests):
+        buckets.take("mallory")
+    now = 2.0  # everything is full again, and may go
+    buckets.take("late")
+    buckets.take("mallory")
+    assert len(buckets._buckets) <= 2
+
+
+def test_a_crowd_of_addresses_does_not_turn_people_away(start: Callable[..., Replica]):
+    replica = start(requests_per_second=0.001)
+    rates = replica.service.doorkeeper._address_rates
+    rates._most = 3
+    for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
+        rates.take(address)
+    assert replica.as_holder("a-guess").get("/me").status_code == 429
     assert replica.as_holder(replica.steward).get("/me").status_code == 200
 
 

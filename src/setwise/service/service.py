@@ -25,6 +25,8 @@ from setwise.service.sessions import BrowserSessions
 from setwise.service.settings import Settings
 
 _STORE_THREADS = 8
+_MOST_PEOPLE = 1_000_000
+"""Stewards add people, strangers cannot: their rates are kept apart from those of addresses."""
 _FEWER_USES = "ask for fewer or more equal uses"
 _SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or name the mechanism"
 
@@ -71,7 +73,6 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     pool = Pool(_STORE_THREADS, "setwise-store")
     people = People(database, clock=clock)
     sessions = BrowserSessions(database, people, hours=settings.session_hours, clock=clock)
-    buckets = Buckets(per_second=settings.requests_per_second, burst=settings.burst)
     metrics = Metrics()
     accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)
     planner = Planner(_calculator(settings, _SMALLER_QUESTION))
@@ -82,7 +83,15 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         database=database,
         people=people,
         sessions=sessions,
-        doorkeeper=Doorkeeper(people, sessions, buckets, pool, cache_seconds=settings.token_cache_seconds, clock=clock),
+        doorkeeper=Doorkeeper(
+            people,
+            sessions,
+            Buckets(per_second=settings.requests_per_second, burst=settings.burst, most=_MOST_PEOPLE),
+            Buckets(per_second=settings.requests_per_second, burst=settings.burst),
+            pool,
+            cache_seconds=settings.token_cache_seconds,
+            clock=clock,
+        ),
         calculator=_calculator(settings, _FEWER_USES),
         metrics=metrics,
         pool=pool,
