@@ -1,5 +1,6 @@
 """Rates, sizes, waiting lines and time limits: refused in words, and nothing else suffers."""
 
+import socket
 import time
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ from setwise.errors import TooManyRequests
 from setwise.service.limits import Buckets
 from setwise.service.padding import padded
 from tests.servers.postgresql import PostgresqlServer
-from tests.service.replica import Replica
+from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, ask, gather
 
 
@@ -70,6 +71,21 @@ def test_a_body_may_be_so_large_and_no_larger(start: Callable[..., Replica]):
         assert refused.headers["content-type"] == "application/problem+json"
         assert "1000 bytes" in refused.json()["detail"]
     assert client.post("/compose", json={"uses": ["pure:0.1"], "delta": 1e-6}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/api/v1/compose", "/login"])
+def test_a_body_that_does_not_arrive_is_not_waited_for(start: Callable[..., Replica], path: str):
+    replica = start(body_seconds=0.2)
+    host, port = replica.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+        kind = "application/x-www-form-urlencoded" if path == "/login" else "application/json"
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {replica.steward}\r\n"
+            f"Content-Type: {kind}\r\nContent-Length: 100\r\n\r\n{{".encode()
+        )
+        told = connection.recv(65536)
+    assert told.startswith(b"HTTP/1.1 408")
+    assert replica.as_holder(replica.steward).get("/me").status_code == 200
 
 
 def test_a_calculation_is_stopped_in_time_and_the_next_one_served(start: Callable[..., Replica]):

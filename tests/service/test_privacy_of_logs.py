@@ -100,9 +100,7 @@ def test_a_broken_ledger_tells_the_operator_alone(tmp_path: Path, everything_log
 
 
 def test_what_a_database_says_is_logged_without_passwords(everything_logged: Collected):
-    log_store_failure(
-        StoreFailed("the ledger postgresql://ada:s3cr3t@db/x failed: no password=0ther for ada")
-    )
+    log_store_failure(StoreFailed("the ledger postgresql://ada:s3cr3t@db/x failed: no password=0ther for ada"))
     logged = of_the_service(everything_logged)
     assert "postgresql://ada:***@db/x" in logged
     assert "s3cr3t" not in logged

@@ -16,7 +16,7 @@ _log = logging.getLogger("setwise.service")
 
 _UNREADABLE = "the body cannot be read; send one JSON object in UTF-8"
 
-_NAMES = {404: "NotFound", 405: "MethodNotAllowed", 413: "TooLarge", 415: "UnsupportedMediaType"}
+_NAMES = {404: "NotFound", 405: "MethodNotAllowed", 408: "TooSlow", 413: "TooLarge", 415: "UnsupportedMediaType"}
 
 
 def to_problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -71,6 +71,7 @@ def to_http_exception(error: HTTPException) -> JSONResponse:
     details = {
         404: "there is nothing at this address; see /api/v1/openapi.json",
         405: "this address has other methods; see the header Allow",
+        408: error.detail,
         413: error.detail,
     }
     problem = Problem(

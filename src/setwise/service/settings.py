@@ -39,6 +39,8 @@ class Settings:
     """Processes for calculations, and as many for plans."""
     body_bytes: int = 1 << 20
     """The largest body of a request."""
+    body_seconds: float = 30.0
+    """How long a body may take to arrive."""
     requests_per_second: float = 50.0
     """What a person may keep up, per replica."""
     burst: int = 100
