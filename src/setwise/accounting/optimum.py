@@ -53,6 +53,12 @@ _LARGEST_RATIO = 32.0
 _MOST_WORK = 2e9
 """Grid points times steps beyond which a width is said to be out of reach."""
 
+_MOST_UNASKED_WORK = 2e8
+"""The same for the default width, which nobody asked for: a few seconds."""
+
+_AHEAD = 1.04
+"""How far beyond the epsilon that is expected the first grid reaches: adapting gains a few hundredths."""
+
 _FEW_USES = 60
 """Up to this many uses the whole support is cheap, and always enough."""
 
@@ -146,9 +152,11 @@ class Optimum:
         easier = list(_EASIER) if self._tilted else []
         widths: dict[float, float] = {}
         best = Bracket(floor or 0.0, math.inf)
+        work, most = 0.0, _MOST_UNASKED_WORK if width is None else _MOST_WORK
         apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
         for run in range(_MOST_RUNS):
-            if self._work(cells) > _MOST_WORK or (run >= _FEW_RUNS and best.upper == math.inf):
+            work += self._work(cells)
+            if work > most or (run >= _FEW_RUNS and best.upper == math.inf):
                 break
             before = best
             found = attempt(cells, stretch, ease, apply)
@@ -249,7 +257,7 @@ class Optimum:
         def smaller_first(groups: Sequence[Group]) -> list[list[Group]]:
             return [[group] for group in reversed(added_up(groups)) if group[0] >= least]
 
-        end = 1.01 * stretch * about
+        end = _AHEAD * stretch * about
         support = self._support
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
             end = support
@@ -273,7 +281,8 @@ class Optimum:
     ) -> "_Solved":
         """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""
         variance = math.fsum(s.variance if isinstance(s, LinearStage) else variance_of(s.groups) for s in self.stages)
-        band = Band(step, end, variance)
+        height, mean, _ = self._saddle().at(tilt)
+        band = Band(step, end, variance, depth=max(0.0, tilt * mean - height))
         done = Before(nothing_to_come(step))
         total = sum(count for _, count in self._groups)
         so_far = 0
