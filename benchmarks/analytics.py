@@ -10,8 +10,8 @@ group by user and item, then by item. unrestricted_vs_floor: a private top 100 o
 restricted_vs_floor: a private histogram with 10 items per user over the floor. prepared_vs_plain: the bounded top 1,001
 of a prepared dataset over a plain GROUP BY item of the source. spark_vs_floor: Spark's bounded histogram over Spark's
 own floor. peers: for each library, its time for the histogram of 1 million rows and 50,000 users over ours (so above 1,
-we are faster). Times are the best of several runs in turn. cpu: the first three by processor time of this process,
-which a busy machine disturbs less.
+we are faster). Times are the best of several runs in turn, for the peers of two in one process. cpu: the first three by
+processor time of this process, which a busy machine disturbs less.
 """
 
 import argparse
@@ -167,7 +167,7 @@ def _peer_time(python: Path, script: Path, events: Path) -> float | None:
             text=True,
             env={**os.environ, "PYSPARK_PYTHON": str(python), "PYTHONPATH": ""},
         )
-        return float(ran.stdout.split()[-2])
+        return float(ran.stdout.split()[-1])
     except (subprocess.SubprocessError, OSError, ValueError, IndexError) as error:
         print(f"{script.stem} does not run here: {type(error).__name__}", file=sys.stderr)
         return None

@@ -1,4 +1,4 @@
-"""PipelineDP on its local backend: users per item, unknown items, 10 items per user; prints the seconds it took."""
+"""PipelineDP on its local backend: users per item, unknown items, 10 items per user; the best of two, in seconds."""
 
 import sys
 import time
@@ -8,6 +8,11 @@ import pyarrow.parquet as pq
 
 
 def main(path: str) -> None:
+    print(min(released(path) for _ in range(2)))
+
+
+def released(path: str) -> float:
+    """Return how long it took; nobody's answer is empty."""
     started = time.perf_counter()
     table = pq.read_table(path)
     rows = list(zip(table["user_id"].to_pylist(), table["item"].to_pylist(), strict=True))
@@ -27,7 +32,9 @@ def main(path: str) -> None:
     result = engine.aggregate(rows, parameters, extractors)
     budget.compute_budgets()
     found = list(result)
-    print(f"{time.perf_counter() - started} {len(found)}")
+    seconds = time.perf_counter() - started
+    assert len(found) > 0
+    return seconds
 
 
 main(sys.argv[1])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _ENOUGH = 2.0
-"""Seconds after which a task is not repeated."""
+"""Seconds after which a task is not repeated a second time."""
 
 _RUNS = 7
 
@@ -38,12 +38,12 @@ def _timed(task: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     times: list[tuple[float, float]] = []
     found: dict[str, Any] = {}
     spent = 0.0
-    while not times or (len(times) <= _RUNS and spent < _ENOUGH):
+    while len(times) < 2 or (len(times) <= _RUNS and spent < _ENOUGH):
         clock, processor = time.perf_counter(), time.process_time()
         found = dict(task())
         times.append((time.perf_counter() - clock, time.process_time() - processor))
         spent += times[-1][0]
-    measured = times[1:] or times  # the first run warms up
+    measured = times[1:]  # the first run warms up
     return {
         **found,
         "seconds": min(clock for clock, _ in measured),

@@ -1,6 +1,7 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,6 +125,38 @@ def test_odometer_never_reads_less_than_the_filter(uses):
     reading = odometer.epsilon()
     if reading < math.inf:
         assert Spent(odometer.spent.rho, odometer.spent.failed).delta(reading).upper <= 1e-6
+
+
+@given(sequences, st.floats(1e-9, 10.0))
+def test_levels_that_fall_are_no_less_sound(uses, most):
+    odometer = ZcdpOdometer(delta=1e-6, most_rho=most)
+    for use in uses:
+        before = odometer.epsilon()
+        odometer = odometer.record(use)
+        assert odometer.epsilon() >= before
+    if odometer.epsilon() < math.inf:
+        assert odometer.spent.delta(odometer.epsilon()).upper <= 1e-6
+
+
+def test_levels_that_fall_read_close_to_a_filter_that_knew_the_end():
+    for share in (0.1, 0.25, 0.5, 0.75):
+        rho = 0.08 * share
+        reading = ZcdpOdometer(delta=1e-6, most_rho=0.08, spent=Spent(rho)).epsilon()
+        known = rho + 2.0 * math.sqrt(rho * math.log(2e6))
+        assert known < reading < 1.12 * known
+        assert reading < ZcdpOdometer(delta=1e-6, spent=Spent(rho)).epsilon()
+
+
+@pytest.mark.parametrize("words", [{"first_rho": 1e-3}, {"most_rho": 0.5}, {"most_rho": 20.0}])
+def test_odometer_is_passed_no_oftener_than_delta_at_any_moment(words):
+    """Gaussians reach the bound of zCDP at every order, so nearly all of delta is used by who watches every moment."""
+    delta, paths, steps = 0.2, 20_000, 400
+    rhos = np.geomspace(1e-5, 5e-3, steps)
+    losses = np.random.default_rng(7).normal(rhos, np.sqrt(2.0 * rhos), (paths, steps)).cumsum(axis=1)
+    sums = rhos.cumsum()
+    readings = [ZcdpOdometer(delta=delta, failure_share=0.0, spent=Spent(rho), **words).epsilon() for rho in sums]
+    passed = (losses > np.array(readings)).any(axis=1).mean()
+    assert 0.0 < passed <= delta
 
 
 def test_odometer_gives_up_when_failures_exceed_its_delta():

@@ -22,7 +22,7 @@ _groups = st.lists(
 def profile(draws, cells=8):
     groups = draws.groups
     step = grid_step([epsilon for epsilon, _ in groups], cells)
-    band = Band(step, sum(epsilon * count for epsilon, count in groups), variance_of(groups))
+    band = Band(step, sum(epsilon * count for epsilon, count in groups), variance_of(groups), depth=20.0)
     after = Before(nothing_to_come(step))
     return in_worst_order(draws, after, band, BoundedRangeStep.apply, quiet).profile
 

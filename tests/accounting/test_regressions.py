@@ -10,6 +10,7 @@ import pytest
 from setwise.accounting import linear_stage
 from setwise.accounting.calibrate import parse_plan, smallest_noise
 from setwise.accounting.compose import compose
+from setwise.accounting.optimum import Optimum
 from setwise.errors import InvalidParameter
 
 
@@ -125,3 +126,33 @@ def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(mo
     assert coarse.lower <= fine.upper
     assert fine.lower <= coarse.upper
     assert fine.width < coarse.width <= 0.5 * coarse.upper
+
+
+@pytest.mark.parametrize(
+    ("uses", "delta"),
+    [
+        (["bounded-range:0.02x300", "discrete-laplace:100x300"], 1e-30),
+        (["bounded-range:0.02x3000", "approx:0,5e-10", "laplace:100x3000"], 1e-9),
+    ],
+)
+def test_many_uses_far_out_are_narrow_on_the_first_grid(uses, delta, monkeypatch):
+    """Grids used to end too early for small deltas, and round-off at typical losses to drown the tail."""
+    grids = []
+    solved = Optimum._solved
+
+    def counted(self, *args):
+        grids.append(args)
+        return solved(self, *args)
+
+    monkeypatch.setattr(Optimum, "_solved", counted)
+    answer = compose(uses).epsilon(delta)
+    assert answer.method == "certified-optimum"
+    assert answer.width <= 2e-3 * answer.upper
+    assert len(grids) == 1
+
+
+def test_what_drowns_in_round_off_is_given_up_early():
+    steps = []
+    uses = ["bounded-range:0.002x3000", "approx:0,5e-31", "discrete-laplace:1000x1000"]
+    assert compose(uses, progress=steps.append).epsilon(1e-30).method == "zcdp-sum"
+    assert len(steps) < 2000

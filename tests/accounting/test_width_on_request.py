@@ -52,3 +52,16 @@ def test_no_width_is_refused_that_is_larger_than_one_reached(uses, total):
             reached.append(True)
     assert reached == sorted(reached, reverse=True)
     assert reached[2]
+
+
+@pytest.mark.parametrize("total", [0.5, 1.3, 1.8, 1.9, 2.0, 2.1, 2.2, 2.3, 2.5, 2.7])
+def test_one_total_is_not_refused_what_its_neighbours_get(total):
+    """The likeness by which the tilt is chosen has losses up to 1.5 only; beyond, tilts ran into round-off."""
+    uses = ["bounded-range:0.3x10", "gaussian:20x5"]
+    free = compose(uses).delta(total)
+    assert free.method == "certified-optimum"
+    assert free.width <= 1e-3 * free.upper
+    for width in (0.1, 1e-2, 1e-3):
+        asked = compose(uses).delta(total, width=width)
+        assert asked.width <= width * asked.upper
+        assert asked.bracket.overlaps(free.bracket)

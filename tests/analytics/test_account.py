@@ -1,19 +1,27 @@
 """Questions that draw on a durable account: the most is charged, the unused comes back, a replay is identical."""
 
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import pytest
 
+from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use
-from setwise.analytics.query import TopK
-from setwise.analytics.spending import Draws
+from setwise.accounting.written import rounded_up
+from setwise.analytics.query import Count, TopK
+from setwise.analytics.session import Session
+from setwise.analytics.source import open_engine
+from setwise.analytics.spending import Draws, Total
 from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
-from tests.analytics.recorded import recorded_session
+from tests.analytics.recorded import RecordedEngine, recorded_session, visits
 
 REGISTERED = ["bounded-range:0.5x20", "pure:0.3x10", "gaussian:20x10", "approx:0,1e-7x3"]
 PICKS = {"item": "page", "discover": "bounded-range:0.5"}
@@ -92,6 +100,45 @@ def test_a_run_that_failed_can_be_run_again_under_its_charge(ledger):
     assert left(account) == charged
 
 
+class MeetingEngine(RecordedEngine):
+    """Reads its rows only when every run of a race has made its charge and has come here."""
+
+    def __init__(self, engine, meeting):
+        super().__init__(engine)
+        self._meeting = meeting
+
+    def _noted(self, event, work):
+        self._meeting.wait(timeout=60)
+        return super()._noted(event, work)
+
+
+def test_runs_that_race_to_settle_one_key_show_one_answer(ledger, tmp_path):
+    """Both charge before either has an answer, both run, with noise of their own; the first stored answer is both's."""
+    meeting = threading.Barrier(2)
+
+    def run(_):
+        with Ledger.open(str(tmp_path / "ledger.db")) as own:
+            engine = MeetingEngine(open_engine(visits()), meeting)
+            session = Session(
+                engine, user="who", name="visits", randomness=SystemRandomness(), account=own.account("ada")
+            )
+            answer = session.top_k(k=6, counts="pure:0.3", key="a", **PICKS)
+            return answer, engine.events
+
+    with ThreadPoolExecutor(2) as pool:
+        (one, first), (other, second) = pool.map(run, range(2))
+    assert first == second == [("top", 1001)]
+    assert one == other
+    account = ledger.account("ada")
+    assert account.standing().charges == 1
+    assert [entry.contents.kind for entry in ledger.history("ada")] == ["charge", "settle"]
+    assert left(account)["pure:0.3"] == 10 - len(one)
+    assert left(account)["bounded-range:0.5"] == 20 - min(len(one) + 1, 6)
+    _, session = recorded_session(account=account)
+    assert session.top_k(k=6, counts="pure:0.3", key="a", **PICKS) == one
+    assert ledger.verify().faults == ()
+
+
 def test_an_exhausted_account_leaves_the_data_untouched(ledger):
     engine, session = recorded_session(account=ledger.account("ada"))
     with pytest.raises(BudgetExhausted):
@@ -148,6 +195,57 @@ def test_filters_take_any_parameters_and_give_nothing_back(ledger):
     assert planned.epsilon.upper <= 0.6
     assert account.standing().share_left < after
     assert session.guarantee(1e-5).upper == pytest.approx(3.0)
+
+
+def test_a_total_on_a_filter_also_states_its_own_guarantee(ledger):
+    _, session = recorded_session(account=ledger.account("bob"))
+    answer = session.top_k(item="page", k=2, epsilon=0.5, delta=1e-7, key="a")
+    epsilon, delta = answer.alone
+    assert (epsilon <= 0.5, delta) == (True, 1e-7)
+    assert answer.delta == 1e-5
+    assert f"By itself it is ({rounded_up(epsilon, 4)}, 1e-07)-differentially private" in answer.guarantee
+    assert compose(answer.spent).epsilon(1e-7).upper <= epsilon
+    again = session.top_k(item="page", k=2, epsilon=0.5, delta=1e-7, key="a")
+    assert (again, again.alone, again.replayed, answer.replayed) == (answer, answer.alone, True, False)
+    drawn = session.top_k(item="page", k=2, discover="bounded-range:0.1", delta=1e-8)
+    assert drawn.alone is None
+
+
+@pytest.mark.parametrize("words", [{"epsilon": 0.5}, {"epsilon": 0.5, "delta": 1e-7}, {"epsilon": 3.0, "delta": 1e-7}])
+def test_a_filter_that_cannot_pay_says_what_it_needs_and_what_would_fit(ledger, words):
+    ledger.open_filter("poor", epsilon=2.0, delta=1e-6)
+    account = ledger.account("poor")
+    engine, session = recorded_session(account=account)
+    with pytest.raises(
+        BudgetExhausted, match=r"needs a rho of [\d.]+, and 0\.08344 is left; it would fit with"
+    ) as told:
+        session.count(**words)
+    assert (engine.events, account.standing().charges) == ([], 0)
+    noise, epsilon, delta = re.search(
+        r"fit with (gaussian counts)?(?:an epsilon of ([\d.]+))?(?: and a delta of (\S+))?$", str(told.value)
+    ).groups()
+    query, total = Count(), Total(**{"delta": 0, **words})
+    assert session.shortage(query, total) == str(told.value)
+    fitting = {
+        **words,
+        **({"counts": "gaussian"} if noise else {}),
+        **({"epsilon": float(epsilon)} if epsilon else {}),
+        **({"delta": float(delta)} if delta else {}),
+    }
+    assert len(session.count(**fitting)) == 1
+
+
+def test_a_shortage_is_none_when_enough_is_left(ledger):
+    _, session = recorded_session(account=ledger.account("ada"))
+    draws = Draws(discover="bounded-range:0.5")
+    assert session.shortage(TopK(item="page", k=2), draws) is None
+    for key in ("a", "b", "c"):
+        session.top_k(k=2, key=key, **PICKS)
+    lacking = session.shortage(TopK(item="page", k=2), draws)
+    assert "needs approx:0.0,1e-07, and bounded-range:0.5x14" in lacking
+    with pytest.raises(BudgetExhausted, match=r"needs approx:0\.0,1e-07"):
+        session.top_k(k=2, key="d", **PICKS)
+    assert session.top_k(k=2, key="a", **PICKS).replayed
 
 
 def test_one_of_several_thresholds_must_be_named(ledger):

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
+import setwise
 from setwise.analytics.domain import fitted, labels_of, read_domain
 from setwise.analytics.schema import Column, Kind
 from setwise.errors import InvalidParameter
@@ -16,15 +17,66 @@ def test_a_file_holds_one_label_per_line(tmp_path):
     assert read_domain(str(file)) == read_domain(["Oslo", "Bergen", "Tromsø "])
 
 
-@pytest.mark.parametrize(("name", "write"), [("c.csv", csv.write_csv), ("c.parquet", parquet.write_table)])
-def test_a_column_of_a_file(tmp_path, name, write):
+@pytest.mark.parametrize(
+    ("name", "write", "sizes"),
+    [("c.csv", csv.write_csv, ("3", "1", "2")), ("c.parquet", parquet.write_table, (3, 1, 2))],
+)
+def test_a_column_of_a_file(tmp_path, name, write, sizes):
     write(pa.table({"city": ["Oslo", "Bergen", "Oslo"], "size": [3, 1, 2]}), tmp_path / name)
     assert read_domain(f"{tmp_path / name}:city") == ("Oslo", "Bergen")
-    assert read_domain(f"{tmp_path / name}:size") == (3, 1, 2)
+    assert read_domain(f"{tmp_path / name}:size") == sizes
     with pytest.raises(InvalidParameter, match="name one"):
         read_domain(tmp_path / name)
     with pytest.raises(InvalidParameter, match="no column 'town'"):
         read_domain(f"{tmp_path / name}:town")
+
+
+def test_blank_cells_are_no_labels_and_text_stays_text(tmp_path):
+    (tmp_path / "c.csv").write_text('city,code\nOslo,007\n,7\n"  ",\nNA,true\n')
+    assert read_domain(f"{tmp_path / 'c.csv'}:city") == ("Oslo", "NA")
+    assert read_domain(f"{tmp_path / 'c.csv'}:code") == ("007", "7", "true")
+    parquet.write_table(pa.table({"city": ["Oslo", "", None]}), tmp_path / "c.parquet")
+    assert read_domain(tmp_path / "c.parquet") == ("Oslo",)
+    (tmp_path / "c.txt").write_text("Oslo\n   \n\nBergen\n")
+    assert read_domain(tmp_path / "c.txt") == ("Oslo", "Bergen")
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A private table with links to it, a prepared folder of it, and a public list."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bought").mkdir()
+    rows = pa.table({"who": list(range(300)), "shop": ["tea", "rice", "salt"] * 100})
+    csv.write_csv(rows, "bought/purchases.csv")
+    parquet.write_table(rows, "purchases.parquet")
+    (tmp_path / "link.csv").symlink_to("bought/purchases.csv")
+    (tmp_path / "hard.parquet").hardlink_to("purchases.parquet")
+    with setwise.open("purchases.parquet", user="who") as table:
+        table.prepare("ready", item="shop")
+    (tmp_path / "public.csv").write_text("shop\ntea\nrice\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "domain"),
+    [
+        ("bought/purchases.csv", "bought/purchases.csv:shop"),
+        ("bought/purchases.csv", "./bought/../link.csv:shop"),
+        ("link.csv", "bought/purchases.csv:shop"),
+        ("bought/*.csv", "bought/purchases.csv:shop"),
+        ("bought", "bought/purchases.csv:shop"),
+        ("purchases.parquet", "hard.parquet:shop"),
+        ("purchases.parquet", "ready/contributions.parquet:item"),
+        ("ready", "ready/contributions.parquet:item"),
+        ("ready", "purchases.parquet:shop"),
+    ],
+)
+def test_the_private_table_is_no_domain_by_any_name(shop, source, domain):
+    with setwise.open(source, user="who") as table:
+        for ask in (table.histogram, lambda **words: table.top_k(k=1, **words)):
+            with pytest.raises(InvalidParameter, match="private"):
+                ask(item="shop", domain=domain, contributions=1, epsilon=1.0)
+            assert len(ask(item="shop", domain="public.csv", contributions=1, epsilon=1.0)) > 0
 
 
 def test_a_column_of_another_table():

@@ -1,15 +1,16 @@
 """Answers keep their contract, survive storage, convert to frames and show themselves."""
 
 import json
+import math
 
 import pytest
 
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.interaction import Interaction
 from setwise.accounting.notation import parse_use
+from setwise.accounting.written import rounded_down, rounded_up
 from setwise.analytics.plot import plot_answer
 from setwise.analytics.private_answer import AnswerItem, PrivateAnswer
-from setwise.analytics.words import rounded_up
 from setwise.errors import InvalidParameter
 
 
@@ -101,6 +102,13 @@ def test_plots_are_pictures(tmp_path, changes):
     for path in ("a.pdf", "absent/a.png"):
         with pytest.raises(InvalidParameter):
             plot_answer(answer(), str(tmp_path / path))
+
+
+def test_round_off_is_not_written_as_a_digit():
+    for value, written in ((0.1, "0.1"), (0.1 * 3, "0.3"), (0.5 * (1 + 1e-15), "0.5"), (1e-7, "1e-07"), (0.0, "0")):
+        assert rounded_up(value, 4) == rounded_down(value, 4) == written
+    assert (rounded_up(0.1000001, 4), rounded_down(0.0999999, 4)) == ("0.1001", "0.09999")
+    assert rounded_up(math.inf) == "infinity"
 
 
 def test_promises_are_rounded_up():

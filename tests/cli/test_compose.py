@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -93,6 +94,33 @@ def test_width_is_kept_or_refused():
     assert refused.returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ("top-k", "t", "--user", "a", "--item", "b", "-k", "five"),
+            "-k must be a whole number; see setwise top-k --help",
+        ),
+        (("compose", "pure:1", "--delta", "x"), "--delta must be a number; see setwise compose --help"),
+        (("serve", "--port", "99999999"), "--port must be less than or equal to 65535; see setwise serve --help"),
+        (("ledger", "open"), "Missing argument 'NAME'; see setwise ledger open --help"),
+        (("count", "t", "--bar"), "No such option: --bar; see setwise count --help"),
+        (("frobnicate",), "No such command 'frobnicate'; see setwise --help"),
+    ],
+)
+def test_words_that_cannot_be_read_name_the_help_to_look_at(words, told):
+    done = setwise(*words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"setwise: {told}\n")
+
+
+def test_numbers_are_written_alike_for_people():
+    done = setwise("calibrate", "gaussian:?x25", "--epsilon", "1", "--delta", "1e-6")
+    assert re.search(r"Smallest noise +│ 21\.1234 ", done.stdout)
+    assert "1e-06 is promised (the optimum lies there)" in done.stdout
+    done = setwise("calibrate", "pure:?x2", "--epsilon", "0.2", "--delta", "1e-6")
+    assert re.search(r"Largest per-use epsilon +│ 0\.1000\d+ ", done.stdout)
+
+
 def test_calibrate():
     found = json.loads(setwise("calibrate", "gaussian:?x25", "--epsilon", "1", "--delta", "1e-6", "--json").stdout)
     assert found["free"] == "noise"
@@ -139,23 +167,38 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "heavy: []"
 
 
-def test_long_work_shows_progress_and_is_interrupted_cleanly():
+def test_long_work_shows_progress_on_a_terminal_and_is_interrupted_cleanly():
+    terminal, end = os.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "setwise.cli.main", "compose", "bounded-range:0.1x20000", "--delta", "1e-6"],
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        stderr=end,
         # Started in the background, a test run ignores interrupts, and so would its children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )
-    assert process.stderr is not None
-    told = process.stderr.read(len("composing:") + 1)  # after the return to the start of the line
+    os.close(end)
+    told = b""
+    while b"composing:" not in told:
+        told += os.read(terminal, 1000)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert out == ""
-    assert "composing:" in told + err
-    assert err.rstrip().endswith("setwise: interrupted")
-    assert process.returncode == 130
+    out, _ = process.communicate(timeout=60)
+    while not told.rstrip().endswith(b"setwise: interrupted"):
+        told += os.read(terminal, 1000)
+    os.close(terminal)
+    assert (out, process.returncode) == (b"", 130)
+
+
+def test_nothing_but_errors_goes_to_a_file_of_errors(capsys, monkeypatch):
+    from setwise.cli import progress as told
+
+    monkeypatch.setattr(told, "PATIENCE", -1.0)
+    with told.progress("composing") as report:
+        report(0.5)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with told.progress("composing") as report:
+        report(0.5)
+    assert "composing:  50%" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")

@@ -12,12 +12,12 @@ def test_demo():
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "COLUMNS": "140"},
+        env={**os.environ, "COLUMNS": "80"},
     )
     rows = [
         (name.strip(), *(int(number.replace(",", "")) for number in numbers))
         for name, *numbers in re.findall(
-            r"^ *\d+ +(\S.*?) +([\d,]+) +([\d,]+) to ([\d,]+) +[█░]* +([\d,]+)$", done.stdout, re.MULTILINE
+            r"^ *\d+ +(\S.*?) +([\d,]+) +([\d,]+) to ([\d,]+) +([\d,]+) +[█░]* *$", done.stdout, re.MULTILINE
         )
     ]
     first, second, countries = rows[:10], rows[10:20], rows[20:]
@@ -32,3 +32,6 @@ def test_demo():
     fixed, seen = together
     assert 0.5 < fixed < seen <= 1.5
     assert "made up" in done.stdout
+    assert "…" not in done.stdout
+    bars = [len(bar) for bar in re.findall(r"[█░]+", done.stdout)]
+    assert max(bars) >= 10

@@ -164,6 +164,11 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--engine", "oracle"), "oracle"),
         (("top-k", "visits.parquet", *PAGE, "--account", "ada", "--ledger", "absent.db"), "absent.db"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--key", "a"), "--account"),
+        (("top-k", "visits.parquet", *PAGE, "--where", "lower(page) = 'x'", *TOTAL), "'lower'.*functions.*BETWEEN"),
+        (("top-k", "visits.parquet", *PAGE, "--where", "page = lower('x')", *TOTAL), "'lower'.*functions.*BETWEEN"),
+        (("top-k", "visits.parquet", *PAGE, "--where", "minutes + 1 = 2", *TOTAL), "'\\+': a filter compares columns"),
+        (("top-k", "visits.csv", *PAGE, "--where", "minutes > 2", *TOTAL), "--type minutes=integer"),
+        (("sum", "visits.csv", "--user", "who", "--value", "minutes", "--clip", "3", *TOTAL), "--type minutes=integer"),
         (("histogram", "visits.parquet", "--user", "who", "--item", "page", *TOTAL), "contributions"),
         (("count", "visits.parquet", "--user", "who", "--per-user", "0", *TOTAL), "per_user"),
     ],
@@ -208,6 +213,80 @@ def test_an_account_pays_and_a_key_replays(setwise, folder, tmp_path, monkeypatc
     assert done.returncode == 3
     assert done.stderr.count("\n") == 1
     assert setwise(*words[:-1], "--key", "one", "--ledger", ledger).stdout.count("left") == 1
+
+
+def test_an_account_for_a_dataset_pays_for_no_other(setwise, folder, tmp_path):
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    opened = setwise("ledger", "open", "ada", "--filter", "--epsilon", 5, "--delta", "1e-6", "--dataset", "a", *ledger)
+    assert opened.returncode == 0, opened.stderr
+    words = ("count", folder / "visits.parquet", "--user", "who", "--account", "ada", "--counts", "pure:0.1", *ledger)
+    done = setwise(*words)
+    assert done.returncode == 2
+    assert "'visits'" in done.stderr
+    assert setwise(*words, "--dataset", "a").returncode == 0
+    assert setwise("count", folder / "visits.parquet", "--user", "who", *TOTAL, "--dataset", "a").returncode == 2
+
+
+def test_the_table_itself_is_no_domain(setwise, folder):
+    words = ("--user", "who", "--item", "page", "--contributions", 1, *TOTAL, "--domain")
+    for command in (("histogram",), ("top-k", "-k", 1)):
+        done = setwise(*command, folder / "visits.csv", *words, f"{folder / 'visits.csv'}:page")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "private table itself" in done.stderr
+        assert setwise(*command, folder / "visits.csv", *words, folder / "pages.txt").returncode == 0
+
+
+def test_prepare_quotes_its_destination_and_replaces_nothing_unasked(setwise, folder, tmp_path):
+    words = ("prepare", folder / "visits.parquet", "--user", "who", "--item", "page", "--out", tmp_path / "made ready")
+    done = setwise(*words)
+    assert done.returncode == 0, done.stderr
+    assert f"setwise top-k '{tmp_path / 'made ready'}' --user who --item page" in done.stdout
+    again = setwise(*words)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "--replace" in again.stderr
+    assert setwise(*words, "--replace").returncode == 0
+    filtered = setwise("top-k", tmp_path / "made ready", *PAGE, *TOTAL, "--where", "minutes > 2")
+    assert filtered.returncode == 2
+    assert "takes no filter" in filtered.stderr
+
+
+def test_a_replay_and_too_little_left_are_told(setwise, folder, tmp_path):
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    setwise("ledger", "open", "ada", "--filter", "--epsilon", 2, "--delta", "1e-6", *ledger)
+    words = ("count", folder / "visits.parquet", "--user", "who", "--account", "ada", *ledger, "--epsilon")
+    preview = setwise(*words, 0.5, "--preview")
+    assert preview.returncode == 0, preview.stderr
+    assert "too little left" in preview.stdout
+    assert "0.08344 is left" in preview.stdout
+    told = json.loads(setwise(*words, 0.5, "--preview", "--json").stdout)["shortage"]
+    refused = setwise(*words, 0.5)
+    assert (refused.returncode, refused.stderr) == (3, f"setwise: {told}\n")
+    assert json.loads(setwise(*words, 0.1, "--preview", "--json").stdout)["shortage"] is None
+    first, second = (setwise(*words, 0.1, "--key", "a").stdout for _ in range(2))
+    assert "nothing now" not in first
+    assert "nothing now: this is the answer that was stored under this key" in second
+    assert "charge: Number of users" in setwise("ledger", "history", "ada", *ledger).stdout
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100])
+def test_no_bar_and_no_number_is_cut(folder, width):
+    from rich.console import Console
+
+    import setwise as package
+    from setwise.cli.answer_report import answer_table
+
+    with package.open(folder / "visits.parquet", user="who") as table:
+        answer = table.histogram(item="page", contributions=3, epsilon=4.0, delta=1e-6)
+    console = Console(width=width)
+    with console.capture() as captured:
+        console.print(answer_table(answer, console.width))
+    shown = captured.get()
+    assert "…" not in shown
+    assert max(len(bar) for bar in re.findall("[█░]+", shown) or [""]) <= 30
+    assert ("█" in shown) == (width >= 60)
+    for each in answer:
+        low, high = each.interval
+        assert re.search(rf"{each.item} +{each.count:,} +{low:,} to {high:,}", shown)
 
 
 def test_ctrl_c_stops_the_query(tmp_path):

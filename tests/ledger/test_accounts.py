@@ -1,6 +1,7 @@
 """Accounts: what is registered is drawn without replacement, and what is promised is certified."""
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
@@ -139,6 +140,56 @@ def test_odometer_brackets_the_draws_so_far(ledger):
     ledger.open_setwise("pure", ["pure:0.1x100"], delta=1e-6)
     ledger.account("pure").charge(uses("pure:0.1x2"), key="0", request="q")
     assert ledger.account("pure").standing().odometer.upper == pytest.approx(0.2, rel=1e-12)
+
+
+def test_a_filters_odometer_by_its_entries_is_the_least_statement(ledger):
+    ledger.open_filter("bob", epsilon=2.0, delta=1e-6, period="year")
+    account = ledger.account("bob")
+    assert account.standing_by_entries() == account.standing()
+    account.charge(uses("pure:0.1x2", "bounded-range:0.05"), key="0", request="q")
+    found = account.standing_by_entries()
+    assert found.odometer.upper == pytest.approx(0.25)
+    assert found.odometer.method == "basic-composition"
+    assert account.standing().odometer.upper > 0.3
+    account.charge(uses("gaussian:20x5"), key="1", request="q")
+    assert account.standing_by_entries().odometer.upper == pytest.approx(account.standing().odometer.upper)
+
+
+def test_a_filter_half_spent_reads_well_below_its_promise(ledger):
+    ledger.open_filter("bob", epsilon=2.0, delta=1e-6)
+    account = ledger.account("bob")
+    (left,) = account.standing().left
+    account.charge(uses(f"zcdp:{left.guarantee.rho / 2!r}"), key="0", request="q")
+    assert account.standing().odometer.upper < 1.7
+
+
+def test_what_is_missing_is_told_before_and_when_it_is_refused(ledger):
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year")
+    ledger.open_setwise("ada", REGISTERED, delta=1e-6, dataset="visits")
+    for name, draw, told in (
+        ("bob", ["pure:5"], r"'bob' \(epsilon 5 at delta 1e-06\).*until year.*a rho of 12.5, and 0.44\d+ is left$"),
+        ("bob", ["approx:0,1e-6"], r"a failure probability of 1e-06, and 5e-07 is left$"),
+        ("bob", ["gaussian:1.2"], r"cap of the dataset 'visits'.*a rho of 0.3473, and 0.02\d+ is left$"),
+        ("ada", ["pure:0.1x6"], r"'ada'.*it needs pure:0.1x6, and bounded-range:0.1x10, pure:0.1x5 is left$"),
+    ):
+        account = ledger.account(name)
+        missing = account.shortage(draw)
+        assert re.search(told, missing), missing
+        with pytest.raises(BudgetExhausted) as refused:
+            account.charge(uses(*draw), key="k", request="q")
+        assert str(refused.value) == missing
+        assert account.standing().charges == 0
+    assert ledger.account("bob").shortage(["gaussian:50"]) is None
+    with pytest.raises(InvalidParameter, match="not registered"):
+        ledger.account("ada").shortage(["pure:0.2"])
+
+
+def test_an_account_shows_what_it_is(ledger):
+    ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year")
+    assert repr(ledger.account("bob")) == (
+        "<setwise filter account 'bob' on 'visits', epsilon 5 at delta 1e-06 per year>"
+    )
 
 
 def test_accounts_are_found_by_name(ledger):

@@ -13,7 +13,7 @@ from significance import assert_frequencies, lower_limit, upper_limit
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.interval import Interval, interval_around
+from setwise.mechanisms.interval import CONFIDENCE, Interval, interval_around
 from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.laplace_noise import LaplaceNoise
 from setwise.mechanisms.randomness import SystemRandomness
@@ -74,7 +74,7 @@ def test_confidence_is_a_probability(bad):
 
 
 def test_intervals_hold_no_impossible_counts():
-    assert interval_around(-50, LaplaceNoise(scale=Fraction(1))) == Interval(lower=0, upper=0)
+    assert interval_around(-50, LaplaceNoise(scale=Fraction(1)).radius(CONFIDENCE)) == Interval(lower=0, upper=0)
     with pytest.raises(InvalidParameter):
         Interval(lower=3, upper=2)
     with pytest.raises(InvalidParameter):

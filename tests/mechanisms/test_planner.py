@@ -7,7 +7,9 @@ import pytest
 
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace
+from setwise.accounting.optimum import Optimum
 from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms import planner, price
 from setwise.mechanisms.interval import CONFIDENCE
 from setwise.mechanisms.known_gaussian import KnownGaussian
 from setwise.mechanisms.known_gumbel import KnownGumbel
@@ -79,6 +81,32 @@ def test_every_cell_is_planned_within_budget_and_nearly_spends_it(asked, kind):
     wasteful = compose(sharper(found.mechanism, Fraction(101, 100)).guarantees()).epsilon(float(asked.delta)).upper
     assert wasteful > asked.epsilon
     assert found.preview == found.mechanism.preview()
+
+
+@pytest.mark.parametrize("changes", [{}, {"contributions": 100_000}, {"counts": CountNoise.LAPLACE}])
+def test_a_thousand_picks_are_certified_once_or_twice(changes, monkeypatch):
+    """The optimum of many picks takes long: an estimate finds the noise, and the certificate confirms it."""
+    optima = []
+
+    def counted(self, delta, width=None):
+        optima.append(self)
+        return solved(self, delta, width)
+
+    solved = Optimum.epsilon
+    monkeypatch.setattr(Optimum, "epsilon", counted)
+    price._composed.cache_clear()
+    found = plan(question(epsilon=Fraction(3, 2), k=1000, **changes))
+    assert 1 <= len(optima) <= 3
+    assert Fraction(149, 100) < found.epsilon <= Fraction(3, 2)
+    assert compose(found.mechanism.guarantees()).epsilon(float(DELTA)).upper <= 1.5
+
+
+def test_an_estimate_is_never_promised(monkeypatch):
+    monkeypatch.setattr(planner, "_estimated", lambda mechanism, delta: 0.9 * planner._certified(mechanism, delta))
+    found = plan(question(k=300, counts=CountNoise.NONE))
+    certified = compose(found.mechanism.guarantees()).epsilon(float(DELTA)).upper
+    assert certified == pytest.approx(found.epsilon, rel=1e-9)
+    assert certified <= 1.0
 
 
 def test_the_better_noise_is_taken():

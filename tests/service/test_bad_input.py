@@ -204,6 +204,16 @@ def test_a_body_that_is_not_an_object_is_refused(team: Team, content: bytes):
     assert (response.status_code, response.json()["field"]) == (422, "body")
 
 
+@pytest.mark.parametrize(("spend", "allowed"), [({"counts": "none"}, "pure"), ({"discover": "best"}, "bounded-range")])
+def test_what_is_allowed_is_said_in_words_and_not_as_a_pattern(team: Team, spend: dict[str, str], allowed: str):
+    body = {**TOP_3, "spend": {"kind": "draws", "discover": "bounded-range:0.1", **spend}}
+    detail = team.ada.post("/preview", json=body).json()["detail"]
+    assert allowed in detail
+    assert "leave the field out for none" in detail
+    assert "pattern" not in detail
+    assert "^" not in detail
+
+
 def test_what_was_given_is_not_repeated(team: Team):
     secret = team.ada_token
     for body in ({"uses": secret}, {"uses": ["pure:0.1"], "delta": secret}, {secret: 1, "uses": []}):

@@ -112,7 +112,7 @@ def test_errors_come_back_as_they_were(team: Team, client: Client):
     with pytest.raises(InvalidFilter):
         events.top_k(item="word", k=2, where="1 = 1", **DRAWS)
     with pytest.raises(BudgetExhausted):
-        events.top_k(item="word", k=50, **DRAWS)
+        events.top_k(item="word", k=51, **DRAWS)  # one more than there ever were
     with pytest.raises(UnknownAccount):
         client.dataset("events", account="bob-events").count(counts="pure:0.1")
     with pytest.raises(InvalidParameter):
@@ -168,6 +168,38 @@ def test_replicas_are_tried_in_turn_and_patience_ends(team: Team):
         pytest.raises(Unavailable, match="cannot be reached"),
     ):
         client.accounts()
+
+
+def at_a_closed_port(patience: float) -> tuple[Client, list[float]]:
+    """A client whose pauses take no time, and the pauses it made."""
+    pauses: list[float] = []
+    client = Client(
+        ["http://127.0.0.1:9"], token="x", patience=patience, monotonic=lambda: sum(pauses), sleep=pauses.append
+    )
+    return client, pauses
+
+
+def test_what_nobody_received_is_given_up_soon_and_what_is_under_way_is_not():
+    client, pauses = at_a_closed_port(60.0)
+    with client, pytest.raises(Unavailable, match="cannot be reached"):
+        client.request("POST", "/queries", {}, key="new")
+    assert 3.0 <= sum(pauses) < 6.0
+    client, pauses = at_a_closed_port(60.0)
+    with client, pytest.raises(Unavailable):
+        client.wait({"id": "0" * 32, "state": "running"})
+    assert 60.0 <= sum(pauses) < 63.0
+
+
+def test_a_restart_after_the_request_was_sent_is_ridden_out(team: Team):
+    client, pauses = at_a_closed_port(60.0)
+    client._client._transport.close()
+    client._client._transport = LosingTransport(1)
+    client._addresses = [team.replica.url, *["http://127.0.0.1:9"] * 4]
+    client._client.headers["Authorization"] = f"Bearer {team.ada_token}"
+    with client:
+        assert client.request("GET", "/me")["name"] == "ada"
+    assert len(pauses) == 5  # the answer lost, four refusals, and there it was
+    assert sum(pauses) > 3.0
 
 
 @pytest.mark.parametrize("url", ["http://setwise.example", "ftp://127.0.0.1", "setwise.example", ""])

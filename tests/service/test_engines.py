@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,48 @@ def test_nothing_outside_the_data_folder_can_be_reached(start: Callable[..., Rep
         assert (refused.status_code, refused.json()["field"]) == (422, "table"), table
         assert str(folder) not in refused.text
     (folder / "link.parquet").unlink()
+    (folder / "inner").mkdir()
+    (folder / "inner" / "link.parquet").symlink_to(tmp_path / "outside.parquet")
+    (folder / "linked").symlink_to(tmp_path)
+    for table in ("inner", "linked", "**/*.parquet", "linked/*.parquet"):
+        refused = team.steward.post(
+            "/datasets", json={"name": "x", "table": table, "user": "user_id", "items": ["word"]}
+        )
+        assert (refused.status_code, refused.json()["field"]) == (422, "table"), table
+        assert "outside" not in refused.text
+    (folder / "inner" / "link.parquet").unlink()
+    (folder / "linked").unlink()
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "/etc/passwd.csv",
+        "file:///etc/passwd.csv",
+        "file:/etc/passwd.csv",
+        "http://127.0.0.1:9/latest/meta-data.csv",
+        "https://127.0.0.1:9/x.parquet",
+        "ftp://127.0.0.1/x.csv",
+        "../x.parquet",
+        "{events,a/..}/x.parquet",
+        "csv.`/etc/passwd`",
+        "parquet.`x`",
+        "nowhere.parquet",
+        "jar:file:/x.csv",
+    ],
+)
+def test_spark_is_sent_nowhere_outside(team: Team, monkeypatch: pytest.MonkeyPatch, table: str):
+    """Refused before Spark is asked for: opening an engine would fail the test."""
+
+    def opened(*_: object, **__: object) -> None:
+        pytest.fail("an engine was opened")
+
+    monkeypatch.setattr("setwise.service.engines.open_engine", opened)
+    settings = replace(team.replica.service.settings, engines=("spark",))
+    monkeypatch.setattr(team.replica.service.engines, "_settings", settings)
+    body = {"name": "x", "engine": "spark", "table": table, "user": "user_id", "items": ["word"]}
+    refused = team.steward.post("/datasets", json=body)
+    assert (refused.status_code, refused.json()["field"]) == (422, "table"), refused.text
 
 
 def test_where_a_table_is_stays_with_the_stewards(start: Callable[..., Replica], folder: Path):

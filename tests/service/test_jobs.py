@@ -243,3 +243,43 @@ def test_a_stopped_query_does_not_begin():
     pace.stop("enough")
     with pytest.raises(EngineFailed, match="enough"):
         pace.begin()
+
+
+class SlowToCancel:
+    """An engine whose cancelling takes until it is allowed to end."""
+
+    def __init__(self) -> None:
+        self.entered, self.may_end = threading.Event(), threading.Event()
+        self.cancelled = 0
+
+    def cancel(self) -> None:
+        self.entered.set()
+        assert self.may_end.wait(PATIENCE)
+        self.cancelled += 1
+
+
+def test_an_engine_that_was_given_back_is_not_cancelled_with_the_query_that_had_it():
+    """It may serve another query by then."""
+    engine = SlowToCancel()
+    pace = Pace(threading.Semaphore(1), step=0.0, seconds=60.0)
+    given_back = threading.Event()
+
+    def query() -> None:
+        with pace.using(engine):
+            pace.begin()
+            assert engine.entered.wait(PATIENCE)
+        given_back.set()
+
+    threads = [threading.Thread(target=query), threading.Thread(target=pace.stop, args=("enough",))]
+    threads[0].start()
+    while pace._began is None:
+        time.sleep(0.001)
+    threads[1].start()
+    assert engine.entered.wait(PATIENCE)
+    assert not given_back.wait(0.2)  # not while it is being cancelled
+    engine.may_end.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert given_back.is_set()
+    pace.stop("again")
+    assert engine.cancelled == 1

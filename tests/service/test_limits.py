@@ -1,13 +1,16 @@
 """Rates, sizes, waiting lines and time limits: refused in words, and nothing else suffers."""
 
+import socket
 import time
 from collections.abc import Callable
 
 import pytest
 
+from setwise.errors import TooManyRequests
+from setwise.service.limits import Buckets
 from setwise.service.padding import padded
 from tests.servers.postgresql import PostgresqlServer
-from tests.service.replica import Replica
+from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, ask, gather
 
 
@@ -29,6 +32,36 @@ def test_guessing_tokens_is_slowed_down_too(start: Callable[..., Replica]):
     assert replica.as_holder(replica.steward).get("/me").status_code == 200
 
 
+def test_no_crowd_of_names_gives_a_fresh_bucket():
+    now = 0.0
+    buckets = Buckets(per_second=1.0, burst=2, most=100, monotonic=lambda: now)
+    for _ in range(2):
+        buckets.take("mallory")
+    turned_away = 0
+    for number in range(1000):
+        try:
+            buckets.take(f"crowd-{number}")
+        except TooManyRequests:
+            turned_away += 1
+    assert turned_away == 901
+    with pytest.raises(TooManyRequests):
+        buckets.take("mallory")
+    now = 2.0  # everything is full again, and may go
+    buckets.take("late")
+    buckets.take("mallory")
+    assert len(buckets._buckets) <= 2
+
+
+def test_a_crowd_of_addresses_does_not_turn_people_away(start: Callable[..., Replica]):
+    replica = start(requests_per_second=0.001)
+    rates = replica.service.doorkeeper._address_rates
+    rates._most = 3
+    for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
+        rates.take(address)
+    assert replica.as_holder("a-guess").get("/me").status_code == 429
+    assert replica.as_holder(replica.steward).get("/me").status_code == 200
+
+
 def test_a_body_may_be_so_large_and_no_larger(start: Callable[..., Replica]):
     replica = start(body_bytes=1000)
     client = replica.as_holder(replica.steward)
@@ -38,6 +71,21 @@ def test_a_body_may_be_so_large_and_no_larger(start: Callable[..., Replica]):
         assert refused.headers["content-type"] == "application/problem+json"
         assert "1000 bytes" in refused.json()["detail"]
     assert client.post("/compose", json={"uses": ["pure:0.1"], "delta": 1e-6}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/api/v1/compose", "/login"])
+def test_a_body_that_does_not_arrive_is_not_waited_for(start: Callable[..., Replica], path: str):
+    replica = start(body_seconds=0.2)
+    host, port = replica.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+        kind = "application/x-www-form-urlencoded" if path == "/login" else "application/json"
+        connection.sendall(
+            f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {replica.steward}\r\n"
+            f"Content-Type: {kind}\r\nContent-Length: 100\r\n\r\n{{".encode()
+        )
+        told = connection.recv(65536)
+    assert told.startswith(b"HTTP/1.1 408")
+    assert replica.as_holder(replica.steward).get("/me").status_code == 200
 
 
 def test_a_calculation_is_stopped_in_time_and_the_next_one_served(start: Callable[..., Replica]):

@@ -1,5 +1,7 @@
 """Tokens are shown once and stored as digests; a cookie leads to the same person and ends with its token."""
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
@@ -7,6 +9,8 @@ import pytest
 
 from setwise.errors import NotSignedIn
 from setwise.service.doorkeeper import COOKIE, CSRF_HEADER
+from setwise.service.person import Identity
+from tests.service.replica import PATIENCE, Replica
 from tests.service.team import Team
 
 
@@ -93,3 +97,31 @@ def test_a_session_ends_in_time(team: Team):
     team.replica.clock.ahead += service.settings.session_hours * 3600 + 1
     with pytest.raises(NotSignedIn):
         service.sessions.recognise(session.secret)
+
+
+def test_a_revocation_while_the_token_is_looked_up_counts_at_once(start: Callable[..., Replica]):
+    """What was found just before must not be remembered just after."""
+    replica = start(token_cache_seconds=1000.0)
+    steward = replica.as_holder(replica.steward)
+    assert steward.post("/people", json={"name": "eve", "role": "analyst"}).status_code == 201
+    made = steward.post("/people/eve/tokens", json={}).json()
+    eve = replica.as_holder(made["secret"])
+    people = replica.service.people
+    found, revoked = threading.Event(), threading.Event()
+    recognise = people.recognise
+
+    def slow(secret: str) -> Identity:
+        identity = recognise(secret)
+        found.set()
+        assert revoked.wait(PATIENCE)
+        return identity
+
+    people.recognise = slow  # type: ignore[method-assign]
+    racing = threading.Thread(target=eve.get, args=("/me",))
+    racing.start()
+    assert found.wait(PATIENCE)
+    people.recognise = recognise  # type: ignore[method-assign]
+    assert steward.delete(f"/people/eve/tokens/{made['id']}").status_code == 200
+    revoked.set()
+    racing.join(PATIENCE)
+    assert eve.get("/me").status_code == 401

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from setwise.errors import StoreFailed
+from setwise.service.answers_to_errors import log_store_failure
 from setwise.service.settings import Settings
 from tests.service.replica import Replica, running
 from tests.service.team import TOP_3, ask, gather, write_events
@@ -56,7 +58,7 @@ def test_nothing_private_is_logged_or_told(everything_logged: Collected, tmp_pat
     password = "s3cret-of-the-database"
     url = postgresql_url.replace("postgres@", f"postgres:{password}@")
     told: list[str] = []
-    with running(Settings(ledger=url, data_dir=tmp_path, answer_step=0.01)) as replica:
+    with running(Settings(ledger=url, data_dir=tmp_path, answer_step=0.01, quick_seconds=30.0)) as replica:
         team = gather(replica)
         register(replica)
         spend = {"kind": "draws", "counts": "pure:0.1"}
@@ -80,7 +82,7 @@ def test_nothing_private_is_logged_or_told(everything_logged: Collected, tmp_pat
         assert not [text for text in told if secret in text]
 
 
-def test_a_broken_ledger_does_not_tell_where_it_is(tmp_path: Path):
+def test_a_broken_ledger_tells_the_operator_alone(tmp_path: Path, everything_logged: Collected):
     write_events(tmp_path / "events.parquet")
     file = tmp_path / "hidden-place.db"
     with running(Settings(ledger=str(file), data_dir=tmp_path, answer_step=0.0)) as replica:
@@ -94,6 +96,15 @@ def test_a_broken_ledger_does_not_tell_where_it_is(tmp_path: Path):
             assert "did not answer" in told.text
             assert "hidden-place" not in told.text
             assert "ledger_balances" not in told.text
+    assert "no such table" in of_the_service(everything_logged)
+
+
+def test_what_a_database_says_is_logged_without_passwords(everything_logged: Collected):
+    log_store_failure(StoreFailed("the ledger postgresql://ada:s3cr3t@db/x failed: no password=0ther for ada"))
+    logged = of_the_service(everything_logged)
+    assert "postgresql://ada:***@db/x" in logged
+    assert "s3cr3t" not in logged
+    assert "0ther" not in logged
 
 
 def register(replica: Replica) -> None:

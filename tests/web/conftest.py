@@ -18,7 +18,13 @@ from tests.web.shop import open_shop, write_shop
 
 expect.set_options(timeout=BROWSER_PATIENCE)
 
-QUICK = {"answer_step": 0.01, "requests_per_second": 10_000.0, "burst": 10_000, "heartbeat_seconds": 0.1}
+QUICK = {
+    "answer_step": 0.01,
+    "quick_seconds": 30.0,
+    "requests_per_second": 10_000.0,
+    "burst": 10_000,
+    "heartbeat_seconds": 0.1,
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

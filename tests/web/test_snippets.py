@@ -104,3 +104,18 @@ def test_downloads_are_the_answer(shop: Shop) -> None:
     found = ada.get(f"/answers/{query['id']}/answer.json").json()
     assert found["items"] == answer["items"]
     assert found["epsilon"] == answer["epsilon"]
+
+
+def test_no_label_of_a_download_is_a_formula_and_every_label_comes_back(shop: Shop) -> None:
+    labels = ["=1+1", "+1", "-1", "@x", "'x", "''", "tent", "a=b"]
+    body = {
+        "dataset": "shop",
+        "account": "ada-shop",
+        "query": {"kind": "histogram", "item": "product", "contributions": 1, "domain": labels},
+        "spend": {"kind": "draws", "counts": "pure:0.1"},
+    }
+    query = asked(shop.ada, "formulas", body)
+    text = shop.signed_in("ada").get(f"/answers/{query['id']}/answer.csv").text
+    cells = [row["item"] for row in csv.DictReader(io.StringIO(text))]
+    assert not [cell for cell in cells if cell[0] in "=+-@"]
+    assert {cell.removeprefix("'") for cell in cells} == set(labels)

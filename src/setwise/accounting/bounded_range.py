@@ -19,14 +19,18 @@ from setwise.accounting.draws import Draws, Group
 from setwise.accounting.grid import common_step, common_unit
 from setwise.accounting.profile import Profile
 from setwise.accounting.rounding import up
+from setwise.errors import Unattainable
 
 Progress = Callable[[float], None]
 
 Apply = Callable[[BoundedRangeStep, Profile, int], Profile]
 """How an operator is applied: for both bounds, or for the upper one only."""
 
-_BAND = 6.4
-"""Standard deviations kept to the right of the way from the overall epsilon to 0; beyond, monotone bounds serve."""
+_LEAST_REACH = 6.4
+"""Standard deviations kept at least to the right of the way from the overall epsilon to 0; beyond, f counts as flat."""
+
+_LOOK_EVERY = 64
+"""Steps after which a profile is compared with what it can be: its value at 0 is about 0.4 standard deviations."""
 
 _ON_GRID = 1e-12
 """Ratios this close to a whole number, relative to it, are taken for it: the step is then made to cover both."""
@@ -76,19 +80,22 @@ def _cells_up(epsilon: float, step: float) -> int:
 class Band:
     """How far a profile must reach when the whole loss, of the given variance, is to be read at about `end`.
 
-    With an infinite `end` it reaches to the largest loss, beyond which it vanishes.
+    `depth` is about -log delta there: a profile is read as constant beyond its last point, and that must be well below
+    delta. With an infinite `end` a profile reaches to the largest loss, beyond which it vanishes.
     """
 
     step: float
     end: float
     variance: float
+    depth: float
 
     def size(self, done: float, support: float) -> int:
         """Return the grid points for a profile whose mechanisms have variance `done` and losses up to `support`."""
         if self.end == math.inf:
             return math.ceil(support / self.step) + 2
         spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
-        reach = min(support, self.end * min(1.0, done / self.variance) + _BAND * spread)
+        deviations = max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
+        reach = min(support, self.end * min(1.0, done / self.variance) + deviations * spread)
         return math.ceil(reach / self.step) + 2
 
 
@@ -139,11 +146,14 @@ def _repeated(group: Group, after: Before, band: Band, apply: Apply, progress: P
     epsilon, count = group
     operator = _operator(epsilon, band.step)
     profile = after.profile
+    at_first = float(profile.upper[0])
     for used in range(1, count + 1):
         reach = used * _on_grid(epsilon, band.step)
         size = band.size(after.variance + used * epsilon * epsilon / 4, after.support + reach)
         profile = apply(operator, profile, size)
         progress(1.0)
+        if used % _LOOK_EVERY == 0 and float(profile.upper[0]) > at_first + 0.5 * epsilon * math.sqrt(used):
+            raise Unattainable("round-off drowns the optimum of these uses at such a delta; ask for a larger delta")
     return profile
 
 

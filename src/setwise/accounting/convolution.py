@@ -27,15 +27,12 @@ _FEW_LOSSES = 2048
 _REACH = 7.0
 """Standard deviations of the tilted sum kept on either side; what lies beyond is bounded and charged."""
 
-_CHERNOFF_ERROR = 1e-9
-"""Added to exponents of bounds on single masses, for the rounding of the cumulant."""
-
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which losses of a sum to keep, [left, right], and the tilts that point at the middle and at the ends."""
+    """Which losses of a sum to keep, [left, right], the tilts to transform under, and those that point at the ends."""
 
-    tilt: float
+    tilts: tuple[float, ...]
     left: float
     right: float
     left_tilt: float
@@ -45,7 +42,8 @@ class Window:
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     """Return the window around the mean under the tilt outside which next to nothing lies.
 
-    With `whole`, the bulk of the sum is inside too; without, only losses from the mean under the tilt on will be used.
+    With `whole`, the bulk of the sum is inside too, and transformed under tilts of its own: far from where a tilt
+    points, undoing it magnifies round-off. Without, only losses from the mean under the tilt on will be used.
     """
     height, mean, variance = saddle.at(tilt)
     ends = []
@@ -65,7 +63,8 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
         bulk = mean - _REACH * math.sqrt(variance)
         if bulk < left:
             left, left_tilt = bulk, saddle.for_loss(bulk)
-    return Window(tilt, left, ends[1][0], left_tilt, ends[1][1])
+    tilts = (tilt, tilt / 2, 0.0) if whole and tilt > 0.0 else (tilt,)
+    return Window(tilts, left, ends[1][0], left_tilt, ends[1][1])
 
 
 def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
@@ -75,7 +74,7 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     Ensures: every average of a non-negative, non-decreasing function of the loss is on the safe side; outright
     failures of the parts are left to the caller.
     """
-    step, tilt = parts[0].lattice.step, window.tilt
+    step = parts[0].lattice.step
     lowest = sum(part.count * part.lattice.first for part in parts)
     highest = sum(part.count * (part.lattice.first + part.lattice.mass.size - 1) for part in parts)
     if highest - lowest < _FEW_LOSSES:
@@ -88,50 +87,43 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
         raise Unattainable(
             "the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket"
         )
-    height = cumulant(parts, tilt)
     cut_left, cut_right = first > lowest, last < highest
     end_left, end_right = step * (first - 1), step * (last + 1)
-    tilted, error = _transformed(parts, tilt, first, size)
-    tilted = tilted[: last - first + 1]
-    if from_above:
-        tilted += error
-        np.maximum(tilted, error, out=tilted)
-    else:
-        # What was cut off is wrapped around, to anywhere.
-        left, right = (
-            math.exp(min(0.0, cumulant(parts, further) - height - (further - tilt) * end)) if cut else 0.0
-            for cut, further, end in (
-                (cut_left, min(window.left_tilt, tilt), end_left),
-                (cut_right, max(window.right_tilt, tilt), end_right),
-            )
-        )
-        tilted -= error + left + right
-        np.maximum(tilted, 0.0, out=tilted)
     x = multiples(step, first, last - first + 1)
-    tilted *= np.exp(np.minimum(height - tilt * x, 700.0))
-    if from_above and tilted[0] > 1.0:
-        _cap(tilted, parts, tilt, x)
+    found, relative = [], 0.0
+    for tilt in window.tilts:
+        height = cumulant(parts, tilt)
+        tilted, error = _transformed(parts, tilt, first, size)
+        tilted = tilted[: last - first + 1]
+        if from_above:
+            tilted += error
+            np.maximum(tilted, error, out=tilted)
+        else:
+            # What was cut off is wrapped around, to anywhere.
+            left, right = (
+                math.exp(min(0.0, cumulant(parts, further) - height - (further - tilt) * end)) if cut else 0.0
+                for cut, further, end in (
+                    (cut_left, min(window.left_tilt, tilt), end_left),
+                    (cut_right, max(window.right_tilt, tilt), end_right),
+                )
+            )
+            tilted -= error + left + right
+            np.maximum(tilted, 0.0, out=tilted)
+        tilted *= np.exp(np.minimum(height - tilt * x, 700.0))
+        found.append(tilted)
+        largest_exponent = abs(height) + abs(tilt) * max(abs(x[0]), abs(x[-1]))
+        relative = max(relative, (ELEMENTARY + 4) * UNIT * (1.0 + largest_exponent))
+    mass = (np.minimum if from_above else np.maximum).reduce(found)  # each is on the safe side
+    relative += sum(part.count * part.lattice.relative_error for part in parts)
     shift = sum(part.count * part.lattice.shift for part in parts)
-    largest_exponent = abs(height) + abs(tilt) * max(abs(x[0]), abs(x[-1]))
-    relative = (ELEMENTARY + 4) * UNIT * (1.0 + largest_exponent) + sum(
-        part.count * part.lattice.relative_error for part in parts
-    )
     dropped = 0.0
     if from_above and cut_right:
         further = max(window.right_tilt, 0.0)
         dropped = math.exp(min(0.0, cumulant(parts, further) - further * end_right))
     if from_above and cut_left:  # raised to the first loss kept, which is on the safe side
         further = min(window.left_tilt, 0.0)
-        tilted[0] += math.exp(min(0.0, cumulant(parts, further) - further * end_left)) if further < 0.0 else 1.0
-    return Atoms(x - shift, tilted, relative, dropped)
-
-
-def _cap(mass: Floats, parts: Sequence[Part], tilt: float, x: Floats) -> None:
-    """Keep masses below Chernoff's bound: far left of where the tilt points, undoing it magnifies round-off past 1."""
-    np.minimum(mass, 1.0, out=mass)
-    for share in (-1.0, 0.25, 0.5, 0.75):
-        height = cumulant(parts, share * tilt)
-        np.minimum(mass, np.exp(np.clip(height - share * tilt * x, -700.0, 0.0) + _CHERNOFF_ERROR), out=mass)
+        mass[0] += math.exp(min(0.0, cumulant(parts, further) - further * end_left)) if further < 0.0 else 1.0
+    return Atoms(x - shift, mass, relative, dropped)
 
 
 def _directly(parts: Sequence[Part], lowest: int) -> Atoms:

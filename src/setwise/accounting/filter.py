@@ -123,28 +123,38 @@ class ZcdpFilter:
         return max(0.0, 1.0 - self.spent.rho / budget) if budget else 0.0
 
 
+_LEVELS = 64
+"""How many levels are looked at; each halves or doubles rho."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZcdpOdometer:
     """What has been spent so far, valid at every moment at once, with probability 1 - delta.
 
-    Levels of rho, each sqrt(2) times the last, each get a filter and a share of delta; the level that covers what was
-    spent bounds the privacy loss so far, however the analyst chose to stop. `failure_share` of delta is set aside for
-    outright failures; once they use more, nothing is promised.
+    Levels of rho are fixed in advance, each with a weight; each bounds the loss by a line in the rho spent, which is
+    tightest at its level, and the least of the lines is read. Levels double from `first_rho` on; where about
+    `most_rho` may be spent, as in a filter, they halve from there on, and those near the end weigh most.
+    `failure_share` of delta is set aside for outright failures; once they use more, nothing is promised.
 
     >>> from setwise.accounting.guarantees import Gaussian
-    >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.2
+    >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.02
+    True
+    >>> ZcdpOdometer(delta=1e-6, most_rho=0.02).record(Use(Gaussian(sigma=20), 10)).epsilon() < 0.92
     True
     """
 
     delta: float
     failure_share: float = 0.5
     first_rho: float = 1e-4
+    most_rho: float | None = None
     spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", check_delta(self.delta))
         object.__setattr__(self, "failure_share", _share(self.failure_share))
         object.__setattr__(self, "first_rho", check_epsilon(self.first_rho, "first_rho"))
+        if self.most_rho is not None:
+            object.__setattr__(self, "most_rho", check_epsilon(self.most_rho, "most_rho"))
 
     def record(self, use: Use) -> "ZcdpOdometer":
         """Return the odometer after the use."""
@@ -153,15 +163,26 @@ class ZcdpOdometer:
     def epsilon(self) -> float:
         """Return a bound on the privacy loss so far.
 
-        Theorem: RogersRoUlVa16 (odometers), with the tail bound exp((alpha - 1)(alpha rho - epsilon)) of each level.
+        Let L be the loss and rho the sum so far. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale,
+        because each use has at most its rho of Renyi divergence of order t + 1 given the past. So is their average
+        with weights w_j that add up to 1, and by Ville's inequality it ever reaches 1 / delta with probability at most
+        delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at every moment.
+
+        Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """
-        level = max(0, math.ceil(2.0 * math.log2(self.spent.rho / self.first_rho) - 1e-9)) if self.spent.rho > 0 else 0
-        rho = max(self.spent.rho, self.first_rho * 2.0 ** (level / 2))
         if self.spent.failed > self.delta * self.failure_share:
             return math.inf
-        share = self.delta * (1.0 - self.failure_share) * 6.0 / (math.pi * (level + 1)) ** 2
-        return up((rho + 2.0 * math.sqrt(-rho * math.log(share))) * (1 + 1e-14))
+        if self.spent.rho == 0.0:
+            return 0.0
+        start, factor = (self.first_rho, 2.0) if self.most_rho is None else (self.most_rho, 0.5)
+        least = math.inf
+        for level in range(_LEVELS):
+            weight = 1.0 / ((level + 1) * (level + 2))
+            unlikely = -math.log(self.delta * (1.0 - self.failure_share) * weight)
+            t = math.sqrt(unlikely / (start * factor**level))
+            least = min(least, (t + 1.0) * self.spent.rho + unlikely / t)
+        return up(least * (1 + 1e-13))
 
     def answer(self) -> Answer:
         """Return the bound as an answer."""
-        return Answer(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "RogersRoUlVa16")
+        return Answer(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")

@@ -27,6 +27,7 @@ from setwise.accounting.bounded_range import (
 from setwise.accounting.bounded_range_step import BoundedRangeStep
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.draws import Draws, Group, added_up, draws_of
+from setwise.accounting.guarantees import PureDP
 from setwise.accounting.inverse import epsilon_at
 from setwise.accounting.linear_stage import FIRST_TOLERANCE, LinearStage, averaged, enumerated, left_of, likened, losses
 from setwise.accounting.profile import Profile, nothing_to_come
@@ -54,11 +55,21 @@ _LARGEST_RATIO = 32.0
 _MOST_WORK = 2e9
 """Grid points times steps beyond which a width is said to be out of reach."""
 
+_MOST_UNASKED_WORK = 2e8
+"""The same for the default width, which nobody asked for: a few seconds."""
+
+_AHEAD = 1.04
+"""How far beyond the epsilon that is expected the first grid reaches: adapting gains a few hundredths."""
+
 _FEW_USES = 60
 """Up to this many uses the whole support is cheap, and always enough."""
 
 _MOST_RUNS, _FEW_RUNS = 12, 4
 """Grids tried at most, and as long as none has reached the epsilon looked for."""
+
+_EASIER = (0.7, 0.35)
+_TOO_WIDE, _FAR_TOO_WIDE = 10.0, 0.3
+"""Shares of the tilt to try when a run is more than so many times as wide as was asked for, or this wide."""
 
 _MANY_USES = 200
 """From this many bounded-range uses on an analyst who does not adapt comes close to the worst."""
@@ -102,8 +113,8 @@ class Optimum:
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
         plain = self._plain_analyst(tilt)
 
-        def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
-            return self._solved(epsilon, tilt, cells, stretch, apply).delta(epsilon)
+        def attempt(cells: int, stretch: float, ease: float, apply: Apply) -> Bracket:
+            return self._solved(epsilon, ease * tilt, cells, stretch, apply).delta(epsilon)
 
         return self._refined(attempt, width, tilt, sharpness, plain and plain(epsilon).lower)
 
@@ -117,8 +128,8 @@ class Optimum:
         tilt = saddle.moderate(saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt)
 
-        def attempt(cells: int, stretch: float, apply: Apply) -> Bracket:
-            return self._solved(saddle.at(tilt)[1], tilt, cells, stretch, apply).epsilon(delta)
+        def attempt(cells: int, stretch: float, ease: float, apply: Apply) -> Bracket:
+            return self._solved(saddle.at(tilt)[1], ease * tilt, cells, stretch, apply).epsilon(delta)
 
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         found = self._refined(attempt, width, tilt, 0.78, floor)
@@ -133,7 +144,7 @@ class Optimum:
 
     def _refined(
         self,
-        attempt: Callable[[int, float, Apply], Bracket],
+        attempt: Callable[[int, float, float, Apply], Bracket],
         width: float | None,
         tilt: float,
         sharpness: float,
@@ -142,32 +153,47 @@ class Optimum:
         """Run on finer and longer grids until the width holds.
 
         The relative width falls with the square of the number of cells; the last run is used to choose the next grid,
-        never to certify. With a lower bound to start from, the first run does without lower values.
+        never to certify. With a lower bound to start from, the first run does without lower values. A run that is far
+        wider than its grid should give has lost its first stage to round-off, and is tried again with less tilt.
         """
         exact = self._exactly_drawn(tilt)
         wanted = width or (DEFAULT_WIDTH if exact else _ROUGH_WIDTH)
         cells = min(512, max(_FEWEST_CELLS, _even(math.sqrt(1.3 * sharpness / wanted))))
-        stretch = 1.0
+        stretch, ease = 1.0, 1.0
+        easier = list(_EASIER) if self._tilted else []
+        widths: dict[float, float] = {}
         best = Bracket(floor or 0.0, math.inf)
+        work, most = 0.0, _MOST_UNASKED_WORK if width is None else _MOST_WORK
         apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
         idle = 0  # runs since the bracket last shrank
         for run in range(_MOST_RUNS):
-            if self._work(cells, tilt) > _MOST_WORK or (run >= _FEW_RUNS and best.upper == math.inf):
+            work += self._work(cells, tilt)
+            if work > most or (run >= _FEW_RUNS and best.upper == math.inf):
                 break
             before = best
             try:
-                found = attempt(cells, stretch, apply)
+                found = attempt(cells, stretch, ease, apply)
             except Unattainable:
+                if best.upper == math.inf:
+                    raise
                 break  # on a finer grid a linear stage between bounded-range ones is too much work
             best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
             if best.relative_width <= wanted or best.upper < _NEGLIGIBLE:
                 return best
-            idle = idle + 1 if best.width > 0.8 * before.width else 0
+            stalled = best.width > 0.8 * before.width
+            wide = found.relative_width > min(_TOO_WIDE * wanted, _FAR_TOO_WIDE)
+            if easier and found.upper < math.inf and (wide or stalled):
+                widths[ease] = found.relative_width
+                ease, apply = easier.pop(0), BoundedRangeStep.apply
+                continue
+            if widths:
+                widths[ease] = found.relative_width
+                ease = min(widths, key=lambda share: widths[share])
+                easier, widths, stalled = [], {}, False
+            idle = idle + 1 if stalled else 0
             # A finer grid may no longer help: what is left is the rounding of unequal parameters. A width that was
             # asked for is refused only when much finer ones do not help either, so that no larger one is refused.
-            if idle and (width is None or idle > _MOST_IDLE):
-                break
-            if width is None and not exact and best.upper < math.inf:
+            if idle > (0 if width is None else _MOST_IDLE) or (width is None and not exact and best.upper < math.inf):
                 break
             if idle:
                 cells *= 2
@@ -208,6 +234,12 @@ class Optimum:
         """The largest loss, rounded up."""
         each = [s.support if isinstance(s, LinearStage) else support_of(s.groups) for s in self.stages]
         return math.fsum(each) * (1 + 1e-14)
+
+    @property
+    def _tilted(self) -> bool:
+        """Whether some stage is a lattice, whose accuracy hangs on the tilt."""
+        linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
+        return any(not isinstance(known, PureDP) for stage in linear for known, _ in stage.uses)
 
     @property
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
@@ -255,7 +287,7 @@ class Optimum:
         def smaller_first(groups: Sequence[Group]) -> list[Draws]:
             return [Draws((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
 
-        end = 1.01 * stretch * about
+        end = _AHEAD * stretch * about
         support = self._support
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
             end = math.inf
@@ -279,7 +311,8 @@ class Optimum:
     ) -> "_Solved":
         """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""
         variance = math.fsum(s.variance if isinstance(s, LinearStage) else variance_of(s.groups) for s in self.stages)
-        band = Band(step, end, variance)
+        height, mean, _ = self._saddle().at(tilt)
+        band = Band(step, end, variance, depth=max(0.0, tilt * mean - height))
         done = Before(nothing_to_come(step))
         total = sum(count for _, count in self._groups)
         so_far = 0

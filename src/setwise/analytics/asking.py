@@ -1,5 +1,7 @@
 """The way of a question: charge, then data, then noise, then the stored answer."""
 
+from dataclasses import replace
+
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.interaction import Interaction
 from setwise.analytics.aggregation import EVERYTHING
@@ -25,7 +27,7 @@ def ask(
     """
     receipt = budget.charge(planned.uses, key=key, request=request)
     if receipt.answer is not None:
-        return PrivateAnswer.from_stored(receipt.answer)
+        return replace(PrivateAnswer.from_stored(receipt.answer), replayed=True)
     release = planned.mechanism.release(_read(planned, engine), randomness)
     answer = _answered(planned, release)
     registered = planned.overall.interaction is Interaction.SETWISE
@@ -67,6 +69,7 @@ def _answered(planned: Planned, release: Release) -> PrivateAnswer:
         reason=ending(query, len(items), release.complete),
         why=planned.why,
         confidence=float(planned.preview.confidence),
+        alone=planned.alone,
     )
 
 

@@ -28,6 +28,18 @@ class AccountBudget(Budget, Protocol):
         """Return what was promised, what is left and what is spent."""
         ...
 
+    def shortage(self, uses: Sequence[Use]) -> str | None:
+        """Return in words what is missing to pay for the uses, or None when enough is left; nothing is charged."""
+        ...
+
+
+class DatasetBudget(AccountBudget, Protocol):
+    """An account that says whether it may pay for questions about a dataset."""
+
+    def check_dataset(self, known_as: str) -> None:
+        """Raise `InvalidParameter` when draws on the dataset of that name must be paid for by another account."""
+        ...
+
 
 class OneOff:
     """The budget of questions that bring their own total, kept in memory; it remembers what each was charged.

@@ -4,21 +4,26 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.csv_header import csv_header
 from setwise.analytics.engine import Engine
+from setwise.analytics.files import CSV_SEPARATORS
+from setwise.analytics.place import NOWHERE, Place
+from setwise.analytics.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column
 from setwise.analytics.source import Source, open_engine
 from setwise.analytics.suitability import label_kind
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Label, distinct_labels
 
 _TABLES = {".csv", ".tsv", ".parquet", ".pq"}
 
 
-def read_domain(source: str | Path | Iterable[Label]) -> tuple[Label, ...]:
+def read_domain(source: str | Path | Iterable[Label], private: Place = NOWHERE) -> tuple[Label, ...]:
     """Return the labels of a list, or of a file: one label per line, or a column of a CSV or Parquet file.
 
-    A path may end in a colon and the name of a column, ``cities.csv:name``; a file of one column needs none. The file
-    must be public: its labels may be shown, and reading it costs nothing.
+    A path may end in a colon and the name of a column, ``cities.csv:name``; a file of one column needs none. Blank
+    lines and cells are left out. The file must be public: its labels may be shown, and reading it costs nothing. So
+    the files of the `private` table are refused, and so is whatever was prepared.
 
     >>> read_domain(["tea", "coffee"])
     ('tea', 'coffee')
@@ -28,8 +33,9 @@ def read_domain(source: str | Path | Iterable[Label]) -> tuple[Label, ...]:
     path, column = _path_and_column(str(source))
     if not path.is_file():
         raise InvalidParameter(f"the domain file {str(path)!r} does not exist")
+    _check_public(path, private)
     labels = _column_of(path, column) if path.suffix.lower() in _TABLES else _lines_of(path, column)
-    found = distinct_labels(dict.fromkeys(labels))
+    found = distinct_labels(dict.fromkeys(label for label in labels if not isinstance(label, str) or label.strip()))
     if not found:
         raise InvalidParameter(f"the domain file {str(path)!r} holds no labels")
     return found
@@ -82,11 +88,24 @@ def _path_and_column(source: str) -> tuple[Path, str | None]:
     return Path(before), after
 
 
+def _check_public(path: Path, private: Place) -> None:
+    if private.holds(path):
+        raise InvalidParameter(
+            f"the domain file {str(path)!r} is the private table itself, or part of it: labels are public only when "
+            "they come from elsewhere; leave the domain out to find the items privately"
+        )
+    if (path.resolve().parent / MANIFEST_NAME).is_file():
+        raise InvalidParameter(
+            f"the domain file {str(path)!r} belongs to a prepared dataset, which is as private as its table: "
+            "take the labels from a public file"
+        )
+
+
 def _lines_of(path: Path, column: str | None) -> list[str]:
     if column is not None:
         raise InvalidParameter(f"{str(path)!r} holds one label per line and has no column {column!r}")
     try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines() if line]
+        return path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read as text") from None
 
@@ -99,9 +118,11 @@ def _column_of(path: Path, column: str | None) -> list[Label]:
         if path.suffix.lower() in {".parquet", ".pq"}:
             table = parquet.read_table(path)
         else:
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-            table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter))
-    except (OSError, pa.ArrowInvalid):
+            separator = CSV_SEPARATORS[path.suffix.lower()]
+            # Text, as every CSV column is unless someone says otherwise: 007 and 7 are different labels.
+            as_text = csv.ConvertOptions(column_types=dict.fromkeys(csv_header([path], separator), pa.string()))
+            table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator), convert_options=as_text)
+    except (OSError, pa.ArrowInvalid, UnsuitableTable):
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read") from None
     names = table.column_names
     if column is None and len(names) > 1:

@@ -28,7 +28,8 @@ class Planned:
 
     `uses` is the most that can be spent. `overall` is the guarantee of this question alone at `delta`, and `why` says
     in a sentence what the choice of mechanism was between. `prices` translates the mechanism's own guarantees into
-    what the account registered. `shows_counts` is False when only labels were asked for.
+    what the account registered. `shows_counts` is False when only labels were asked for. `alone` is the
+    (epsilon, delta) of this question by itself where it brought a total of its own to an account.
     """
 
     query: Query
@@ -42,6 +43,7 @@ class Planned:
     why: str
     shows_counts: bool
     prices: tuple[tuple[Guarantee, Guarantee], ...] = ()
+    alone: tuple[float, float] | None = None
 
     @property
     def most(self) -> int | None:

@@ -1,15 +1,11 @@
 """From a query and what may be spent on it to a plan, reading metadata alone."""
 
 from dataclasses import replace
-from fractions import Fraction
-from functools import lru_cache
 from typing import assert_never
 
 from setwise.accounting.answer import Answer
-from setwise.accounting.compose import compose
 from setwise.accounting.interaction import Interaction
 from setwise.accounting.notation import format_use
-from setwise.accounting.pure_sum import pure_sum
 from setwise.accounting.use import Use, merged
 from setwise.analytics.aggregation import EVERYTHING, Aggregation
 from setwise.analytics.domain import fitted
@@ -23,6 +19,7 @@ from setwise.analytics.suitability import check_suitable
 from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger.standing import Standing
 from setwise.mechanisms.planner import plan
+from setwise.mechanisms.price import certified_price
 from setwise.mechanisms.question import CountNoise, Question
 from setwise.mechanisms.rational import float_below
 
@@ -39,7 +36,8 @@ def plan_query(query: Query, spending: Spending, user: str, schema: Schema, stan
         case Total():
             if standing is not None and standing.kind == "setwise":
                 raise InvalidParameter(
-                    f"account {standing.name!r} holds registered draws: say which to draw instead of an epsilon"
+                    f"the account {standing.name!r} holds registered draws: say which to draw (discover, counts) "
+                    "instead of an epsilon"
                 )
             return _planned_from_total(fit, aggregation, spending, standing)
         case Draws():
@@ -117,7 +115,8 @@ def _planned_from_total(query: Query, aggregation: Aggregation, total: Total, st
             assert_never(query)
     found = plan(question)
     interaction = Interaction.SETWISE if standing is None else Interaction.ADAPTIVE
-    delta = float_below(total.delta) if standing is None else standing.delta
+    own = float_below(total.delta)
+    delta = own if standing is None else standing.delta
     uses = merged(found.mechanism.guarantees())
     return Planned(
         query=query,
@@ -130,6 +129,7 @@ def _planned_from_total(query: Query, aggregation: Aggregation, total: Total, st
         preview=found.preview,
         why=found.why,
         shows_counts=total.counts is not CountNoise.NONE,
+        alone=None if standing is None else (overall(uses, Interaction.SETWISE, own).upper, own),
     )
 
 
@@ -174,9 +174,6 @@ def _check_registered(uses: tuple[Use, ...], standing: Standing) -> None:
             raise BudgetExhausted(f"the account {standing.name!r} cannot pay for {format_use(use)}: it has only {has}")
 
 
-@lru_cache(maxsize=1024)
 def overall(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> Answer:
-    """Return the guarantee of the uses together at delta, which may be 0."""
-    if Fraction(delta) == 0:
-        return pure_sum(uses, interaction)
-    return compose(uses, interaction).epsilon(delta)
+    """Return the guarantee of the uses together at delta, which may be 0; recent answers are remembered."""
+    return certified_price(uses, delta, interaction)

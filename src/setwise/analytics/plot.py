@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.words import rounded_up
+from setwise.accounting.written import rounded_up
 from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:

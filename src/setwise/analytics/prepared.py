@@ -1,9 +1,10 @@
 """Prepared datasets: every user's items ranked once under a secret salt, for any number of questions.
 
-What is stored is (item, n, rank): how much a user contributes under an item, and the item's place in a uniformly
-random order of that user's items. A question keeps `rank <= contributions` and counts `LEAST(n, per_item)`. Users are
-not stored: nothing after the ranking needs them. One salt for the lifetime of the dataset is sound, because which items
-a user keeps depends on that user's rows alone, whatever the salt.
+What is stored is (item, n, rank, users): how much a user contributes under an item, the item's place in a uniformly
+random order of that user's items, and how many users have the same of both. A question keeps `rank <= contributions`
+and counts `users` times `LEAST(n, per_item)`. Who they are is not stored: nothing after the ranking needs it.
+One salt for the lifetime of the dataset is sound, because which items a user keeps depends on that user's rows alone,
+whatever the salt.
 """
 
 import json
@@ -21,7 +22,11 @@ from setwise.mechanisms.histogram import Label
 
 MANIFEST_NAME = "prepared.json"
 CONTRIBUTIONS_NAME = "contributions.parquet"
-VERSION = 1
+VERSION = 2
+TAKES_NO_FILTER = (
+    "a prepared dataset takes no filter, for its contributions are bounded already: "
+    "give the filter when preparing it, or ask the table it was prepared from"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,10 +48,7 @@ class Manifest:
     def check(self, aggregation: Aggregation) -> None:
         """Raise unless the dataset was prepared for this aggregation."""
         if aggregation.where is not None:
-            raise InvalidFilter(
-                "a prepared dataset takes no filter, for its contributions are bounded already: "
-                "give the filter when preparing it"
-            )
+            raise InvalidFilter(TAKES_NO_FILTER)
         check_suitable(aggregation, self.schema())
         value = None if self.value is None else self.value.name
         asked = (aggregation.user, aggregation.item, aggregation.value, aggregation.null_item)

@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.bracket import Bracket
 from setwise.accounting.interaction import Interaction
 from setwise.accounting.notation import format_use, parse_use
 from setwise.accounting.use import Use
+from setwise.accounting.written import rounded_up
 from setwise.analytics.query_json import canonical
-from setwise.analytics.words import rounded_up
+from setwise.analytics.words import number
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.histogram import Label
 
@@ -35,7 +36,9 @@ class PrivateAnswer:
 
     `epsilon` brackets what this question is promised to cost at most, at `delta`; `spent` lists the uses it really
     made. `complete` says whether all that was asked for is there, and `reason` why the list ends where it does.
-    `why` says how the mechanism was chosen. Intervals hold their true count with probability `confidence` each.
+    `why` says how the mechanism was chosen. Intervals hold their true count with probability `confidence` each. `alone`
+    is the (epsilon, delta) of this answer by itself, where an account states its promises at another delta. `replayed`
+    says that the answer was stored before and nothing was charged for it now.
     """
 
     kind: str
@@ -52,6 +55,8 @@ class PrivateAnswer:
     reason: str
     why: str
     confidence: float
+    alone: tuple[float, float] | None = None
+    replayed: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -62,8 +67,8 @@ class PrivateAnswer:
     def __str__(self) -> str:
         lines = [
             str(each.item)
-            if each.interval is None
-            else f"{each.item}: {each.count:g} in [{each.interval[0]}, {each.interval[1]}]"
+            if each.interval is None or each.count is None
+            else f"{each.item}: {number(each.count)} in [{number(each.interval[0])}, {number(each.interval[1])}]"
             for each in self.items
         ]
         return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
@@ -99,7 +104,8 @@ class PrivateAnswer:
     def stored(self) -> str:
         """Return the text a ledger keeps: everything, so that a replay is the same answer."""
         more = {name: getattr(self, name) for name in _BESIDE_THE_CONTRACT}
-        return canonical({**self.to_dict(), **more})
+        alone = {} if self.alone is None else {"alone": [*self.alone]}
+        return canonical({**self.to_dict(), **more, **alone})
 
     @classmethod
     def from_stored(cls, text: str) -> "PrivateAnswer":
@@ -113,6 +119,7 @@ class PrivateAnswer:
             delta=found["delta"],
             spent=tuple(parse_use(use) for use in found["spent"]),
             complete=found["complete"],
+            alone=None if found.get("alone") is None else (found["alone"][0], found["alone"][1]),
             **{name: found[name] for name in _BESIDE_THE_CONTRACT},
         )
 

@@ -17,15 +17,17 @@ from setwise.analytics.asking import ask
 from setwise.analytics.budget import AccountBudget, OneOff
 from setwise.analytics.domain import fitted, read_domain
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.fitting import what_fits
+from setwise.analytics.place import NOWHERE, Place
 from setwise.analytics.planned import Planned
 from setwise.analytics.planning import overall, plan_query
-from setwise.analytics.prepared import PreparingEngine, prepare
+from setwise.analytics.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
 from setwise.analytics.private_answer import PrivateAnswer
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.query_json import canonical, query_to_dict
 from setwise.analytics.schema import Schema
-from setwise.analytics.spending import Spending, spending_of, spending_to_dict
-from setwise.errors import InvalidParameter
+from setwise.analytics.spending import Spending, Total, spending_of, spending_to_dict
+from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter
 from setwise.mechanisms.histogram import Label
 from setwise.mechanisms.randomness import Randomness
 
@@ -51,8 +53,10 @@ class Session:
         name: str,
         randomness: Randomness,
         account: AccountBudget | None = None,
+        place: Place = NOWHERE,
     ) -> None:
         self._engine = engine
+        self._place = place
         self._user = user
         self._name = name
         self._randomness = randomness
@@ -125,7 +129,7 @@ class Session:
             contributions=contributions,
             per_item=per_item,
             value=value,
-            domain=None if domain is None else read_domain(domain),
+            domain=None if domain is None else read_domain(domain, self._place),
             where=where,
             null_item=null_item,
             limit=limit,
@@ -158,7 +162,7 @@ class Session:
             contributions=contributions,
             per_item=per_item,
             value=value,
-            domain=None if domain is None else read_domain(domain),
+            domain=None if domain is None else read_domain(domain, self._place),
             where=where,
             null_item=null_item,
             limit=limit,
@@ -211,6 +215,8 @@ class Session:
 
     def preview(self, query: Query, spending: Spending) -> Planned:
         """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
+        if self._place.prepared and query.where is not None:
+            raise InvalidFilter(TAKES_NO_FILTER)
         standing = None if self._account is None else self._account.standing()
         planned = plan_query(query, spending, self._user, self._engine.describe(), standing)
         self._engine.check(planned.aggregation)
@@ -226,14 +232,20 @@ class Session:
         key = secrets.token_hex(16) if key is None else key
         if self._account is None:
             self._totals.setdefault(key, (planned.overall.upper, planned.delta))
-        return ask(
-            planned,
-            self._engine,
-            self._one_off if self._account is None else self._account,
-            key=key,
-            request=self.request(query, spending),
-            randomness=self._randomness,
-        )
+        try:
+            return ask(
+                planned,
+                self._engine,
+                self._one_off if self._account is None else self._account,
+                key=key,
+                request=self.request(query, spending),
+                randomness=self._randomness,
+            )
+        except BudgetExhausted as refused:
+            fitting = self._fitting(query, spending, planned)
+            if fitting is None:
+                raise
+            raise BudgetExhausted(f"{refused}; {fitting}") from None
 
     def prepare(
         self,
@@ -269,6 +281,28 @@ class Session:
             asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
         return canonical(
             {"table": self._name, "user": self._user, "query": asked, "spending": spending_to_dict(spending)}
+        )
+
+    def shortage(self, query: Query, spending: Spending) -> str | None:
+        """Return in words what the account lacks to pay for a question, and what would fit; None when it can pay."""
+        if self._account is None:
+            return None
+        planned = self.preview(query, spending)
+        lacking = self._account.shortage(planned.uses)
+        if lacking is None:
+            return None
+        fitting = self._fitting(query, spending, planned)
+        return lacking if fitting is None else f"{lacking}; {fitting}"
+
+    def _fitting(self, query: Query, spending: Spending, planned: Planned) -> str | None:
+        account = self._account
+        if account is None or not isinstance(spending, Total):
+            return None
+        return what_fits(
+            spending,
+            planned.uses,
+            account.standing(),
+            lambda other: account.shortage(self.preview(query, other).uses) is None,
         )
 
     @property

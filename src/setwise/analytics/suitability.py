@@ -60,6 +60,11 @@ def check_item(column: Column, aggregation: Aggregation) -> None:
 
 def check_value(column: Column) -> None:
     """Raise unless sums of the column are whole numbers."""
+    if column.kind is Kind.TEXT:
+        raise UnsuitableTable(
+            f"column {column.name!r} cannot be summed, for it holds text: convert it to integers, or, if it is of a "
+            f"CSV file, give its type, as in --type {column.name}=integer"
+        )
     if column.kind is not Kind.INTEGER:
         raise UnsuitableTable(
             f"column {column.name!r} cannot be summed exactly, for it holds {_described(column)} values: "

@@ -1,31 +1,31 @@
 """Answers in words: what is promised, and why a list ends where it does."""
 
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, assert_never
 
 from setwise.accounting.interaction import Interaction
+from setwise.accounting.written import rounded_up
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 
 if TYPE_CHECKING:
     from setwise.analytics.private_answer import PrivateAnswer
 
 
-def rounded_up(value: float, digits: int = 6) -> str:
-    """Write a promise with a few digits, never smaller than it is.
-
-    >>> rounded_up(0.12345678)
-    '0.123457'
-    """
-    return f"{Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():g}"
+FITTED = (
+    "fitted to the order of the list by least squares, so they need not be whole; "
+    "each interval is around the noisy count as it was drawn"
+)
+"""What to say of counts that were adjusted to the order in which their items were found."""
 
 
 def number(value: float) -> str:
     """Write a count: whole ones as they are, others with one decimal.
 
-    >>> number(1234567), number(12.0), number(12.25)
-    ('1,234,567', '12', '12.2')
+    >>> number(1234567), number(12.0), number(12.25), number(2**60 + 1)
+    ('1,234,567', '12', '12.2', '1,152,921,504,606,846,977')
     """
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
 
 
 def measured(query: Query) -> str:
@@ -89,9 +89,13 @@ _KNOWING = {
 
 def guarantee_in_words(answer: "PrivateAnswer") -> str:
     """Return the promise as a sentence or two that a person can check."""
-    delta = "0" if answer.delta == 0 else f"{answer.delta:.3g}"
+    alone = "" if answer.alone is None else f" By itself it is {_pair(*answer.alone)}-differentially private."
     return (
-        f"Whether any one user is in the table or not, this answer is ({rounded_up(answer.epsilon.upper, 4)}, {delta})-"
+        f"Whether any one user is in the table or not, this answer is {_pair(answer.epsilon.upper, answer.delta)}-"
         f"differentially private, {_KNOWING[answer.interaction]} (no proof could promise less than "
-        f"{answer.epsilon.lower:.4g}; {answer.method}, {answer.statement})."
+        f"{answer.epsilon.lower:.4g}; {answer.method}, {answer.statement}).{alone}"
     )
+
+
+def _pair(epsilon: float, delta: float) -> str:
+    return f"({rounded_up(epsilon, 4)}, {rounded_up(delta, 3)})"

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import format_use
-from setwise.analytics.words import guarantee_in_words, number, rounded_up
+from setwise.accounting.written import rounded_up
+from setwise.analytics.words import FITTED, guarantee_in_words, number
 from setwise.cli.report import print_json
 
 if TYPE_CHECKING:
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from setwise.analytics.private_answer import AnswerItem, PrivateAnswer
     from setwise.ledger.standing import Standing
 
-_BAR = 30
-"""Cells of the widest bar."""
+_BAR, _SHORTEST_BAR = 30, 6
+"""Cells of the widest bar, and of the narrowest that is worth drawing."""
+
+_HEADING = 14
+"""Cells after which a heading is folded."""
 
 
 def show_answer(answer: "PrivateAnswer", standing: "Standing | None") -> None:
@@ -26,14 +30,17 @@ def show_answer(answer: "PrivateAnswer", standing: "Standing | None") -> None:
 
     console = Console()
     if answer.items:
-        console.print(answer_table(answer))
+        console.print(answer_table(answer, console.width))
     done = "complete" if answer.complete else "not complete"
     lines = [
         ("list", f"{done}: {answer.reason}"),
         ("promise", guarantee_in_words(answer)),
         ("spent", "  ".join(format_use(use) for use in answer.spent)),
+        *([("charged", "nothing now: this is the answer that was stored under this key")] if answer.replayed else []),
         ("mechanism", answer.why),
     ]
+    if any(isinstance(each.count, float) and not each.count.is_integer() for each in answer.items):
+        lines.append(("counts", FITTED))
     if standing is not None:
         lines.append(("account", _account_in_words(standing)))
     notes = Table.grid(padding=(0, 2))
@@ -45,50 +52,64 @@ def show_answer(answer: "PrivateAnswer", standing: "Standing | None") -> None:
 
 
 def _account_in_words(standing: "Standing") -> str:
-    left = "  ".join(format_use(use) for use in standing.left) or "nothing"
+    from setwise.cli.ledger_view import left_in_words
+
     together = f"({rounded_up(standing.epsilon.upper, 4)}, {standing.delta:g})"
     how = standing.epsilon.interaction
-    return f"{standing.name}: {left} left; all its answers together are promised {together}, {how}"
+    return f"{standing.name}: {left_in_words(standing)} left; all its answers together are promised {together}, {how}"
 
 
-def answer_table(answer: "PrivateAnswer", truth: "dict[object, int] | None" = None) -> "Table":
-    """Return the items as a table; `truth` adds a column of exact counts, which only made-up data may show."""
+def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] | None" = None) -> "Table":
+    """Return the items as a table no wider than `width`, with bars where there is room for them.
+
+    `truth` adds a column of exact counts, which only made-up data may show.
+    """
     from rich.table import Table
     from rich.text import Text
 
+    rows = [_cells(place, each, truth) for place, each in enumerate(answer.items, start=1)]
+    headings = ["", "item", answer.measure, f"{answer.confidence:.0%} interval", "truth (made-up data)"]
+    widest = [max(len(row[column]) for row in rows) for column in range(len(headings))]
     table = Table(box=None, pad_edge=False)
+    table.add_column(headings[0], justify="right", style="dim", no_wrap=True)
+    table.add_column(headings[1], overflow="fold")
     counted = any(each.count is not None for each in answer.items)
-    reach = max([1.0, *(float(each.interval[1]) for each in answer.items if each.interval is not None)])
-    table.add_column("", justify="right", style="dim")
-    table.add_column("item", overflow="fold")
+    shown = [0, 1]
     if counted:
-        table.add_column(answer.measure, justify="right")
-        table.add_column(f"{answer.confidence:.0%} interval", justify="right", style="dim")
-        table.add_column("")
+        shown += [2, 3]
+        table.add_column(headings[2], justify="right", max_width=max(_HEADING, widest[2]))
+        table.add_column(headings[3], justify="right", style="dim", no_wrap=True)
     if truth is not None:
-        table.add_column("truth (made-up data)", justify="right", style="magenta")
-    for place, each in enumerate(answer.items, start=1):
-        cells: list[Text | str] = [str(place), Text(str(each.item))]
-        if counted:
-            low, high = each.interval or (0, 0)
-            cells += [number(each.count or 0), f"{low:,} to {high:,}", _bar(each, reach)]
-        if truth is not None:
-            cells.append(f"{truth.get(each.item, 0):,}")
-        table.add_row(*cells)
+        shown.append(4)
+        table.add_column(headings[4], justify="right", style="magenta", max_width=max(_HEADING, widest[4]))
+    room = width - sum(max(widest[column], min(len(headings[column]), _HEADING)) + 2 for column in shown)
+    barred = counted and room >= _SHORTEST_BAR
+    if barred:
+        table.add_column("", no_wrap=True)
+    reach = max([1.0, *(float(each.interval[1]) for each in answer.items if each.interval is not None)])
+    for row, each in zip(rows, answer.items, strict=True):
+        bar = [_bar(each, reach, min(_BAR, room))] if barred else []
+        table.add_row(*(Text(row[column]) for column in shown), *bar)
     return table
 
 
-def _bar(each: "AnswerItem", reach: float) -> "Text":
+def _cells(place: int, each: "AnswerItem", truth: "dict[object, int] | None") -> list[str]:
+    low, high = each.interval or (0, 0)
+    counted = ["", ""] if each.count is None else [number(each.count), f"{low:,} to {high:,}"]
+    return [str(place), str(each.item), *counted, "" if truth is None else f"{truth.get(each.item, 0):,}"]
+
+
+def _bar(each: "AnswerItem", reach: float, width: int) -> "Text":
     """Return the count as a bar, and lighter how far the interval reaches beyond it."""
     from rich.text import Text
 
     high = 0 if each.interval is None else each.interval[1]
-    likely, possible = (max(0, round(_BAR * value / reach)) for value in (float(each.count or 0), high))
+    likely, possible = (max(0, round(width * value / reach)) for value in (float(each.count or 0), high))
     return Text.assemble(("█" * likely, "blue"), ("░" * max(0, possible - likely), "blue"))
 
 
-def show_preview(planned: "Planned", *, as_json: bool) -> None:
-    """Print what would be run, what it costs at most and how far off it may be."""
+def show_preview(planned: "Planned", shortage: str | None, *, as_json: bool) -> None:
+    """Print what would be run, what it costs at most, how far off it may be, and why an account cannot pay for it."""
     expected = planned.preview
     if as_json:
         print_json(
@@ -104,6 +125,8 @@ def show_preview(planned: "Planned", *, as_json: bool) -> None:
                 "detectable": expected.detectable,
                 "shortfall": expected.shortfall,
                 "confidence": float(expected.confidence),
+                "alone": None if planned.alone is None else dict(zip(("epsilon", "delta"), planned.alone, strict=True)),
+                "shortage": shortage,
             }
         )
         return
@@ -115,6 +138,11 @@ def show_preview(planned: "Planned", *, as_json: bool) -> None:
         ("at most", "  ".join(format_use(use) for use in planned.uses)),
         ("epsilon", f"{rounded_up(planned.overall.upper)} at delta {planned.delta:g} ({planned.overall.interaction})"),
     ]
+    if planned.alone is not None:
+        epsilon, delta = planned.alone
+        rows.append(("by itself", f"{rounded_up(epsilon)} at delta {rounded_up(delta)}"))
+    if shortage is not None:
+        rows.append(("too little left", shortage))
     if planned.shows_counts and expected.radius is not None and expected.expected_error is not None:
         within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))

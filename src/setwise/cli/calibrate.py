@@ -26,6 +26,7 @@ def calibrate(
     """Find the smallest noise, largest per-use epsilon or largest count that meets a target for planned uses."""
     from setwise.accounting import calibrate as calibration
     from setwise.accounting.notation import format_use
+    from setwise.accounting.written import rounded_down, rounded_up
     from setwise.cli import report
 
     free, plan = calibration.parse_plan(uses)
@@ -43,4 +44,5 @@ def calibrate(
     else:
         title = {"noise": "Smallest noise", "epsilon": "Largest per-use epsilon", "count": "Largest count"}[free]
         rows = report.answer_rows(found.uses, answer, ("epsilon", epsilon), "delta")
-        report.print_table("Calibration", [(title, f"{found.value:.9g}"), *rows])
+        rounded = rounded_up(found.value) if free == "noise" else rounded_down(found.value)
+        report.print_table("Calibration", [(title, f"{found.value:,}" if free == "count" else rounded), *rows])

@@ -84,13 +84,13 @@ def _show(console: "Console", title: str, answer: "PrivateAnswer") -> None:
 def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]) -> None:
     from setwise.cli.answer_report import answer_table
 
-    console.print(answer_table(answer, truth))
+    console.print(answer_table(answer, console.width, truth))
 
 
 def _together(console: "Console", session: "Session") -> None:
     from rich.table import Table
 
-    from setwise.analytics.words import rounded_up
+    from setwise.accounting.written import rounded_up
 
     table = Table(title=f"All three answers together, at delta = {_OVERALL_DELTA:g}", title_justify="left")
     table.add_column("who chose the questions")

@@ -24,6 +24,7 @@ def histogram(
     types: options.ColumnTypes = None,
     memory: options.Memory = None,
     account: options.AccountName = None,
+    dataset: options.DatasetName = None,
     ledger: options.LedgerUrl = None,
     key: options.Key = None,
     as_json: AsJson = False,
@@ -33,6 +34,7 @@ def histogram(
 ) -> None:
     """Count the users of every item; items that are private come out when enough users have them."""
     from setwise.analytics.domain import read_domain
+    from setwise.analytics.place import place_of
     from setwise.analytics.query import HistogramQuery
     from setwise.cli.question import Opening, Paying, Showing, answer_question
 
@@ -41,7 +43,7 @@ def histogram(
         contributions=contributions,
         per_item=per_item,
         value=value,
-        domain=None if domain is None else read_domain(domain),
+        domain=None if domain is None else read_domain(domain, place_of(table, engine, table_name)),
         where=where,
         null_item=null_item,
         limit=limit,
@@ -55,6 +57,7 @@ def histogram(
             types=types or (),
             memory=memory,
             account=account,
+            dataset=dataset,
             ledger=ledger,
         ),
         Paying(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=None, key=key),

@@ -139,7 +139,7 @@ def show(
     from setwise.cli import ledger_view, report
 
     with existing_ledger(ledger) as opened:
-        standings = opened.accounts() if name is None else (opened.account(name).standing(),)
+        standings = opened.accounts() if name is None else (opened.account(name).standing_by_entries(),)
     if as_json:
         shown = [ledger_view.standing_json(standing) for standing in standings]
         report.print_json({"accounts": shown} if name is None else shown[0])

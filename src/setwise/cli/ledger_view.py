@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from setwise.accounting.guarantees import ZeroConcentratedDP
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use
-from setwise.cli.report import print_table, rounded_up
+from setwise.accounting.written import rounded_down, rounded_up
+from setwise.cli.report import print_table
 
 if TYPE_CHECKING:
     from setwise.accounting.answer import Answer
@@ -22,6 +24,18 @@ def _ends(answer: "Answer") -> dict[str, float]:
 
 def _written(uses: Sequence[Use]) -> list[str]:
     return [format_use(use) for use in uses]
+
+
+def left_in_words(standing: "Standing") -> str:
+    """Return what is left: registered uses, or the largest single use of a filter with a few digits, rounded down."""
+    written = []
+    for use in standing.left:
+        match use.guarantee:
+            case ZeroConcentratedDP(rho=rho, delta=delta) if standing.kind != "setwise":
+                written.append(f"zcdp:{rounded_down(rho, 4)},0,{rounded_down(delta, 4)}")
+            case _:
+                written.append(format_use(use))
+    return "  ".join(written) or "nothing"
 
 
 def standing_json(standing: "Standing") -> dict[str, object]:
@@ -64,8 +78,7 @@ def print_standing(standing: "Standing") -> None:
 
 def _left_rows(standing: "Standing") -> list[tuple[str, str]]:
     if standing.kind != "setwise":
-        most = ", ".join(_written(standing.left)) or "nothing"
-        return [("left", f"{_bar(standing.share_left)} {standing.share_left:.1%}, at most {most}")]
+        return [("left", f"{_bar(standing.share_left)} {standing.share_left:.1%}, at most {left_in_words(standing)}")]
     left = {use.guarantee: use.count for use in standing.left}
     spent = {use.guarantee: use.count for use in standing.spent}
     rows = []
@@ -123,9 +136,11 @@ def entry_json(entry: "Entry") -> dict[str, object]:
 
 
 def print_entries(name: str, entries: Sequence["Entry"]) -> None:
-    """Print entries, a line each."""
+    """Print entries, a line each: when, what was asked, what it drew or gave back."""
     from rich.console import Console
     from rich.table import Table
+
+    from setwise.analytics.question_in_words import charge_in_words
 
     table = Table(title=f"History of {name}", title_justify="left", title_style="bold")
     table.add_column("entry", justify="right")
@@ -136,7 +151,8 @@ def print_entries(name: str, entries: Sequence["Entry"]) -> None:
         uses = ", ".join(_written(entry.uses))
         shown = f"returned {uses}" if contents.kind == "settle" and uses else uses
         at = f"{entry.moment:%Y-%m-%d %H:%M:%S}"
-        table.add_row(str(entry.position), at, contents.kind, contents.key, shown, entry.hash[:12])
+        what = f"charge: {charge_in_words(contents.text)}" if contents.kind == "charge" else contents.kind
+        table.add_row(str(entry.position), at, what, contents.key, shown, entry.hash[:12])
     Console(markup=False).print(table)
 
 

@@ -21,6 +21,14 @@ from setwise.errors import SetwiseError, Unavailable
 _INTERRUPTED = 130
 """The exit status of a command stopped from the keyboard."""
 
+_READER = "Input should be "
+"""How the reader of options begins what it has to say about a value."""
+
+_WANTED = {
+    "a valid integer, unable to parse string as an integer": "a whole number",
+    "a valid number, unable to parse string as a number": "a number",
+}
+
 app = typer.Typer(
     name="setwise",
     help="Private analytics with the tightest provable privacy-loss composition.",
@@ -28,17 +36,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("top-k")(top_k)
-app.command()(histogram)
-app.command()(count)
-app.command("sum")(sum_column)
-app.command()(prepare)
-app.command()(compose)
-app.command()(calibrate)
-app.command()(demo)
-app.command()(serve)
+app.command("top-k", short_help="Find the items that the most users have.")(top_k)
+app.command(short_help="Count the users of every item.")(histogram)
+app.command(short_help="Count users, or events with a cap on each user.")(count)
+app.command("sum", short_help="Add up a column, each user's own sum clipped.")(sum_column)
+app.command(short_help="Bound contributions once, for quick questions.")(prepare)
+app.command(short_help="Say what a set of uses adds up to.")(compose)
+app.command(short_help="Find the noise, epsilon or count for a target.")(calibrate)
+app.command(short_help="Ask two million made-up events three questions.")(demo)
+app.command(short_help="Run the service and its web pages.")(serve)
 app.add_typer(ledger_app, name="ledger")
-app.command()(paper)
+app.command(short_help="Recompute the figures and numbers of the paper.")(paper)
 
 
 def _show_version(asked: bool) -> None:
@@ -67,7 +75,7 @@ def main() -> None:
     names = {kind.__name__: kind for kind in typer.BadParameter.__mro__ if issubclass(kind, Exception)}
     usage_error = names["ClickException"]
     try:
-        status = app(standalone_mode=False)
+        status = app(standalone_mode=False, prog_name="setwise")
         sys.stdout.flush()
     except SetwiseError as error:
         _fail(str(error), error.exit_code)
@@ -89,8 +97,14 @@ def _drop_output() -> None:
 
 
 def _sentence(error: BaseException) -> str:
-    message = getattr(error, "format_message", lambda: str(error))()
-    return f"{message.rstrip('.')}; see setwise --help"
+    message = getattr(error, "format_message", lambda: str(error))().rstrip(".")
+    written = getattr(error, "message", "")
+    options = getattr(getattr(error, "param", None), "opts", None)
+    if options and written.startswith(_READER):
+        wanted = written.removeprefix(_READER)
+        message = f"{options[0]} must be {_WANTED.get(wanted, wanted)}"
+    context = getattr(error, "ctx", None)
+    return f"{message}; see {'setwise' if context is None else context.command_path} --help"
 
 
 def _fail(sentence: str, status: int) -> NoReturn:

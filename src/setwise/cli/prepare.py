@@ -1,10 +1,12 @@
 """`setwise prepare`: bound contributions once, for many quick questions."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from setwise.cli import table_options as options
+from setwise.errors import InvalidParameter, SetwiseError
 
 
 def prepare(
@@ -14,6 +16,7 @@ def prepare(
     out: Annotated[
         str, typer.Option(metavar="DEST", help="A directory for files; the name of a table for PostgreSQL and Spark.")
     ],
+    replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of what is at DEST already.")] = False,
     value: options.Value = None,
     where: options.Where = None,
     null_item: options.NullItem = None,
@@ -27,8 +30,12 @@ def prepare(
     DEST is as private as the table. It answers questions about the same user, item and value columns, with any
     --contributions and --per-item, and is refused once the table has changed.
     """
+    from shlex import join
+
     from setwise.cli.question import Opening, interruptible, open_session
 
+    if not replace:
+        _check_free(out, engine)
     opening = Opening(
         source=table,
         user=user,
@@ -37,10 +44,28 @@ def prepare(
         types=types or (),
         memory=memory,
         account=None,
+        dataset=None,
         ledger=None,
     )
     with open_session(opening, None) as session:
         interruptible(
             lambda: session.prepare(out, item=item, value=value, where=where, null_item=null_item), session.cancel
         )
-    print(f"prepared {out}; ask it like any table, with --user {user} --item {item}")
+    asked = ["top-k", out, "--user", user, "--item", item, *(() if engine == "duckdb" else ("--engine", engine))]
+    print(f"prepared {out}; ask it like any table: setwise {join(asked)} ...")
+
+
+def _check_free(out: str, engine: str) -> None:
+    """Raise unless nothing is at the destination yet."""
+    from setwise.analytics.source import open_engine
+
+    taken = Path(out).exists()
+    if engine != "duckdb":
+        try:
+            with open_engine(out, engine) as found:
+                found.describe()
+                taken = True
+        except SetwiseError:
+            taken = False
+    if taken:
+        raise InvalidParameter(f"{out} exists already: name another destination, or give --replace")

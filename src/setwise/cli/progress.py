@@ -1,4 +1,4 @@
-"""Progress on stderr, once a computation has taken longer than a person likes to wait without a word."""
+"""Progress on a terminal, once a computation has taken longer than a person likes to wait without a word."""
 
 import sys
 import time
@@ -11,14 +11,14 @@ PATIENCE = 2.0
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[float], None]]:
-    """Yield a function to call with the share done; a line on stderr follows it after `PATIENCE` seconds."""
+    """Yield a function to call with the share done; on a terminal a line follows it after `PATIENCE` seconds."""
     started = time.monotonic()
     shown = -1
 
     def report(share: float) -> None:
         nonlocal shown
         percent = int(100 * share)
-        if time.monotonic() - started > PATIENCE and percent != shown:
+        if sys.stderr.isatty() and time.monotonic() - started > PATIENCE and percent != shown:
             shown = percent
             print(f"\r{what}: {percent:3d}%", end="", file=sys.stderr, flush=True)
 

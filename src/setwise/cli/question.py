@@ -34,6 +34,7 @@ class Opening:
     types: Sequence[str]
     memory: str | None
     account: str | None
+    dataset: str | None
     ledger: str | None
 
 
@@ -75,7 +76,7 @@ def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "
         spending = session.spending(paying.epsilon, paying.delta, paying.counts, paying.mechanism, paying.discover)
         if showing.as_preview:
             planned = session.preview(query, spending)
-            answer_report.show_preview(planned, as_json=showing.as_json)
+            answer_report.show_preview(planned, session.shortage(query, spending), as_json=showing.as_json)
             return
         answer = interruptible(lambda: session.ask(query, spending, key=paying.key), session.cancel)
         standing = None if account is None else account.standing()
@@ -91,8 +92,8 @@ def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "
 
 def _check_paying(opening: Opening, paying: Paying) -> None:
     if opening.account is None:
-        for name in ("discover", "key"):
-            if getattr(paying, name) is not None:
+        for name, value in (("discover", paying.discover), ("key", paying.key), ("dataset", opening.dataset)):
+            if value is not None:
                 raise InvalidParameter(f"--{name} is for questions that draw on an account: give --account too")
         if paying.epsilon is None:
             raise InvalidParameter("say what may be spent: give --epsilon and --delta, or --account")
@@ -126,6 +127,7 @@ def open_session(opening: Opening, account: "Account | None") -> "Iterator[Sessi
             table=opening.table,
             types=_kinds(opening.types),
             account=account,
+            dataset=opening.dataset,
             memory=opening.memory,
             progress=report,
         ) as session,

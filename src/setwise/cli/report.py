@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from setwise.accounting.answer import Answer
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use
+from setwise.accounting.written import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from setwise.paper.claim import Claim
@@ -68,19 +69,13 @@ def print_claims(claims: "Sequence[Claim]") -> None:
 def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], found: str) -> list[tuple[str, str]]:
     """Return the rows that explain an answer: what was composed, the promise, and what it rests on."""
     name, value = asked
-    where = f"between {answer.lower:.6g} and {rounded_up(answer.upper)}" if answer.lower < answer.upper else "there"
+    lower, upper = rounded_down(answer.lower), rounded_up(answer.upper)
+    where = "there" if f"{answer.lower:.6g}" == upper else f"between {lower} and {upper}"
     return [
         ("uses", "  ".join(format_use(use) for use in uses)),
         ("interaction", f"{answer.interaction}: {_COVERS[str(answer.interaction)]}"),
         (name, f"{value:g}"),
-        (found, f"{rounded_up(answer.upper)} is promised (the optimum lies {where})"),
+        (found, f"{upper} is promised (the optimum lies {where})"),
         ("method", answer.method),
         ("statement", answer.statement),
     ]
-
-
-def rounded_up(value: float) -> str:
-    """Write a promise with six digits, never smaller than it is."""
-    from decimal import ROUND_CEILING, Context, Decimal
-
-    return f"{Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(value)).normalize():g}"

@@ -66,12 +66,22 @@ TableName = Annotated[str | None, typer.Option("--table", help="The table inside
 ColumnTypes = Annotated[
     list[str] | None,
     typer.Option(
-        "--type", metavar="COL=KIND", help="The kind of a CSV column that is not text, as in minutes=integer."
+        "--type",
+        metavar="COL=KIND",
+        help="The kind of a CSV column that is not text, as in minutes=integer; may be repeated.",
     ),
 ]
 Memory = Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4GiB.")]
 AccountName = Annotated[
     str | None, typer.Option("--account", metavar="NAME", help="Draw on this account instead of --epsilon and --delta.")
+]
+DatasetName = Annotated[
+    str | None,
+    typer.Option(
+        "--dataset",
+        metavar="NAME",
+        help="The dataset this table is, when --account was opened for one; the name of the file or table if left out.",
+    ),
 ]
 LedgerUrl = Annotated[
     str | None,
@@ -84,7 +94,7 @@ Key = Annotated[
 Discover = Annotated[
     str | None, typer.Option(metavar="MECH", help="With --account, what each pick draws, such as bounded-range:0.1.")
 ]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print the items as CSV.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print the items as CSV, to standard output: > FILE keeps them.")]
 Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Also draw the items into a .png or .svg file.")]
 AsPreview = Annotated[
     bool, typer.Option("--preview", help="Say what would be run, what it costs and how far off it may be; free.")

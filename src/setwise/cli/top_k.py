@@ -29,6 +29,7 @@ def top_k(
     types: options.ColumnTypes = None,
     memory: options.Memory = None,
     account: options.AccountName = None,
+    dataset: options.DatasetName = None,
     ledger: options.LedgerUrl = None,
     key: options.Key = None,
     discover: options.Discover = None,
@@ -39,6 +40,7 @@ def top_k(
 ) -> None:
     """Find the k items that the most users have, with noisy counts, above a noisy threshold if items are private."""
     from setwise.analytics.domain import read_domain
+    from setwise.analytics.place import place_of
     from setwise.analytics.query import TopK
     from setwise.cli.question import Opening, Paying, Showing, answer_question
 
@@ -48,7 +50,7 @@ def top_k(
         contributions=contributions,
         per_item=per_item,
         value=value,
-        domain=None if domain is None else read_domain(domain),
+        domain=None if domain is None else read_domain(domain, place_of(table, engine, table_name)),
         where=where,
         null_item=null_item,
         limit=limit,
@@ -62,6 +64,7 @@ def top_k(
             types=types or (),
             memory=memory,
             account=account,
+            dataset=dataset,
             ledger=ledger,
         ),
         Paying(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=discover, key=key),

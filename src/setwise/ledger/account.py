@@ -1,6 +1,7 @@
 """An analyst's standing on a dataset: charge before the data is touched, settle when the answer is known."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -9,6 +10,7 @@ from setwise.accounting.filter import filter_parameters
 from setwise.accounting.guarantees import Guarantee
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use, merged
+from setwise.accounting.written import rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed, Unavailable
 from setwise.ledger.clock import Clock, microseconds, moment_of
 from setwise.ledger.entry import Contents, Entry, EntryKind, write_uses
@@ -16,7 +18,8 @@ from setwise.ledger.parts import Totals
 from setwise.ledger.period import WHOLE_LIFE, period_id
 from setwise.ledger.pricing import drawn, given_back
 from setwise.ledger.receipt import Receipt
-from setwise.ledger.rows import entry_under, last_of, spent_of
+from setwise.ledger.rows import dataset_is_known, entries_of, entry_under, last_of, spent_of
+from setwise.ledger.shortage import lacking_draws, lacking_totals
 from setwise.ledger.standing import Standing, best_odometer, standing_of
 from setwise.ledger.store import SKEW, Draft, Refused, Store
 from setwise.ledger.terms import Terms
@@ -58,6 +61,28 @@ class Account:
         """The name it was opened under."""
         return self._terms.name
 
+    def check_dataset(self, known_as: str) -> None:
+        """Raise `InvalidParameter` unless the account may pay for questions about what is known as that dataset.
+
+        An account opened for a dataset pays for that one only. One opened for none pays for any dataset that the ledger
+        has neither a cap nor accounts for: its draws would be missing from what those promise together.
+        """
+        own = self._terms.dataset
+        if own and own != known_as:
+            known = f"is known as {known_as!r}" if known_as else "has no name"
+            raise InvalidParameter(
+                f"the account {self.name!r} is for the dataset {own!r}, and this table {known}: take another account, "
+                f"or give the dataset {own!r} if this table is it"
+            )
+        if not own and known_as:
+            with self._store.reading() as connection:
+                known_here = dataset_is_known(connection, known_as)
+            if known_here:
+                raise InvalidParameter(
+                    f"the ledger keeps accounts or a cap for the dataset {known_as!r}, and {self.name!r} is not one of "
+                    "them: take one that is, or give another dataset if this table is not it"
+                )
+
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge the uses, durably: when this returns, the charge is on disk.
 
@@ -84,8 +109,8 @@ class Account:
                     if (charged := entry_under(connection, self._holder, self.name, "charge", key)) is not None:
                         return self._resume(connection, charged, contents)
                     behind = self._check_clock(connection, at, period)
-                    if not behind:
-                        self._check_left(connection, draft)
+                    if not behind and (missing := self._missing(connection, wanted, period)):
+                        raise BudgetExhausted(missing) from None
             else:
                 return Receipt(account=self.name, key=key, entry=entry.position, period=period, uses=wanted)
         raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} that it can pay for")
@@ -135,6 +160,41 @@ class Account:
             spent = spent_of(connection, self._holder, period)
         return standing_of(self._terms, period, spent, last.charges)
 
+    def standing_by_entries(self) -> Standing:
+        """Return the standing with the least odometer that its entries prove: those of a filter know each epsilon.
+
+        The time it takes grows with the number of entries, which that of `standing` does not.
+        """
+        standing = self.standing()
+        if self._terms.totals is None:
+            return standing
+        with self._store.reading() as connection:
+            charged = [
+                use
+                for entry in entries_of(connection, self._holder, self.name)
+                if entry.contents.kind == "charge" and entry.contents.period == standing.period
+                for use in entry.uses
+            ]
+        if not charged:
+            return standing
+        found = merged(charged)
+        best = best_odometer(self._terms, found, filter_parameters(found))
+        return replace(standing, odometer=best) if best.upper < standing.odometer.upper else standing
+
+    def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
+        """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
+        wanted = merged(as_uses(uses))
+        period = self.standing().period
+        drawn(self._holder, self._terms, self._cap, wanted, period)  # raises for a use that is not registered
+        with self._store.reading() as connection:
+            return self._missing(connection, wanted, period)
+
+    def __repr__(self) -> str:
+        dataset = f" on {self._terms.dataset!r}" if self._terms.dataset else ""
+        promise = f"epsilon {rounded_up(self._terms.epsilon.upper)} at delta {self._terms.delta:g}"
+        every = f" per {self._terms.period}" if self._terms.period else ""
+        return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
+
     def loss_of(self, uses: Sequence[Use]) -> float:
         """Return the least bound of the loss when just these uses were drawn, each chosen on the fly.
 
@@ -176,22 +236,26 @@ class Account:
             )
         return last.at if period < last.period else 0
 
-    def _check_left(self, connection: Connection, draft: Draft) -> None:
-        """Raise `BudgetExhausted` when the account or its cap cannot pay."""
-        period = draft.contents.period
-        own = {movement.what: movement.amount for movement in draft.movements if movement.holder == self._holder}
+    def _missing(self, connection: Connection, uses: tuple[Use, ...], period: str) -> str | None:
+        """Return in words why the account or its cap cannot pay for the uses; None when both can."""
         spent = spent_of(connection, self._holder, period)
-        if any(amount > self._lines[what] - spent.get(what, 0) for what, amount in own.items()):
-            left = standing_of(self._terms, period, spent, 0).left
-            rest = ", ".join(format_use(use) for use in left) or "nothing"
+        rest = {what: total - spent.get(what, 0) for what, total in self._lines.items()}
+        if self._terms.totals is None:
+            own = lacking_draws(uses, rest, standing_of(self._terms, period, spent, 0).left)
+            called = f"the account {self.name!r}"
+        else:
+            own = lacking_totals(uses, self._terms.totals, rest)
+            called = f"the account {self.name!r} (epsilon {self._terms.epsilon.upper:g} at delta {self._terms.delta:g})"
+        if own is not None:
             until = f" until {self._terms.period} {period} ends" if period else ""
-            raise BudgetExhausted(f"the account {self.name!r} cannot pay for this{until}: {rest} is left")
-        if self._cap is not None:
-            assert self._terms.cap is not None
-            shared = {movement.what: movement.amount for movement in draft.movements if movement.holder != self._holder}
-            spent = spent_of(connection, self._terms.cap, WHOLE_LIFE)
-            lines = self._cap.lines()
-            if any(amount > lines[what] - spent.get(what, 0) for what, amount in shared.items()):
-                raise BudgetExhausted(
-                    f"the cap of the dataset {self._terms.dataset!r}, which all its accounts share, cannot pay for this"
-                )
+            return f"{called} cannot pay for this{until}: {own}"
+        if self._cap is None:
+            return None
+        assert self._terms.cap is not None
+        spent = spent_of(connection, self._terms.cap, WHOLE_LIFE)
+        shared = lacking_totals(
+            uses, self._cap, {what: total - spent.get(what, 0) for what, total in self._cap.lines().items()}
+        )
+        if shared is None:
+            return None
+        return f"the cap of the dataset {self._terms.dataset!r}, which all its accounts share, cannot pay: {shared}"

@@ -60,6 +60,9 @@ class Ledger:
         clock = SystemClock() if clock is None else clock
         return cls(connect(url, microseconds(clock.now())), clock)
 
+    def __repr__(self) -> str:
+        return f"<setwise ledger {self._store.address}>"
+
     def close(self) -> None:
         """Let go of every connection."""
         self._store.close()

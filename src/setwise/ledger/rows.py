@@ -8,7 +8,7 @@ from sqlalchemy import Connection, select, tuple_
 
 from setwise.ledger.entry import Contents, Entry, EntryKind
 from setwise.ledger.store import Movement
-from setwise.ledger.tables import accounts, balances, entries, movements
+from setwise.ledger.tables import accounts, balances, entries, movements, openings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,13 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
     """Return what was spent of each line in a period; lines without movements are left out."""
     found = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == period)
     return {row.what: row.spent for row in connection.execute(found)}
+
+
+def dataset_is_known(connection: Connection, dataset: str) -> bool:
+    """Return whether a dataset has an account or a cap."""
+    opened = select(accounts.c.holder).where(accounts.c.dataset == dataset)
+    capped = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name == dataset)
+    return connection.execute(opened.union_all(capped).limit(1)).first() is not None
 
 
 def entry_under(connection: Connection, holder: int, account: str, kind: EntryKind, key: str) -> Entry | None:

@@ -9,6 +9,7 @@ from setwise.accounting.answer import Answer
 from setwise.accounting.bounds import lower_bound
 from setwise.accounting.dominating import largest_loss
 from setwise.accounting.filter import Spent, ZcdpOdometer, filter_parameters
+from setwise.accounting.guarantees import LARGEST_EPSILON, SMALLEST_EPSILON
 from setwise.accounting.interaction import Interaction
 from setwise.accounting.notation import format_use
 from setwise.accounting.sorting import sort_uses
@@ -107,7 +108,13 @@ def _odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
 
 def best_odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
     """Return the least upper end of an odometer, the sum of the losses, and the whole promise."""
-    odometer = ZcdpOdometer(delta=terms.delta, failure_share=terms.failure_share, spent=worth).answer()
+    most = filter_parameters(terms.uses).rho if terms.totals is None else terms.totals.rho
+    odometer = ZcdpOdometer(
+        delta=terms.delta,
+        failure_share=terms.failure_share,
+        most_rho=min(max(most, SMALLEST_EPSILON), LARGEST_EPSILON),
+        spent=worth,
+    ).answer()
     return min(odometer, _basic(drawn, terms.delta), terms.epsilon, key=lambda answer: answer.upper)
 
 

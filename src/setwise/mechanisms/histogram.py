@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,17 +113,17 @@ class Histogram:
 
 def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
     """Return the labels as text or as integers, or raise `InvalidParameter`."""
-    every: list[Label] = []
-    kind: type[str] | type[int] | None = None
-    for label in labels:
-        plain = label.item() if isinstance(label, np.generic) else label
-        if isinstance(plain, bool) or not isinstance(plain, str | int):
-            raise InvalidParameter(f"a label must be text or a whole number, not {type(plain).__name__}")
-        found = str if isinstance(plain, str) else int
-        if kind not in (None, found):
-            raise InvalidParameter("labels must be all text or all whole numbers, not a mixture")
-        kind = found
-        every.append(plain)
+    if isinstance(labels, np.ndarray):
+        plain = labels.tolist()
+    else:
+        plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    kinds = set(map(type, plain))
+    for kind in kinds:
+        if issubclass(kind, bool) or not issubclass(kind, str | int):
+            raise InvalidParameter(f"a label must be text or a whole number, not {kind.__name__}")
+    if len({issubclass(kind, str) for kind in kinds}) > 1:
+        raise InvalidParameter("labels must be all text or all whole numbers, not a mixture")
+    every = cast("list[Label]", plain)
     if len(set(every)) != len(every):
         raise InvalidParameter("labels must be distinct, but some label appears twice")
     return tuple(every)

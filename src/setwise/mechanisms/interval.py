@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.noise import Noise
 
 CONFIDENCE = Fraction(95, 100)
 
@@ -24,15 +23,15 @@ class Interval:
         return self.lower <= count <= self.upper
 
 
-def interval_around(noisy: int, noise: Noise, confidence: Fraction = CONFIDENCE) -> Interval:
-    """Return the interval noisy ± r, cut at 0, where r is the noise law's radius at that confidence.
+def interval_around(noisy: int, radius: int) -> Interval:
+    """Return the interval noisy ± radius, cut at 0.
 
-    Ensures: a fixed count whose noisy value is drawn is covered with probability at least `confidence`. The
-    statement is about every count given noise; it does not condition on the value having passed a threshold.
+    Ensures: with the noise law's radius at some confidence, a fixed count whose noisy value is drawn is covered with
+        that probability at least. The statement is about every count given noise; it does not condition on the value
+        having passed a threshold.
 
     >>> from setwise.mechanisms.laplace_noise import LaplaceNoise
-    >>> interval_around(10, LaplaceNoise(scale=Fraction(10)))
+    >>> interval_around(10, LaplaceNoise(scale=Fraction(10)).radius(CONFIDENCE))
     Interval(lower=0, upper=40)
     """
-    radius = noise.radius(confidence)
     return Interval(lower=max(0, noisy - radius), upper=max(0, noisy + radius))

@@ -1,19 +1,19 @@
 """Choosing and calibrating a mechanism for a question, before any data is touched."""
 
+import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from setwise.accounting.compose import compose
-from setwise.accounting.interaction import Interaction
-from setwise.accounting.pure_sum import pure_sum
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.interval import CONFIDENCE
 from setwise.mechanisms.known_gaussian import KnownGaussian
 from setwise.mechanisms.known_gumbel import KnownGumbel
 from setwise.mechanisms.known_laplace import KnownLaplace
 from setwise.mechanisms.preview import Preview
+from setwise.mechanisms.price import certified_price, estimated_price
 from setwise.mechanisms.question import CountNoise, MechanismName, Question
 from setwise.mechanisms.ranking import ranking_shortfall
 from setwise.mechanisms.rational import float_below
@@ -41,6 +41,10 @@ _CLOSE = 1.003
 
 _WORTH_A_LOOK = 1.5
 """A mechanism is calibrated when its rough merit is within this factor of the best."""
+
+_MANY_PICKS = 200
+_CLEARLY_WORSE = 1.03
+"""From so many picks on noise is first found by an estimate; what is worse by this factor is then not looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,59 +74,96 @@ def plan(question: Question, confidence: Fraction = CONFIDENCE) -> Plan:
     if not suggested:
         raise InvalidParameter(_no_mechanism(question))
     tried = [split for split in suggested if split.merit <= _WORTH_A_LOOK * suggested[0].merit]
-    found = [plan for split in tried if (plan := _calibrated(split, question, confidence)) is not None]
+    long = [split for split in tried if _has_many_picks(split, question)]
+    found = [sure for split in tried if split not in long and (sure := _calibrated(split, question, confidence))]
+    guesses = [
+        (_planned(guess, question, confidence, _estimated), guess)
+        for split in long
+        if (guess := _searched(split, question, _estimated)) is not None
+    ]
+    others = []
+    for rough, guess in sorted(guesses, key=lambda each: each[0].merit):
+        if found and rough.merit > _CLEARLY_WORSE * min(each.merit for each in found):
+            others.append(rough)
+        elif (sure := _calibrated(guess, question, confidence)) is not None:
+            found.append(sure)
     if not found:
         raise Unattainable(f"no noise in range meets epsilon {float(question.epsilon):g} at this delta; ask for less")
-    best, *others = sorted(found, key=lambda each: each.merit)
-    return replace(best, why=_why(best, others, suggested[len(tried) :], question))
+    best, *rest = sorted(found, key=lambda each: each.merit)
+    return replace(best, why=_why(best, rest + others, suggested[len(tried) :], question))
+
+
+def _has_many_picks(split: Split, question: Question) -> bool:
+    """Whether the certified optimum of the split takes so long that a guess comes first."""
+    match split.name:
+        case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
+            return question.delta > 0 and min(question.k or 0, rivals(question)) >= _MANY_PICKS
+        case _:
+            return False
+
+
+Price: TypeAlias = Callable[[Mechanism, Fraction], float]
+"""The epsilon of one release at a delta."""
+
+
+def _certified(mechanism: Mechanism, delta: Fraction) -> float:
+    return certified_price(mechanism.guarantees(), float_below(delta)).upper
+
+
+def _estimated(mechanism: Mechanism, delta: Fraction) -> float:
+    return estimated_price(mechanism.guarantees(), float_below(delta))
 
 
 def _calibrated(split: Split, question: Question, confidence: Fraction) -> Plan | None:
-    """Return the plan of the least spread that meets the question; None if none in range does.
+    """Return the plan of the least spread that is certified to meet the question; None if none in range does."""
+    found = _searched(split, question, _certified)
+    return None if found is None else _planned(found, question, confidence, _certified)
+
+
+def _searched(split: Split, question: Question, price: Price) -> Split | None:
+    """Return the split with the least spread that meets the question at that price; None if none in range does.
 
     The cost falls about as 1/spread, which gives the next guess; a bracket of guesses keeps it honest. Every spread
     tried is a short decimal, so that plans are easy to read and repeat.
     """
     target = float_below(question.epsilon)
     least, most = _LEAST_SPREAD, math.inf
-    best: tuple[Mechanism, float] | None = None
+    best: float | None = None
     spread = min(max(split.spread, _LEAST_SPREAD), _MOST_SPREAD)
     while True:
-        short = Fraction(f"{spread:.4g}")
+        short = float(f"{spread:.4g}")
         cost = math.inf
-        try:
-            mechanism = _made(split, question, short)
-            cost = overall_epsilon(mechanism, question.delta)
-        except (InvalidParameter, Unattainable):  # noise out of range, or a bound that says nothing there
-            pass
+        with contextlib.suppress(InvalidParameter, Unattainable):  # noise out of range, or a bound that says nothing
+            cost = price(_made(split, question, Fraction(f"{short:.4g}")), question.delta)
         if cost <= target:
-            best, most = (mechanism, cost), float(short)
+            best = most = short
             if cost * _CLOSE >= target:
                 break
         else:
-            least = float(short)
+            least = short
         if most / least <= _CLOSE or least >= _MOST_SPREAD:
             break
         step = min(max(cost / target * math.sqrt(_CLOSE), 0.5), 2.0)
-        spread = float(short) * step
+        spread = short * step
         if not least < float(f"{spread:.4g}") < most:
             spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, _MOST_SPREAD)
             if not least < float(f"{spread:.4g}") < most:
                 break
-    if best is None:
-        return None
-    mechanism, cost = best
+    return None if best is None else replace(split, spread=best)
+
+
+def _planned(split: Split, question: Question, confidence: Fraction, price: Price) -> Plan:
+    """Return the plan of a split whose spread was found."""
+    mechanism = _made(split, question, Fraction(f"{split.spread:.4g}"))
     preview = _previewed(mechanism, question, confidence)
-    name = str(split.name) if split.counts is CountNoise.NONE else f"{split.name}+{split.counts}"
-    merit = _merit(preview, question)
-    return Plan(mechanism=mechanism, name=name, epsilon=cost, preview=preview, merit=merit, why="")
-
-
-def overall_epsilon(mechanism: Mechanism, delta: Fraction) -> float:
-    """Return the certified epsilon of one release at that delta."""
-    if delta == 0:
-        return pure_sum(mechanism.guarantees(), Interaction.SETWISE).upper
-    return compose(mechanism.guarantees()).epsilon(float_below(delta)).upper
+    return Plan(
+        mechanism=mechanism,
+        name=str(split.name) if split.counts is CountNoise.NONE else f"{split.name}+{split.counts}",
+        epsilon=price(mechanism, question.delta),
+        preview=preview,
+        merit=_merit(preview, question),
+        why="",
+    )
 
 
 def _previewed(mechanism: Mechanism, question: Question, confidence: Fraction) -> Preview:

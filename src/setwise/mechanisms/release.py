@@ -50,10 +50,10 @@ class Release:
 
         Each is centred on the noisy value itself, before any post-processing: the law of the noise is exact there.
         """
-        return tuple(
-            None if item.noisy is None or self.noise is None else interval_around(item.noisy, self.noise, confidence)
-            for item in self.items
-        )
+        if self.noise is None:
+            return (None,) * len(self.items)
+        radius = self.noise.radius(confidence)
+        return tuple(None if item.noisy is None else interval_around(item.noisy, radius) for item in self.items)
 
 
 def ranked_items(labels: tuple[Label, ...], noisy: list[int]) -> tuple[Item, ...]:

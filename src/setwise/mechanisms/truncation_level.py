@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 from functools import lru_cache
 
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from setwise.errors import Unattainable
@@ -42,13 +41,12 @@ def continuous_truncation_level(contributions: int, tau: float, sigma: float, de
         raise Unattainable(f"delta / contributions must lie between {_SMALLEST_SHARE:g} and 1, not {share!r}")
     deviation = tau * sigma
 
-    def excess(level: float) -> float:
-        failure = continuous_failure(level, tau, deviation)
-        # Beyond 38 deviations the tail leaves the range of floats; it is far below any share by then.
-        return math.log(failure / share) if failure > 0.0 else -1e3
-
-    least = tau / 2  # there the overlap is empty and the failure is 1
-    return float(brentq(excess, least, tau + 38.0 * deviation, xtol=1e-12 * (tau + deviation), rtol=1e-14))
+    # At tau / 2 the overlap is empty and the failure is 1; beyond 38 deviations it leaves the range of floats.
+    least, most = tau / 2, tau + 38.0 * deviation
+    while most - least > max(1e-12 * (tau + deviation), 1e-14 * most):
+        middle = (least + most) / 2
+        least, most = (middle, most) if continuous_failure(middle, tau, deviation) > share else (least, middle)
+    return most
 
 
 @lru_cache(maxsize=64)

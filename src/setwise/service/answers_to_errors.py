@@ -1,20 +1,22 @@
 """Every error as an HTTP response with a problem document; never a word that the caller did not need."""
 
 import logging
+import re
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from setwise.errors import NotSignedIn, SetwiseError, TooManyRequests
+from setwise.errors import NotSignedIn, SetwiseError, StoreFailed, TooManyRequests
+from setwise.service.fields import PATTERNS_IN_WORDS
 from setwise.service.problems import MEDIA_TYPE, Problem, field_of, problem_of
 
 _log = logging.getLogger("setwise.service")
 
 _UNREADABLE = "the body cannot be read; send one JSON object in UTF-8"
 
-_NAMES = {404: "NotFound", 405: "MethodNotAllowed", 413: "TooLarge", 415: "UnsupportedMediaType"}
+_NAMES = {404: "NotFound", 405: "MethodNotAllowed", 408: "TooSlow", 413: "TooLarge", 415: "UnsupportedMediaType"}
 
 
 def to_problem(problem: Problem, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -35,7 +37,15 @@ def to_setwise_error(error: SetwiseError) -> JSONResponse:
             headers = {"WWW-Authenticate": "Bearer"}
         case TooManyRequests(seconds=seconds):
             headers = {"Retry-After": str(seconds)}
+        case StoreFailed():
+            log_store_failure(error)
     return to_problem(problem_of(error), headers)
+
+
+def log_store_failure(error: StoreFailed) -> None:
+    """Tell the operator what a database said, which the caller is not told; passwords in addresses are left out."""
+    said = re.sub(r"(://[^/@\s:]*):[^@\s]*@", r"\1:***@", " ".join(str(error).split()))
+    _log.error("%s", re.sub(r"(password=)\S+", r"\1***", said, flags=re.IGNORECASE))
 
 
 def to_validation_error(error: RequestValidationError) -> JSONResponse:
@@ -46,6 +56,9 @@ def to_validation_error(error: RequestValidationError) -> JSONResponse:
     first = error.errors()[0]
     field = field_of(tuple(first["loc"])) or "body"
     says = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "string_pattern_mismatch":
+        wanted = PATTERNS_IN_WORDS.get(first["ctx"]["pattern"])
+        says = says if wanted is None else f"should be {wanted}"
     if first["type"] == "json_invalid" or (field == "body" and first["type"].startswith(("model_", "missing"))):
         field, says = "body", "send one JSON object in UTF-8 with Content-Type: application/json"
     return to_problem(Problem(name="InvalidParameter", status=422, detail=f"{field}: {says}", field=field))
@@ -58,6 +71,7 @@ def to_http_exception(error: HTTPException) -> JSONResponse:
     details = {
         404: "there is nothing at this address; see /api/v1/openapi.json",
         405: "this address has other methods; see the header Allow",
+        408: error.detail,
         413: error.detail,
     }
     problem = Problem(

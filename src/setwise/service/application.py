@@ -52,7 +52,7 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     app.state.service = parts
     for router in ROUTERS:
         app.include_router(router)
-    app.add_middleware(BodyLimit, most=settings.body_bytes)
+    app.add_middleware(BodyLimit, most=settings.body_bytes, seconds=settings.body_seconds)
     add_pages(app)
     app.add_exception_handler(HTTPException, _http_exception)
     _check_rights()

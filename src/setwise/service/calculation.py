@@ -1,4 +1,4 @@
-"""Compose and calibrate as a process of its own: a line of JSON in, a line of JSON out.
+"""Compose, calibrate and plan as a process of its own: a line of JSON in, a line of JSON out.
 
 A calculation that takes too long is ended with its process, which a thread could not be.
 """
@@ -13,6 +13,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.notation import format_use
 from setwise.errors import SetwiseError
 from setwise.service.composition_curve import Along, Curve, Mixture, curve
+from setwise.service.plan_request import PlanRequest, packed, unpacked
 
 
 def calculate(request: dict[str, Any]) -> dict[str, Any]:
@@ -33,8 +34,16 @@ def calculate(request: dict[str, Any]) -> dict[str, Any]:
             return _calibrated(uses, interaction, epsilon, delta)
         case {"what": "curve", "which": which, "along": along, "mixture": mixture}:
             return curve(Curve(which), Along(along), Mixture(**mixture))
+        case {"what": "plan", "request": request}:
+            return _planned(request)
         case _:
             raise ValueError("not a calculation")
+
+
+def _planned(request: str) -> dict[str, Any]:
+    asked = unpacked(request)
+    assert isinstance(asked, PlanRequest)
+    return {"planned": packed(asked.planned())}
 
 
 def _calibrated(uses: list[str], interaction: str, epsilon: float, delta: float) -> dict[str, Any]:
@@ -63,7 +72,9 @@ def _answered(answer: Answer, *, epsilon: tuple[float, float], delta: tuple[floa
 
 
 def main() -> None:
-    """Answer line after line until the input ends."""
+    """Say that everything is loaded, then answer line after line until the input ends."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     for line in sys.stdin:
         try:
             reply = {"answer": calculate(json.loads(line))}

@@ -12,15 +12,18 @@ from setwise.errors import SetwiseError, TooManyRequests, Unattainable
 
 _MOST_REMEMBERED = 2048
 _MOST_WAITING = 64
-_LINE_BYTES = 1 << 22
+_LINE_BYTES = 1 << 26
+_REMEMBERED_BYTES = 1 << 16
+"""The longest request that is remembered: one with a large domain is not worth the memory."""
 
 
 class Calculator:
     """A few processes of `setwise.service.calculation`, started when first needed."""
 
-    def __init__(self, *, processes: int, seconds: float) -> None:
+    def __init__(self, *, processes: int, seconds: float, remedy: str) -> None:
         self._places = asyncio.Semaphore(processes)
         self._seconds = seconds
+        self._remedy = remedy
         self._idle: list[asyncio.subprocess.Process] = []
         self._remembered: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._waiting = 0
@@ -42,7 +45,8 @@ class Calculator:
         if "error" in reply:
             raise _error(reply["error"])
         answer: dict[str, Any] = reply["answer"]
-        self._remembered[line] = answer
+        if len(line) <= _REMEMBERED_BYTES:
+            self._remembered[line] = answer
         if len(self._remembered) > _MOST_REMEMBERED:
             self._remembered.popitem(last=False)
         return answer
@@ -59,12 +63,10 @@ class Calculator:
             reply: dict[str, Any] = json.loads(answered)
         except TimeoutError:
             await _ended(process)
-            raise Unattainable(
-                f"the calculation takes longer than {self._seconds:g} s; ask for fewer or more equal uses"
-            ) from None
+            raise Unattainable(f"the calculation takes longer than {self._seconds:g} s; {self._remedy}") from None
         except (OSError, ValueError):  # the process died or was never well
             await _ended(process)
-            raise Unattainable("the calculation failed; ask for fewer or more equal uses") from None
+            raise Unattainable(f"the calculation failed; {self._remedy}") from None
         except BaseException:  # whoever asked has gone: the process is busy with what nobody waits for
             await _ended(process)
             raise
@@ -78,8 +80,9 @@ class Calculator:
 
 
 async def _started() -> asyncio.subprocess.Process:
+    """Start a process and wait until it has loaded everything: that is no part of the time of a calculation."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SETWISE_")}
-    return await asyncio.create_subprocess_exec(
+    process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "setwise.service.calculation",
@@ -89,6 +92,13 @@ async def _started() -> asyncio.subprocess.Process:
         env=kept,
         limit=_LINE_BYTES,
     )
+    assert process.stdout is not None
+    try:
+        await process.stdout.readline()  # empty also when it died, which the first calculation finds out
+    except BaseException:
+        await _ended(process)
+        raise
+    return process
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:

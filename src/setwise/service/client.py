@@ -22,13 +22,17 @@ _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _TRY_AGAIN = {429, 502, 503, 504}
+_REFUSED_PATIENCE = 3.0
+"""How long a request is tried that no replica has received."""
 
 
 def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> "Client":
     """Connect to a service with a token that a steward has given.
 
     `url` is the service's address, or those of several replicas, which are tried in turn. For `patience` seconds lost
-    connections and busy replicas are tried again, always under the same idempotency key.
+    connections and busy replicas are tried again, always under the same idempotency key. A request that could not be
+    sent at all, because nobody accepts the connection, is given up after 3 seconds: nothing is under way. Queries that
+    are, ride out a replica's restart.
 
         events = setwise.connect("https://setwise.example", token=...).dataset("events")
         events.top_k(item="word", k=10, discover="bounded-range:0.1", counts="pure:0.1", delta=1e-9)
@@ -59,6 +63,7 @@ class Client:
             headers={"Authorization": f"Bearer {token}"}, timeout=httpx.Timeout(30.0, connect=5.0)
         )
         self._lost: type[Exception] = httpx.TransportError
+        self._not_sent: tuple[type[Exception], ...] = (httpx.ConnectError, httpx.ConnectTimeout)
         self._patience = patience
         self._monotonic = monotonic
         self._sleep = sleep
@@ -103,23 +108,29 @@ class Client:
     def request(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Any:  # noqa: ANN401
         """Return the JSON that a route answers with, or raise the error of the tree that its problem stands for.
 
-        Lost connections and busy replicas are tried again for as long as `patience` allows.
+        Lost connections and busy replicas are tried again for as long as `patience` allows, and less long while no
+        replica has received the request, unless it asks after a query that one of them has.
         """
         headers = {} if key is None else {"Idempotency-Key": key}
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
         if content is not None:
             headers["Content-Type"] = "application/json"
-        until, pause = self._monotonic() + self._patience, _FIRST_PAUSE
+        began, pause, tried = self._monotonic(), _FIRST_PAUSE, 0
+        patience = self._patience if path.startswith("/queries/") else min(self._patience, _REFUSED_PATIENCE)
         while True:
+            tried += 1
             url = f"{self._addresses[0]}/api/v1{path}"
             try:
                 response = self._client.request(method, url, content=content, headers=headers)
-            except self._lost:
-                if self._monotonic() >= until:
+            except self._lost as error:
+                if not isinstance(error, self._not_sent):
+                    patience = self._patience
+                if self._monotonic() - began >= patience and tried >= len(self._addresses):
                     raise Unavailable(f"the service at {self._addresses[0]} cannot be reached; try again") from None
                 self._addresses.append(self._addresses.pop(0))
             else:
-                if response.status_code not in _TRY_AGAIN or self._monotonic() >= until:
+                patience = self._patience
+                if response.status_code not in _TRY_AGAIN or self._monotonic() - began >= patience:
                     return _read(response)
             self._sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
-from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
 from setwise.errors import InvalidParameter, MissingExtra, StoreFailed
 from setwise.service import tables
@@ -22,7 +22,7 @@ _BUSY_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Connections to the service's tables; what the driver raises becomes `StoreFailed`, without its words."""
+    """Connections to the service's tables; what the driver raises becomes `StoreFailed`, in words for the operator."""
 
     engine: Engine
 
@@ -97,6 +97,9 @@ def _one_sentence() -> Iterator[None]:
         yield
     except IntegrityError:  # a name or key that is taken: the caller knows what it means
         raise
+    except (OperationalError, InterfaceError) as error:  # of connections and locks: their words hold no values
+        said = (str(error.orig).splitlines() or [type(error).__name__])[0]
+        raise StoreFailed(f"the service's database did not answer ({said}); try again in a moment") from None
     except SQLAlchemyError as error:
         kind = type(error).__name__
         raise StoreFailed(f"the service's database did not answer ({kind}); try again in a moment") from None

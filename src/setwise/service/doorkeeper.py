@@ -1,6 +1,7 @@
 """Recognising who asks, from a bearer token or the pages' cookie, and letting in whom the table of rights admits."""
 
 import hmac
+import ipaddress
 import time
 from typing import assert_never
 
@@ -31,7 +32,8 @@ class Doorkeeper:
         self,
         people: People,
         sessions: BrowserSessions,
-        buckets: Buckets,
+        people_rates: Buckets,
+        address_rates: Buckets,
         pool: Pool,
         *,
         cache_seconds: float,
@@ -39,11 +41,13 @@ class Doorkeeper:
     ) -> None:
         self._people = people
         self._sessions = sessions
-        self._buckets = buckets
+        self._people_rates = people_rates
+        self._address_rates = address_rates
         self._pool = pool
         self._cache_seconds = cache_seconds
         self._clock = clock
         self._remembered: dict[str, tuple[float, Identity]] = {}
+        self._forgotten = 0
 
     async def admit(self, request: Request, access: Access) -> Identity | None:
         """Return who asks, None for a route open to anyone, or raise `NotSignedIn`, `Forbidden`, `TooManyRequests`."""
@@ -75,7 +79,7 @@ class Doorkeeper:
         except NotSignedIn:
             self._count_failure(request)
             raise
-        self._buckets.take(identity.person.name)
+        self._people_rates.take(identity.person.name)
         return identity
 
     async def sign_in(self, request: Request, token: str) -> NewSession:
@@ -89,6 +93,7 @@ class Doorkeeper:
     async def sign_out(self, secret: str) -> None:
         """End a browser session, at once on this replica."""
         await self._pool.run(self._sessions.end, secret)
+        self._forgotten += 1
         self._remembered.pop(f"cookie {digest(secret)}", None)
 
     def now(self) -> float:
@@ -97,6 +102,7 @@ class Doorkeeper:
 
     def forget(self, token: str) -> None:
         """Forget whoever was recognised by this token: it was revoked."""
+        self._forgotten += 1
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].token != token}
 
     async def _recognised(self, kind: str, secret: str) -> Identity:
@@ -106,15 +112,16 @@ class Doorkeeper:
         if kept is not None and now < kept[0] and (kept[1].expires_at is None or now < kept[1].expires_at):
             return kept[1]
         recognise = self._people.recognise if kind == "token" else self._sessions.recognise
+        before = self._forgotten
         identity = await self._pool.run(recognise, secret)
-        if len(self._remembered) >= _MOST_REMEMBERED:
-            self._remembered = {}
-        self._remembered[key] = (now + self._cache_seconds, identity)
+        if before == self._forgotten:  # else this may be what was revoked meanwhile
+            if len(self._remembered) >= _MOST_REMEMBERED:
+                self._remembered = {}
+            self._remembered[key] = (now + self._cache_seconds, identity)
         return identity
 
     def _count_failure(self, request: Request) -> None:
-        address = request.client.host if request.client else "unknown"
-        self._buckets.take(f"address {address}")
+        self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 
     def _check_form(self, request: Request, identity: Identity) -> None:
         """A cookie is sent by the browser whoever made the page; a change must also repeat the form's value."""
@@ -123,3 +130,16 @@ class Doorkeeper:
         given = request.headers.get(CSRF_HEADER, "")
         if identity.csrf is None or not hmac.compare_digest(given.encode(), identity.csrf.encode()):
             raise Forbidden(f"a change made with a cookie needs the header {CSRF_HEADER}; reload the page")
+
+
+def network_of(address: str) -> str:
+    """Return whose address this is: that of IPv4 itself, and of IPv6 the network of 64 bits that one house has.
+
+    >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3::4"), network_of("unknown")
+    ('192.0.2.7', '2001:db8:1:2::/64', 'unknown')
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else str(found)

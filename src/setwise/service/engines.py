@@ -1,5 +1,6 @@
 """Engines for registered tables: opened where the replica may read, lent to one query at a time."""
 
+import re
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
 
+from setwise.analytics.files import files_of
 from setwise.analytics.prepared import PreparingEngine
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.source import open_engine
@@ -14,6 +16,13 @@ from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidPar
 from setwise.service.dataset import Dataset, EngineKind
 from setwise.service.problems import at_field
 from setwise.service.settings import Settings
+
+_CATALOGUE_TABLE = re.compile(r"[A-Za-z_]\w*(\.(?!(parquet|pq|csv|tsv)$)[A-Za-z_]\w*){0,2}", re.ASCII | re.IGNORECASE)
+_SHARED_STORAGE = ("hdfs://", "viewfs://", "s3a://", "gs://", "abfs://", "abfss://", "wasbs://", "dbfs:/")
+"""Where a cluster keeps its tables. The machine's own files, and addresses of web servers, are not among them."""
+
+_EXPANDED = set("{}")
+"""Spark makes several paths of these, which nobody has looked at."""
 
 
 class Engines:
@@ -90,7 +99,7 @@ class Engines:
 
     def _opened(self, dataset: Dataset) -> PreparingEngine:
         address = self._address(dataset.engine)
-        source = self._inside(dataset.table) if dataset.engine is EngineKind.DUCKDB else dataset.table
+        source = self._source(dataset)
         types = {name: Kind(kind) for name, kind in dataset.types}
         return open_engine(source, address, types=types, memory=self._settings.memory)
 
@@ -113,13 +122,30 @@ class Engines:
         """Show paths as they were given, from the data folder on."""
         return UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", ""))
 
+    def _source(self, dataset: Dataset) -> str:
+        """Return what the engine is to open: a path below the data folder, or the name of a table it knows."""
+        match dataset.engine:
+            case EngineKind.DUCKDB:
+                return self._inside(dataset.table)
+            case EngineKind.SPARK:
+                if _CATALOGUE_TABLE.fullmatch(dataset.table) or dataset.table.startswith(_SHARED_STORAGE):
+                    return dataset.table
+                return self._inside(dataset.table)
+            case EngineKind.POSTGRESQL:
+                return dataset.table
+            case _:
+                assert_never(dataset.engine)
+
     def _inside(self, table: str) -> str:
-        """Return the path of a table below the data folder, or raise `UnsuitableTable`."""
+        """Return the path of a table below the data folder, or raise `UnsuitableTable`.
+
+        Every file that the path leads to is looked at, whatever links, globs and folders it goes through.
+        """
         folder = self._settings.data_dir.resolve()
         path, _, _ = table.partition("::")
-        inside = not (Path(path).is_absolute() or ".." in Path(path).parts or "://" in path)
+        inside = not (Path(path).is_absolute() or ".." in path or ":" in path or set(path) & _EXPANDED)
         try:
-            inside = inside and all(found.resolve().is_relative_to(folder) for found in folder.glob(path))
+            inside = inside and all(file.resolve().is_relative_to(folder) for file in files_of(str(folder / path)))
         except (OSError, ValueError, NotImplementedError):  # not a path at all, or too long for one
             inside = False
         if not inside:

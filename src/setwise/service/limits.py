@@ -1,4 +1,4 @@
-"""How much may be asked: a bucket of requests per person, and the size of a body."""
+"""How much may be asked: a bucket of requests per person, and of failures per address."""
 
 import math
 import time
@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from setwise.errors import TooManyRequests
-
-_MOST_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
@@ -20,6 +18,9 @@ class _Bucket:
 class Buckets:
     """A token bucket per name: `burst` requests at once, `per_second` in the long run.
 
+    At most `most` names are kept. Only buckets that are full again are dropped, so that nobody gets a fresh one by
+    bringing up others; when there are too many that are not, new names are turned away.
+
     >>> now = 0.0
     >>> buckets = Buckets(per_second=1.0, burst=2, monotonic=lambda: now)
     >>> [buckets.take("ada"), buckets.take("ada")]
@@ -29,23 +30,39 @@ class Buckets:
     setwise.errors.TooManyRequests: more requests than allowed; try again in 1 s
     """
 
-    def __init__(self, *, per_second: float, burst: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        per_second: float,
+        burst: int,
+        most: int = 10_000,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._per_second = per_second
         self._burst = float(burst)
+        self._most = most
         self._monotonic = monotonic
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, name: str) -> None:
-        """Take one request from a person's bucket, or raise `TooManyRequests`."""
+        """Take one request from the bucket of a name, or raise `TooManyRequests`."""
         now = self._monotonic()
         bucket = self._buckets.get(name)
         if bucket is None:
+            self._make_room(now)
             bucket = self._buckets[name] = _Bucket(self._burst, now)
-            if len(self._buckets) > _MOST_BUCKETS:
-                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(name)
         bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._per_second)
         bucket.at = now
         if bucket.left < 1.0:
             seconds = max(1, math.ceil((1.0 - bucket.left) / self._per_second))
             raise TooManyRequests(f"more requests than allowed; try again in {seconds} s", seconds)
         bucket.left -= 1.0
+
+    def _make_room(self, now: float) -> None:
+        """Drop the buckets used longest ago, which are full; or raise `TooManyRequests` when none is."""
+        refilled = self._burst / self._per_second
+        while self._buckets and next(iter(self._buckets.values())).at + refilled <= now:
+            self._buckets.popitem(last=False)
+        if len(self._buckets) >= self._most:
+            raise TooManyRequests("more requests than allowed; try again in 1 s")

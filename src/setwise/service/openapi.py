@@ -20,6 +20,7 @@ _WHEN = {
     402: ("BudgetExhausted", "The account cannot pay for this.", "the account has too little left for this"),
     403: ("Forbidden", "Not for this person.", "this is for stewards; ask one of them"),
     404: ("UnknownName", "Nothing of that name, or not yours to see.", "there is no account named 'x'"),
+    408: ("TooSlow", "The body took too long to arrive.", "the body did not arrive within 30 s; send it at once"),
     409: ("KeyConflict", "The name is taken, or the key was used for another request.", "the key was used before"),
     413: ("TooLarge", "The body is too large.", "the body may have at most 1048576 bytes; send less"),
     422: ("InvalidParameter", "A value that cannot be; `field` names it.", "k: Input should be greater than 0"),
@@ -76,7 +77,7 @@ def _problems(method: str, path: str, operation: dict[str, Any]) -> list[int]:
         case Access.STEWARD:
             found |= {401, 403, 429}
     if "requestBody" in operation:
-        found |= {413, 422}
+        found |= {408, 413, 422}
     if "parameters" in operation:
         found.add(422)
     return sorted(found)

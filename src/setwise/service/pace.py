@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from setwise.accounting.use import Use
 from setwise.analytics.engine import Engine
@@ -45,17 +46,23 @@ class Pace:
         self._lock = threading.Lock()
         self.progress = Progress.WAITING
 
-    def uses(self, engine: Engine) -> None:
-        """Say which engine the query has, so that stopping the query stops it."""
-        self._engine = engine
+    @contextmanager
+    def using(self, engine: Engine) -> Iterator[None]:
+        """Have stopping the query stop this engine, until it is given back: then it may serve another query."""
+        with self._lock:
+            self._engine = engine
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._engine = None
 
     def stop(self, reason: str) -> None:
         """Stop the query, from any thread: while it waits, in the engine, or until its padded moment."""
         with self._lock:
             self._stop = self._stop or reason
-            running = self._engine if self._began is not None else None
-        if running is not None:
-            running.cancel()
+            if self._engine is not None and self._began is not None:
+                self._engine.cancel()  # under the lock, so that the engine is not given back meanwhile
 
     @property
     def stopped(self) -> str | None:
@@ -127,3 +134,7 @@ class PacedAccount:
     def standing(self) -> Standing:
         """Return how the account stands."""
         return self._account.standing()
+
+    def shortage(self, uses: Sequence[Use]) -> str | None:
+        """Return in words what is missing to pay for the uses."""
+        return self._account.shortage(uses)

@@ -18,6 +18,9 @@ from setwise.service.problems import at_field
 Clock = Callable[[], float]
 """Seconds since 1970."""
 
+TOKEN_PREFIX = "setwise_"  # noqa: S105 - every token has it
+"""What every token begins with, so that one in the wrong place is known for what it is."""
+
 _FIRST_STEWARD = "steward"
 
 
@@ -159,7 +162,7 @@ def _made(person: str, label: str, now: float, expires_at: float | None) -> NewT
     token = Token(
         id=secrets.token_hex(8), person=person, label=label, created_at=now, expires_at=expires_at, revoked_at=None
     )
-    return NewToken(token=token, secret=f"setwise_{secrets.token_urlsafe(32)}")
+    return NewToken(token=token, secret=f"{TOKEN_PREFIX}{secrets.token_urlsafe(32)}")
 
 
 def _row(new: NewToken) -> dict[str, object]:

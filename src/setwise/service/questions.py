@@ -1,19 +1,17 @@
 """From a request to a plan or an answer: what may be asked of a data set, by whom, from which account."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from setwise.analytics.asking import ask
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.planned import Planned
-from setwise.analytics.planning import plan_query
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.query_json import query_from_dict
 from setwise.analytics.schema import Schema
 from setwise.analytics.session import Session
 from setwise.analytics.spending import Draws, Spending, Total
-from setwise.errors import InvalidParameter, Unattainable, UnknownColumn, UnknownName
-from setwise.ledger.standing import Standing
+from setwise.errors import InvalidParameter, UnknownColumn, UnknownName
 from setwise.mechanisms.randomness import Randomness
 from setwise.service.accounts import Accounts, Holding
 from setwise.service.dataset import Dataset
@@ -21,6 +19,8 @@ from setwise.service.datasets import Datasets
 from setwise.service.engines import Engines
 from setwise.service.pace import Pace, PacedAccount
 from setwise.service.person import Identity
+from setwise.service.plan_request import PlanRequest
+from setwise.service.planner import Planner
 from setwise.service.problems import at_field
 from setwise.service.question_bodies import DrawsBody, QuestionBody, TotalBody
 
@@ -38,10 +38,13 @@ class Question:
 class Questions:
     """Checks, previews and answers questions."""
 
-    def __init__(self, datasets: Datasets, accounts: Accounts, engines: Engines, randomness: Randomness) -> None:
+    def __init__(
+        self, datasets: Datasets, accounts: Accounts, engines: Engines, planner: Planner, randomness: Randomness
+    ) -> None:
         self._datasets = datasets
         self._accounts = accounts
         self._engines = engines
+        self._planner = planner
         self._randomness = randomness
 
     def checked(self, identity: Identity, body: QuestionBody) -> Question:
@@ -60,37 +63,40 @@ class Questions:
             spending = _spending(body.spend)
         return Question(dataset=dataset, holding=holding, query=query, spending=spending)
 
-    def preview(self, question: Question) -> tuple[Planned, Standing]:
-        """Return how the question would be answered and how its account stands; free, and no data is touched."""
-        standing = question.holding.account.standing()
-        schema = self._engines.schema(question.dataset)
-        with _at_plan():
-            return plan_query(question.query, question.spending, question.dataset.user, schema, standing), standing
+    def to_plan(self, question: Question) -> PlanRequest:
+        """Return what the plan of the question depends on, as it is now."""
+        return PlanRequest(
+            query=question.query,
+            spending=question.spending,
+            user=question.dataset.user,
+            schema=self._engines.schema(question.dataset),
+            standing=question.holding.account.standing(),
+        )
 
-    def answer(self, question: Question, *, key: str, pace: Pace) -> str:
-        """Charge, run, and return the text of the answer that is stored."""
-        with self._engines.lent(question.dataset) as engine:
-            pace.uses(engine)
+    def work(self, question: Question, key: str) -> Callable[[Pace], str]:
+        """Return what answers the question in a thread; called in the event loop."""
+        loop = asyncio.get_running_loop()
+        return lambda pace: self._answered(question, key, pace, loop)
+
+    def _answered(self, question: Question, key: str, pace: Pace, loop: asyncio.AbstractEventLoop) -> str:
+        """Plan, charge, run, and return the text of the answer that is stored."""
+        planned = self._planner.plan_for(self.to_plan(question), pace, loop)
+        dataset, account = question.dataset, PacedAccount(question.holding.account, pace)
+        with self._engines.lent(dataset) as engine, pace.using(engine):
             session = Session(
-                engine,
-                user=question.dataset.user,
-                name=question.dataset.name,
-                randomness=self._randomness,
-                account=PacedAccount(question.holding.account, pace),
+                engine, user=dataset.user, name=dataset.name, randomness=self._randomness, account=account
             )
-            with _at_plan():
-                return session.ask(question.query, question.spending, key=key).stored()
-
-
-@contextmanager
-def _at_plan() -> Iterator[None]:
-    """Name the part that a plan refuses: what to spend where a number is at fault, else the query."""
-    with at_field("query"):
-        try:
-            yield
-        except (InvalidParameter, Unattainable):
-            with at_field("spend"):
-                raise
+            with at_field("query"):
+                engine.check(planned.aggregation)
+                answer = ask(
+                    planned,
+                    engine,
+                    account,
+                    key=key,
+                    request=session.request(question.query, question.spending),
+                    randomness=self._randomness,
+                )
+        return answer.stored()
 
 
 def _with_bounds(given: dict[str, object], dataset: Dataset) -> dict[str, object]:

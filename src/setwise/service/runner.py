@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from setwise.errors import EngineFailed, SetwiseError, StoreFailed, TooManyRequests
+from setwise.service.answers_to_errors import log_store_failure
 from setwise.service.job import Job, JobState
 from setwise.service.jobs import Jobs
 from setwise.service.metrics import Metrics
@@ -94,6 +95,8 @@ class Runner:
         try:
             answer = work(pace)
         except SetwiseError as error:
+            if isinstance(error, StoreFailed):
+                log_store_failure(error)
             found = problem_of(EngineFailed(pace.stopped) if pace.stopped else error)
         except Exception as error:  # a defect of ours: its words may hold data
             _log.error("unexpected %s while answering a query", type(error).__name__)
@@ -109,7 +112,8 @@ class Runner:
         """Record an end; should the database not answer, the query is lost and taken up again by whoever asks."""
         try:
             record()
-        except StoreFailed:
+        except StoreFailed as error:
+            log_store_failure(error)
             return "unrecorded"
         return str(state)
 

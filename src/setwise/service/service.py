@@ -16,6 +16,7 @@ from setwise.service.jobs import Jobs
 from setwise.service.limits import Buckets
 from setwise.service.metrics import Metrics
 from setwise.service.people import Clock, People
+from setwise.service.planner import Planner
 from setwise.service.pool import Pool
 from setwise.service.pulse import Pulse
 from setwise.service.questions import Questions
@@ -24,8 +25,10 @@ from setwise.service.sessions import BrowserSessions
 from setwise.service.settings import Settings
 
 _STORE_THREADS = 8
-_PLANNING_THREADS = 2
-"""Plans may take seconds to compute: apart from the stores, they hold up nothing but other plans."""
+_MOST_PEOPLE = 1_000_000
+"""Stewards add people, strangers cannot: their rates are kept apart from those of addresses."""
+_FEWER_USES = "ask for fewer or more equal uses"
+_SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or name the mechanism"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,7 @@ class Service:
     calculator: Calculator
     metrics: Metrics
     pool: Pool
-    planning: Pool
+    planner: Planner
     pulse: Pulse
     ledger: Ledger
     accounts: Accounts
@@ -55,7 +58,7 @@ class Service:
         """Let go of everything."""
         await self.runner.close()
         await self.calculator.close()
-        self.planning.close()
+        await self.planner.close()
         self.pool.close()
         self.engines.close()
         self.ledger.close()
@@ -70,9 +73,9 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     pool = Pool(_STORE_THREADS, "setwise-store")
     people = People(database, clock=clock)
     sessions = BrowserSessions(database, people, hours=settings.session_hours, clock=clock)
-    buckets = Buckets(per_second=settings.requests_per_second, burst=settings.burst)
     metrics = Metrics()
     accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)
+    planner = Planner(_calculator(settings, _SMALLER_QUESTION))
     jobs = Jobs(database, replica=replica, heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
     return Service(
         settings=settings,
@@ -80,17 +83,30 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         database=database,
         people=people,
         sessions=sessions,
-        doorkeeper=Doorkeeper(people, sessions, buckets, pool, cache_seconds=settings.token_cache_seconds, clock=clock),
-        calculator=Calculator(processes=settings.calculators, seconds=settings.calculator_seconds),
+        doorkeeper=Doorkeeper(
+            people,
+            sessions,
+            Buckets(per_second=settings.requests_per_second, burst=settings.burst, most=_MOST_PEOPLE),
+            Buckets(per_second=settings.requests_per_second, burst=settings.burst),
+            pool,
+            cache_seconds=settings.token_cache_seconds,
+            clock=clock,
+        ),
+        calculator=_calculator(settings, _FEWER_USES),
         metrics=metrics,
         pool=pool,
-        planning=Pool(_PLANNING_THREADS, "setwise-planning"),
+        planner=planner,
         pulse=Pulse(database, pool),
         ledger=ledger,
         accounts=accounts,
         datasets=datasets,
         engines=engines,
-        questions=Questions(datasets, accounts, engines, SystemRandomness()),
+        questions=Questions(datasets, accounts, engines, planner, SystemRandomness()),
         jobs=jobs,
         runner=Runner(jobs, metrics, pool, settings),
     )
+
+
+def _calculator(settings: Settings, remedy: str) -> Calculator:
+    """Return processes for one kind of calculation, so that plans hold up only plans."""
+    return Calculator(processes=settings.calculators, seconds=settings.calculator_seconds, remedy=remedy)

@@ -34,11 +34,13 @@ class Settings:
     answer_step: float = 0.25
     """Answers leave at this many seconds times a power of two after they were asked."""
     calculator_seconds: float = 10.0
-    """How long a calculation may take before it is stopped."""
+    """How long a calculation or a plan may take before it is stopped."""
     calculators: int = 2
-    """Processes for calculations."""
+    """Processes for calculations, and as many for plans."""
     body_bytes: int = 1 << 20
     """The largest body of a request."""
+    body_seconds: float = 30.0
+    """How long a body may take to arrive."""
     requests_per_second: float = 50.0
     """What a person may keep up, per replica."""
     burst: int = 100

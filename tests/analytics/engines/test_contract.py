@@ -152,7 +152,12 @@ NAMES = "'user_id', 'user name', 'word', 'od\"d %s ;--', 'amount', 'small', 'fla
 )
 def test_bad_columns_give_the_same_sentence(engine, asked, error, sentence):
     aggregation = Aggregation(**{"user": "user_id", "item": "word", **asked})
-    for call in (lambda: engine.histogram(aggregation), lambda: engine.top(aggregation, 3)):
+    # `check` is asked before a charge, so what is wrong must be known to it and not only to those that read.
+    for call in (
+        lambda: engine.check(aggregation),
+        lambda: engine.histogram(aggregation),
+        lambda: engine.top(aggregation, 3),
+    ):
         with pytest.raises(error) as raised:
             call()
         assert str(raised.value) == sentence

@@ -1,4 +1,4 @@
-"""What only DuckDB has: a lock, parts, a spill directory with a limit, progress, and two equal forms of a query."""
+"""What only DuckDB has: a lock, parts, a spill directory with a limit, and progress."""
 
 import threading
 import time
@@ -11,7 +11,6 @@ import pytest
 
 from setwise.analytics.aggregation import Aggregation
 from setwise.analytics.engines import duckdb as engine_module
-from setwise.analytics.engines import duckdb_query
 from setwise.analytics.engines.duckdb import DuckDBEngine
 from setwise.analytics.engines.duckdb_table import ArrowTable, ParquetFiles
 from setwise.errors import EngineFailed
@@ -41,16 +40,6 @@ def test_parts_give_the_histogram_of_the_whole(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(engine_module, "PAIR_BYTES", 2**50)
     monkeypatch.setattr(engine_module, "MOST_PARTITIONS", 7)
     assert (histogram(table), histogram(table, unrestricted)) == whole
-
-
-@pytest.mark.parametrize("items", [4, 60, 5000])
-def test_ranking_rows_first_gives_the_same_as_grouping_first(monkeypatch: pytest.MonkeyPatch, items: int):
-    table = events(20_000, 500, items)
-    found = []
-    for threshold in (0.0, 1e9):
-        monkeypatch.setattr(duckdb_query, "SELDOM", threshold)
-        found.append(histogram(table))
-    assert found[0] == found[1]
 
 
 def test_the_connection_reads_its_source_and_nothing_else(tmp_path: Path):

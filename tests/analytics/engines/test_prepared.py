@@ -1,11 +1,15 @@
 """A prepared dataset answers like its source, for any bounds, until the source changes."""
 
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.aggregation import Aggregation
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.prepared import prepare
+from setwise.analytics.source import open_engine
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend
 from tests.analytics.engines.reference import as_dict, contributions, exact, ranked
@@ -54,6 +58,32 @@ def test_more_contributions_keep_all_that_fewer_kept(backend: Backend):
     assert (len(one), len(three)) == (100, 300)
 
 
+def test_sums_of_equal_lines_are_exact(backend: Backend):
+    large = 2**61 + 12345
+    table = pa.table({"u": [1, 2, 3, 4, 5], "i": ["a", "a", "a", "b", "c"], "v": [large, large, large, large, 7]})
+    columns = {"user": "u", "item": "i", "value": "v"}
+    with backend.stored(table) as source:
+        prepare(source, **columns, destination=backend.destination())
+        with backend.reopened(backend.destination()) as engine:
+            for bound in (2**40, 2**40 - 1, 2):
+                found = engine.histogram(Aggregation(**columns, contributions=1, per_item=bound))
+                least = min(large, bound)
+                wanted = {"a": 3 * least, "b": least, "c": min(7, bound)}
+                assert as_dict(found.labels, found.counts) == wanted
+
+
+def test_equal_lines_are_stored_once(tmp_path: Path):
+    table = pa.table({"u": [n // 2 for n in range(2000)], "i": [n % 2 for n in range(2000)]})
+    pq.write_table(table, tmp_path / "source.parquet")
+    with open_engine(tmp_path / "source.parquet") as source:
+        prepare(source, user="u", item="i", destination=tmp_path / "prepared")
+    stored = pq.read_table(tmp_path / "prepared" / "contributions.parquet")
+    assert stored.column_names == ["item", "n", "rank", "users"]
+    assert stored.num_rows == 4
+    assert stored.column("rank").to_pylist() == [1, 1, 2, 2]
+    assert sum(stored.column("users").to_pylist()) == 2000
+
+
 def test_a_changed_source_is_refused_until_prepared_again(backend: Backend):
     columns = {"user": "user_id", "item": "word"}
     with backend.stored(TABLE) as source:
@@ -61,8 +91,9 @@ def test_a_changed_source_is_refused_until_prepared_again(backend: Backend):
         with backend.reopened(backend.destination()) as engine:
             assert len(engine.histogram(Aggregation(**columns)))
             backend.grow(source)
-            with pytest.raises(UnsuitableTable, match="has changed since the dataset was prepared: prepare it again"):
-                engine.histogram(Aggregation(**columns))
+            for call in (engine.check, engine.histogram):
+                with pytest.raises(UnsuitableTable, match="changed since the dataset was prepared: prepare it again"):
+                    call(Aggregation(**columns))
     with backend.reopened(source.origin()[0]) as again:
         prepare(again, **columns, destination=backend.destination())
     with backend.reopened(backend.destination()) as engine:
@@ -77,7 +108,7 @@ def test_other_questions_are_refused(backend: Backend):
             assert engine.describe().names == ("user_id", "word")
             for asked in ({"null_item": "none"}, {"item": None}, {"item": "user_id"}):
                 with pytest.raises(UnsuitableTable, match="prepared for users 'user_id' and items 'word'"):
-                    engine.histogram(Aggregation(**{"user": "user_id", "item": "word", **asked}))
+                    engine.check(Aggregation(**{"user": "user_id", "item": "word", **asked}))
             with pytest.raises(InvalidFilter, match="takes no filter"):
                 engine.histogram(Aggregation(user="user_id", item="word", where=where))
             with pytest.raises(UnsuitableTable, match="cannot be prepared again"):

@@ -47,6 +47,10 @@ class Dialect(Protocol):
         """Return the exact sum of whole numbers, none greater than `largest`; None is the range of 64 bits."""
         ...
 
+    def weighted_total(self, number: str, weight: str) -> str:
+        """Return the exact sum of whole numbers of at most 2^62, each taken `weight` times; a row count is the most."""
+        ...
+
     def whole(self, number: str) -> str:
         """Return a number that is known to fit as a 64-bit integer."""
         ...

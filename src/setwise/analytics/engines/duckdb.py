@@ -147,12 +147,12 @@ class DuckDBEngine:
         parts = self._parts(aggregation, rows)
         with self._watched() as cursor:
             query = DuckDBQuery(self._table, self._schema, cursor, self._salts())
-            return Histogram.from_arrow(query.run(aggregation, most, rows, parts))
+            return query.run(aggregation, most, rows, parts)
 
     def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:
         with self._watched() as cursor:
             query = DuckDBQuery(self._table, manifest.schema(), cursor, salt=0)
-            return Histogram.from_arrow(query.run_prepared(aggregation, most))
+            return query.run_prepared(aggregation, most)
 
     def _estimated_rows(self) -> int:
         rows = self.rows()

@@ -118,6 +118,10 @@ class DuckDBDialect:
         del largest
         return f"SUM({number})"
 
+    def weighted_total(self, number: str, weight: str) -> str:
+        """Return the exact sum of products, in 128 bits."""
+        return f"SUM({weight})" if number == "1" else f"SUM(CAST({number} AS HUGEINT) * {weight})"
+
     def whole(self, number: str) -> str:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS BIGINT)"

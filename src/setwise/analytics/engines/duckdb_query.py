@@ -4,13 +4,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines import repetition
 from setwise.analytics.engines.dialect import Parameters
 from setwise.analytics.engines.duckdb_dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb_table import DuckDBTable
 from setwise.analytics.engines.template import Template
 from setwise.analytics.schema import Schema
 from setwise.analytics.suitability import label_kind
-from setwise.mechanisms.histogram import LARGEST_COUNT
+from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 PROBED_ROWS = 100_000
 """About how many rows are looked at to learn how often a user's items repeat."""
 BATCH_ROWS = 250_000
-SELDOM = 2.0
-"""Up to this many rows for every user and item, ranking rows beats grouping them first."""
 
 
 class DuckDBQuery:
@@ -33,58 +32,56 @@ class DuckDBQuery:
         self._salt = salt
         self._dialect = DuckDBDialect()
 
-    def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> "pa.Table":
-        """Return (label, count) as an Arrow table; about so many rows are read, in so many parts of the users."""
-        repeats = self._repeats(aggregation, rows)
+    def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> Histogram:
+        """Return (label, count); about so many rows are read, in so many parts of the users."""
+        seldom = self._repeated_seldom(aggregation, rows)
         if parts == 1:
             template = self._template()
-            counts = self._counts(template, aggregation, repeats)
-            return self._arrow(template, counts, most)
+            counts = self._counts(template, aggregation, seldom)
+            return self._found(template, counts, most)
         for part in range(parts):
             template = self._template()
             user = self._dialect.user(self._schema.column(aggregation.user))
-            counts = self._counts(template, aggregation, repeats, [f"hash({user}) % {parts} = {part}"])
+            counts = self._counts(template, aggregation, seldom, [f"hash({user}) % {parts} = {part}"])
             opening = "CREATE TEMP TABLE part_counts AS" if part == 0 else "INSERT INTO part_counts"
             self._cursor.execute(f"{opening} {counts}", template.parameters.values)
         summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
-        return self._arrow(self._template(), f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most)
+        return self._found(self._template(), f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most)
 
-    def run_prepared(self, aggregation: Aggregation, most: int | None) -> "pa.Table":
+    def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
         """Return (label, count) of a relation that holds ranked contributions."""
         template = self._template()
         conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, "item")]
-        return self._arrow(
-            template, template.counts(aggregation, template.kept_of_prepared(aggregation, conditions)), most
-        )
+        return self._found(template, template.counts_of_prepared(aggregation, conditions), most)
 
     def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
-        """Yield every user's items, ranked: (item, n, rank), part by part."""
+        """Yield what a prepared dataset holds, (item, n, rank, users), part by part of the users."""
         for part in range(parts):
             template = self._template()
             user = self._dialect.user(self._schema.column(aggregation.user))
             rows = self._rows(template, aggregation, [f"hash({user}) % {parts} = {part}"])
             ranked = template.ranked(template.pairs(aggregation, rows), template.parameters.add(self._salt))
-            statement = f"SELECT item, n, CAST(rank AS BIGINT) AS rank FROM ({ranked})"
+            statement = template.prepared(ranked)
             yield self._cursor.sql(statement, params=template.parameters.values).to_arrow_reader(BATCH_ROWS)
 
     def _template(self) -> Template:
         return Template(self._dialect, self._table.relation(self._cursor), self._schema, Parameters(self._dialect))
 
-    def _arrow(self, template: Template, counts: str, most: int | None) -> "pa.Table":
+    def _found(self, template: Template, counts: str, most: int | None) -> Histogram:
         statement = counts if most is None else template.highest(counts, most)
-        return self._cursor.sql(statement, params=template.parameters.values).to_arrow_table()
+        found = self._cursor.sql(statement, params=template.parameters.values).fetchnumpy()
+        return Histogram.of(found["label"], found["count"])
 
     def _counts(
-        self, template: Template, aggregation: Aggregation, repeats: bool, conditions: Sequence[str] = ()
+        self, template: Template, aggregation: Aggregation, seldom: bool, conditions: Sequence[str] = ()
     ) -> str:
         rows = self._rows(template, aggregation, conditions)
         if aggregation.sampled is None:
             return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
         salt = template.parameters.add(self._salt)
-        if repeats:
-            kept = template.kept(aggregation, template.ranked(template.bounded_pairs(aggregation, rows), salt))
-        else:
-            kept = template.kept_of_rows(aggregation, rows, salt)
+        if seldom:
+            return template.counts_of_rows(aggregation, rows, salt)
+        kept = template.kept(aggregation, template.ranked(template.bounded_pairs(aggregation, rows), salt))
         return template.counts(aggregation, kept)
 
     def _rows(self, template: Template, aggregation: Aggregation, conditions: Sequence[str]) -> str:
@@ -93,19 +90,16 @@ class DuckDBQuery:
             every.append(self._in_domain(aggregation, template.item(aggregation)))
         return template.rows(aggregation, every)
 
-    def _repeats(self, aggregation: Aggregation, rows: int) -> bool:
-        """Whether users have several rows for an item, so that grouping comes first; learned from some of the users.
-
-        Either form gives the same histogram under the same salt: the choice shows in nothing but time.
-        """
-        if aggregation.sampled is None or aggregation.value is not None or not self._table.columnar:
-            return True
+    def _repeated_seldom(self, aggregation: Aggregation, rows: int) -> bool:
+        """Whether users seldom have several rows for an item; learned from some of the users."""
+        if not repetition.matters(aggregation) or not self._table.columnar:
+            return False
         template = self._template()
         user = self._dialect.user(self._schema.column(aggregation.user))
         some = self._rows(template, aggregation, [f"hash({user}) % {max(1, rows // PROBED_ROWS)} = 0"])
-        statement = f"SELECT SUM(n), COUNT(*) FROM ({template.pairs(aggregation, some)}) AS pairs"
+        statement = repetition.probe(template, aggregation, some)
         [(found, pairs)] = self._cursor.execute(statement, template.parameters.values).fetchall()
-        return int(found or 0) > SELDOM * int(pairs)
+        return repetition.seldom(found, pairs)
 
     def _in_domain(self, aggregation: Aggregation, item: str) -> str:
         import pyarrow as pa

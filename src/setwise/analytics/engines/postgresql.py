@@ -110,9 +110,10 @@ class PostgresqlEngine:
         template = self._template()
         pairs = template.pairs(aggregation, template.rows(aggregation))
         # Drawn in a CTE and not in a parameter, like the salt of a question.
-        ranked = f"{self._secret(template)} {template.ranked(pairs, '(SELECT salt FROM secret)')}"
+        ranked = template.ranked(pairs, "(SELECT salt FROM secret)")
+        prepared = f"{self._secret(template)} {template.prepared(ranked)}"
         with self._connected(read_only=False) as connection:
-            store_table(connection, _named(destination), ranked, template.parameters.values, manifest)
+            store_table(connection, _named(destination), prepared, template.parameters.values, manifest)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -138,9 +139,7 @@ class PostgresqlEngine:
         if self._manifest is None:
             counts = self._counts(aggregation, template)
         else:
-            counts = template.counts(
-                aggregation, template.kept_of_prepared(aggregation, self._in_domain(aggregation, template, "item"))
-            )
+            counts = template.counts_of_prepared(aggregation, self._in_domain(aggregation, template, "item"))
         statement = counts if most is None else template.highest(counts, most)
         statement = f"{self._secret(template)} {statement}"
         with self._connected() as connection:

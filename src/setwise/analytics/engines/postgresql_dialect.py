@@ -109,6 +109,10 @@ class PostgresqlDialect:
         del largest
         return f"SUM({number})"
 
+    def weighted_total(self, number: str, weight: str) -> str:
+        """Return the exact sum of products, as numerics."""
+        return f"SUM(CAST({number} AS numeric) * {weight})"
+
     def whole(self, number: str) -> str:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS bigint)"

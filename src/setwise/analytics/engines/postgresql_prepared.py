@@ -37,7 +37,7 @@ def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str
 
 
 def store_table(
-    connection: psycopg.Connection[Any], name: str, ranked: str, parameters: dict[str, object], manifest: Manifest
+    connection: psycopg.Connection[Any], name: str, prepared: str, parameters: dict[str, object], manifest: Manifest
 ) -> None:
     """Make the table and its comment, in place of a prepared dataset of that name."""
     exists = connection.execute("SELECT to_regclass(%(name)s) IS NOT NULL", {"name": name}).fetchone() == (True,)
@@ -47,6 +47,6 @@ def store_table(
             raise InvalidParameter(f"{name} exists and is not a prepared dataset: name another destination")
         connection.execute(f"DROP TABLE {escaped}", {})
     # The server takes no parameters here, so the driver writes them into the statement as quoted constants.
-    psycopg.ClientCursor(connection).execute(f"CREATE TABLE {escaped} AS {ranked}", parameters)
+    psycopg.ClientCursor(connection).execute(f"CREATE TABLE {escaped} AS {prepared}", parameters)
     written = "'" + (MARK + manifest.written()).replace("'", "''").replace("%", "%%") + "'"
     connection.execute(f"COMMENT ON TABLE {escaped} IS {written}", {})

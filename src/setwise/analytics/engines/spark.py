@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from setwise.analytics.aggregation import Aggregation
 from setwise.analytics.engine import Progress, silent
+from setwise.analytics.engines import repetition
 from setwise.analytics.engines.dialect import Parameters
 from setwise.analytics.engines.spark_dialect import SparkDialect, spark_column
 from setwise.analytics.engines.template import Template
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 HINT = "/*+ REPARTITION(u) */ "
 """Sends rows to where their user is before they are grouped: the grouping and the window then stay there."""
 
-
+PROBED_SHARE = 100
+"""One user of so many is looked at to learn how often items repeat."""
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
@@ -116,8 +118,8 @@ class SparkEngine:
         with self._job() as views:
             template = self._template(views)
             pairs = template.pairs(aggregation, template.rows(aggregation, hint=HINT))
-            ranked = template.ranked(pairs, self._secret(views))
-            frame = self._frame.sparkSession.sql(ranked, args=template.parameters.values)
+            prepared = template.prepared(template.ranked(pairs, self._secret(views)))
+            frame = self._frame.sparkSession.sql(prepared, args=template.parameters.values)
             store_frame(frame, destination, manifest)
 
     def cancel(self) -> None:
@@ -148,8 +150,7 @@ class SparkEngine:
             if self._manifest is None:
                 counts = self._counts(aggregation, template, views)
             else:
-                kept = template.kept_of_prepared(aggregation, self._in_domain(aggregation, "item", views))
-                counts = template.counts(aggregation, kept)
+                counts = template.counts_of_prepared(aggregation, self._in_domain(aggregation, "item", views))
             statement = counts if most is None else template.highest(counts, most)
             found: pa.Table = self._frame.sparkSession.sql(statement, args=template.parameters.values).toArrow()
         return Histogram.from_arrow(found)
@@ -163,9 +164,19 @@ class SparkEngine:
         if aggregation.sampled is None:
             rows = template.rows(aggregation, conditions)
             return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
+        if repetition.matters(aggregation) and self._repeated_seldom(aggregation, template, conditions):
+            return template.counts_of_rows(aggregation, template.rows(aggregation, conditions), self._secret(views))
         pairs = template.bounded_pairs(aggregation, template.rows(aggregation, conditions, HINT))
         kept = template.kept(aggregation, template.ranked(pairs, self._secret(views)))
         return template.counts(aggregation, kept)
+
+    def _repeated_seldom(self, aggregation: Aggregation, template: Template, conditions: list[str]) -> bool:
+        """Whether users seldom have several rows for an item; learned from some of the users."""
+        user = template.dialect.user(self._schema.column(aggregation.user))
+        some = template.rows(aggregation, [*conditions, f"pmod(xxhash64({user}), {PROBED_SHARE}) = 0"])
+        statement = repetition.probe(template, aggregation, some)
+        [(found, pairs)] = self._frame.sparkSession.sql(statement, args=template.parameters.values).collect()
+        return repetition.seldom(found, pairs)
 
     def _in_domain(self, aggregation: Aggregation, item: str, views: "_Views") -> list[str]:
         if aggregation.domain is None or aggregation.item is None:

@@ -119,6 +119,10 @@ class SparkDialect:
         small = largest is not None and largest <= SAFE_IN_64_BITS
         return f"SUM({number})" if small else f"SUM(CAST({number} AS DECIMAL(28, 0)))"
 
+    def weighted_total(self, number: str, weight: str) -> str:
+        """Return the exact sum of products: 2^62 times all rows there can be has fewer than 38 digits."""
+        return f"SUM(CAST(CAST({number} AS DECIMAL(19, 0)) * CAST({weight} AS DECIMAL(19, 0)) AS DECIMAL(38, 0)))"
+
     def whole(self, number: str) -> str:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS BIGINT)"

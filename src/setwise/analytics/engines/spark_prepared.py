@@ -50,14 +50,14 @@ def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
     return None if written is None else Manifest.read(written)
 
 
-def store_frame(ranked: DataFrame, destination: str, manifest: Manifest) -> None:
+def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
     """Make the table and its property, in place of a prepared dataset of that name."""
-    session = ranked.sparkSession
+    session = prepared.sparkSession
     if session.catalog.tableExists(destination):
-        if stored_manifest(ranked, destination) is None:
+        if stored_manifest(prepared, destination) is None:
             raise InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
         session.sql(f"DROP TABLE {_named(destination)}")
-    ranked.write.format("parquet").saveAsTable(destination)
+    prepared.write.format("parquet").saveAsTable(destination)
     written = manifest.written().replace("\\", "\\\\").replace("'", "\\'")
     session.sql(f"ALTER TABLE {_named(destination)} SET TBLPROPERTIES ('{PROPERTY}' = '{written}')")
 

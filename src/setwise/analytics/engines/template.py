@@ -74,24 +74,33 @@ class Template:
         """Return (item, n) of the items that users keep."""
         return f"SELECT item, n FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
 
-    def kept_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
-        """Return the same as `kept` of `ranked` of `pairs`, ranking rows before grouping what is left of them.
+    def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
+        """Return the same as `counts` of `kept` of `ranked` of `pairs`, by numbering rows and grouping none of them.
 
-        Equal items of a user have equal ranks, so DENSE_RANK numbers distinct items. It is quicker where rows seldom
-        repeat, and cannot leave out the items whose value is not positive: it is for counts of rows only.
+        A user's equal items stand together in the order, so DENSE_RANK numbers distinct items, and ROW_NUMBER - RANK
+        the rows of one item, from 0. It is quicker where rows seldom repeat, and cannot leave out the items whose value
+        is not positive: it is for counts of rows only.
         """
-        order = self.dialect.key("u", "item", salt)
-        rank = f"DENSE_RANK() OVER (PARTITION BY u ORDER BY {order}, item)"
-        ranked = f"SELECT u, item, {rank} AS rank FROM ({rows}) AS counted"
-        chosen = f"SELECT u, item FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
-        return self.bounded_pairs(aggregation, chosen)
+        numbers = "DENSE_RANK() OVER salted AS rank, ROW_NUMBER() OVER salted - RANK() OVER salted AS earlier"
+        salted = f"WINDOW salted AS (PARTITION BY u ORDER BY {self.dialect.key('u', 'item', salt)}, item)"
+        numbered = f"SELECT item, {numbers} FROM ({rows}) AS counted {salted}"
+        kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
+        return f"SELECT item AS label, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY item"
 
-    def kept_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
-        """Return the same as `kept` when the relation holds contributions that are ranked already."""
+    def prepared(self, ranked: str) -> str:
+        """Return (item, n, rank, users): `ranked`, equal lines put together, lowest ranks first."""
+        grouped = f"SELECT item, n, rank, COUNT(*) AS users FROM ({ranked}) AS ranked GROUP BY item, n, rank"
+        return f"{grouped} ORDER BY rank, item"
+
+    def counts_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
+        """Return the same as `counts` when the relation holds what `prepared` returns."""
         every = list(conditions)
         if aggregation.contributions is not None:
             every.append(f"rank <= {aggregation.contributions}")
-        return f"SELECT item, n FROM {self.relation}" + (f" WHERE {' AND '.join(every)}" if every else "")
+        kept = f"{self.relation} AS kept" + (f" WHERE {' AND '.join(every)}" if every else "")
+        number = "1" if aggregation.per_item == 1 else f"LEAST(n, {aggregation.per_item})"
+        count = self.dialect.whole(f"LEAST({self.dialect.weighted_total(number, 'users')}, {LARGEST_COUNT})")
+        return f"SELECT item AS label, {count} AS count FROM {kept} GROUP BY item"
 
     def counts(self, aggregation: Aggregation, kept: str) -> str:
         """Return (label, count) of every item; a count beyond what a histogram holds stops at 2^62."""

@@ -29,9 +29,15 @@ def constant(column: Column, token: Token) -> Value:
     if value is None:
         raise InvalidFilter(
             f"column {column.name!r} holds {column.kind} values and must be compared with {_wanted(column)}, "
-            f"not with {token.says!r} at character {token.place}"
+            f"not with {token.says!r} at character {token.place}{_csv_hint(column, token)}"
         )
     return value
+
+
+def _csv_hint(column: Column, token: Token) -> str:
+    if column.kind is not Kind.TEXT or token.kind is not TokenKind.NUMBER:
+        return ""
+    return f"; if it is of a CSV file, give its type, as in --type {column.name}=integer"
 
 
 def _read(column: Column, token: Token) -> Value | None:

@@ -15,7 +15,7 @@ from setwise.analytics.filter.expression import (
     Pattern,
     Some,
 )
-from setwise.analytics.filter.tokens import Token, TokenKind, tokens
+from setwise.analytics.filter.tokens import ALLOWED, Token, TokenKind, tokens
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidFilter
 
@@ -99,6 +99,7 @@ class _Parser:
 
     def _predicate(self) -> Expression:
         start = self._peek()
+        self._check_no_call()
         if start.kind is not TokenKind.NAME or self._labelled():
             written = self._constant()
             operator = self._operator()
@@ -169,6 +170,7 @@ class _Parser:
 
     def _constant(self) -> Token:
         self._next += self._labelled()
+        self._check_no_call()
         token = self._peek()
         truth = token.kind is TokenKind.WORD and token.says in ("true", "false")
         if token.kind not in (TokenKind.TEXT, TokenKind.NUMBER) and not truth:
@@ -184,6 +186,14 @@ class _Parser:
         token = self._peek()
         named = token.kind is TokenKind.NAME and token.says.lower() in ("date", "timestamp")
         return named and self._tokens[self._next + 1].kind is TokenKind.TEXT
+
+    def _check_no_call(self) -> None:
+        """Raise when a name stands before a parenthesis, as in a call."""
+        token = self._peek()
+        if token.kind is TokenKind.NAME and self._tokens[self._next + 1].says == "(":
+            raise InvalidFilter(
+                f"the filter calls {token.says!r} at character {token.place}, and functions are not allowed: {ALLOWED}"
+            )
 
     def _peek(self) -> Token:
         return self._tokens[self._next]

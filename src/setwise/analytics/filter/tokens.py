@@ -8,6 +8,12 @@ from setwise.errors import InvalidFilter
 
 LONGEST = 10_000
 
+ALLOWED = (
+    "a filter compares columns with constants by =, <>, <, <=, >, >=, IN, BETWEEN, LIKE or IS NULL, "
+    "joined by AND, OR and NOT"
+)
+"""What a filter may say, for messages."""
+
 KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "like", "true", "false"})
 
 
@@ -55,7 +61,8 @@ def tokens(text: str) -> list[Token]:
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
-            raise InvalidFilter(f"the filter cannot be read from character {place + 1}, {text[place]!r}")
+            why = "the quote is not closed" if text[place] in "'\"" else ALLOWED
+            raise InvalidFilter(f"the filter cannot be read from character {place + 1}, {text[place]!r}: {why}")
         if match.lastgroup != "space":
             found.append(_token(str(match.lastgroup), match.group(), place + 1))
         place = match.end()

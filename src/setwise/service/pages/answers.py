@@ -7,13 +7,14 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from setwise.analytics.private_answer import PrivateAnswer
+from setwise.analytics.question_in_words import question_in_words
 from setwise.errors import UnknownName
 from setwise.service.guard import caller, service_of
 from setwise.service.job import Job
 from setwise.service.pages.page_route import PageRoute
-from setwise.service.pages.question_in_words import question_in_words
 from setwise.service.pages.rendering import render
 from setwise.service.pages.snippets import curl_snippet, python_snippet
+from setwise.service.pages.spreadsheet import to_spreadsheet
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -36,9 +37,9 @@ async def answer_panel(request: Request, query: QueryId) -> Response:
 
 @router.get("/answers/{query}/answer.csv")
 async def answer_csv(request: Request, query: QueryId) -> Response:
-    """Give the items as CSV."""
+    """Give the items as CSV, for a spreadsheet."""
     answer = _answer(await _job(request, query))
-    return _download(answer.to_csv(), "text/csv", f"{query[:8]}.csv")
+    return _download(to_spreadsheet(answer), "text/csv", f"{query[:8]}.csv")
 
 
 @router.get("/answers/{query}/answer.json")

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from setwise.accounting.notation import format_use
+from setwise.analytics.question_in_words import charge_in_words
 from setwise.ledger.entry import Entry
 from setwise.service.guard import caller, service_of
 from setwise.service.pages.page_route import PageRoute
-from setwise.service.pages.question_in_words import charge_in_words
 from setwise.service.pages.rendering import render
 from setwise.service.service import Service
 

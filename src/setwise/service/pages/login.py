@@ -13,6 +13,7 @@ from setwise.service.doorkeeper import COOKIE
 from setwise.service.guard import service_of
 from setwise.service.pages.page_route import PageRoute
 from setwise.service.pages.rendering import render
+from setwise.service.people import TOKEN_PREFIX
 from setwise.service.sessions import csrf_value
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -30,7 +31,8 @@ def local_address(given: str) -> str:
     >>> local_address("/accounts/ada"), local_address("//elsewhere.example/ask"), local_address("/ask/..//evil")
     ('/accounts/ada', '/explore', '/explore')
     """
-    return given if _OURS.fullmatch(given) and "//" not in given and ".." not in given else _HOME
+    ours = _OURS.fullmatch(given) and not any(part in given for part in ("//", "..", TOKEN_PREFIX))
+    return given if ours else _HOME
 
 
 @router.get("/")

@@ -15,6 +15,7 @@ from setwise.service import answers_to_errors
 from setwise.service.guard import Handler, service_of
 from setwise.service.pages.rendering import error_page
 from setwise.service.pages.rights import PAGES
+from setwise.service.people import TOKEN_PREFIX
 from setwise.service.problems import problem_of
 
 
@@ -61,6 +62,8 @@ def _for_reading(request: Request) -> bool:
 
 def _to_login(request: Request) -> Response:
     asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if TOKEN_PREFIX in asked:  # a token does not belong into addresses, and is not carried on in one
+        asked = "/"
     return RedirectResponse("/login" if asked == "/" else f"/login?next={quote(asked)}", 303)
 
 

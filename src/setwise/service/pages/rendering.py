@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from setwise.accounting.notation import parse_use
-from setwise.analytics.words import rounded_up
+from setwise.accounting.written import rounded_up
 from setwise.service.pages.assets import static_version
 from setwise.service.pages.chart_library import chart_library
 from setwise.service.pages.use_in_words import kind_in_words, small, use_in_words

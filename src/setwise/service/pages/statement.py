@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from setwise.accounting.guarantees import Guarantee
 from setwise.accounting.notation import format_use
 from setwise.accounting.use import Use
+from setwise.analytics.question_in_words import charge_in_words
 from setwise.ledger.account import Account
 from setwise.ledger.entry import Entry
-from setwise.service.pages.question_in_words import charge_in_words
 
 _POINTS = 60
 

@@ -12,6 +12,7 @@ from setwise.service.answers_to_errors import to_document
 from setwise.service.guard import GuardedRoute, caller, service_of
 from setwise.service.job import Job, JobState
 from setwise.service.person import Identity
+from setwise.service.plan_request import PlanRequest
 from setwise.service.query_views import PreviewView, QueryView
 from setwise.service.question_bodies import EXAMPLES, QuestionBody
 from setwise.service.rights import API
@@ -44,10 +45,11 @@ async def preview(request: Request, body: Question) -> PreviewView:
     """Say what a question would cost and how far off its answer may be; free, and no data is touched."""
     service, identity = service_of(request), caller(request)
 
-    def previewed() -> PreviewView:
-        return PreviewView.of(*service.questions.preview(service.questions.checked(identity, body)))
+    def checked() -> PlanRequest:
+        return service.questions.to_plan(service.questions.checked(identity, body))
 
-    return await service.planning.run(previewed)
+    asked = await service.pool.run(checked)
+    return PreviewView.of(await service.planner.plan(asked), asked.standing)
 
 
 @router.post(
@@ -121,7 +123,7 @@ async def _asked(service: Service, identity: Identity, body: QuestionBody, key: 
         request=body.model_dump_json(exclude_none=True),
     )
     if ours:
-        service.runner.start(job, lambda pace: service.questions.answer(question, key=key, pace=pace))
+        service.runner.start(job, service.questions.work(question, key))
     return job
 
 
@@ -130,7 +132,7 @@ async def _start(service: Service, job: Job) -> None:
     body = QuestionBody.model_validate_json(job.request)
     person = await service.pool.run(service.people.person, job.person)
     question = await service.pool.run(service.questions.checked, Identity(person=person, token=""), body)
-    service.runner.start(job, lambda pace: service.questions.answer(question, key=job.key, pace=pace))
+    service.runner.start(job, service.questions.work(question, job.key))
 
 
 async def _ended(service: Service, job: Job) -> Job:

@@ -63,7 +63,6 @@ function clearProblem() {
 
 async function preview() {
   const mine = ++turn;
-  clearProblem();
   try {
     const found = await call("POST", "/api/v1/preview", { body: question.body(), csrf });
     if (mine === turn) showPreview(found);
@@ -132,6 +131,8 @@ async function ask() {
 if (form) {
   form.addEventListener("input", (event) => {
     key = newKey();
+    ++turn; // what is on its way is of another question
+    clearProblem();
     if (event.target.name === "dataset") question.chooseDataset();
     else if (event.target.name === "account") question.chooseAccount();
     else question.arrange();

@@ -1,0 +1,63 @@
+"""Rows that are numbered as they stand, or grouped first: the histogram is the same, and the choice right."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines import repetition
+from setwise.analytics.filter.parser import parse_filter
+from tests.analytics.engines.backends import Backend
+from tests.analytics.engines.reference import as_dict
+
+
+def events(rows: int, users: int, items: int) -> pa.Table:
+    generator = np.random.default_rng(3)
+    item = pa.array(generator.integers(items, size=rows).astype(str), mask=generator.random(rows) < 0.1)
+    return pa.table({"u": generator.integers(users, size=rows), "i": item, "x": generator.integers(9, size=rows)})
+
+
+@pytest.fixture
+def probed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """An engine that looks at all users before it chooses, as small tables need."""
+    if backend.name == "spark":
+        from setwise.analytics.engines import spark
+
+        monkeypatch.setattr(spark, "PROBED_SHARE", 1)
+    return backend
+
+
+@pytest.mark.parametrize("items", [4, 5000])
+def test_both_forms_keep_the_same(probed: Backend, monkeypatch: pytest.MonkeyPatch, items: int):
+    table = events(5_000, 200, items)
+    with probed.engine(table, lambda: 12345) as engine:
+        where = parse_filter("x > 1 AND i <> '3'", engine.describe())
+        domain = tuple(str(label) for label in range(0, items, 2))
+        for asked in (
+            Aggregation(user="u", item="i", contributions=3),
+            Aggregation(user="u", item="i", contributions=2, per_item=3),
+            Aggregation(user="u", item="i", contributions=2, per_item=2, null_item="0", domain=domain, where=where),
+        ):
+            found = []
+            for threshold in (0.0, 1e9):
+                monkeypatch.setattr(repetition, "SELDOM", threshold)
+                histogram = engine.histogram(asked)
+                top = engine.top(asked, 5)
+                assert top.labels == histogram.ranked(5).labels
+                found.append(as_dict(histogram.labels, histogram.counts))
+            assert found[0] == found[1]
+            assert found[0]
+
+
+@pytest.mark.parametrize(("items", "numbered"), [(4, False), (5000, True)])
+def test_rows_are_numbered_where_they_seldom_repeat(
+    probed: Backend, monkeypatch: pytest.MonkeyPatch, items: int, numbered: bool
+):
+    chosen = []
+    judge = repetition.seldom
+    monkeypatch.setattr(repetition, "seldom", lambda *seen: chosen.append(judge(*seen)) or chosen[-1])
+    with probed.engine(events(5_000, 200, items)) as engine:
+        engine.histogram(Aggregation(user="u", item="i", contributions=3))
+        engine.histogram(Aggregation(user="u", item="i"))
+        engine.histogram(Aggregation(user="u", item="i", value="x", contributions=3))
+    assert chosen == ([] if probed.name == "postgresql" else [numbered])  # which has one form only
