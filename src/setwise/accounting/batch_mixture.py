@@ -45,13 +45,13 @@ _MOST_OUTCOMES, _MOST_CLIMBED = 200_000, 20_000
 MOST_FIXED = 2
 """Distinct epsilons for which boxes are ruled out; with more of them boxes are too many."""
 
-_USUAL_SHARES = (1e-3, 3e-2, 6e-2)
+_USUAL_SHARES = (1e-3, 5e-2, 1e-1)
 """Relative widths of delta aimed for with one, two and more distinct epsilons, when none is asked for."""
 
 _MOST_WORK = 4e7
 """Outcomes times boxes looked at in one pass, but never fewer boxes than the next."""
 
-_FEWEST_BOXES, _MOST_BOXES = 200, 4_000
+_FEWEST_BOXES, _MOST_BOXES = 200, 3_000
 
 _CELLS = 96
 """Grid cells across the smallest range for what an analyst may adapt."""
@@ -63,7 +63,7 @@ _CLOSE, _CLOSEST, _FLAT = 1e-3, 1e-6, 1e-5
 """A climb ends with steps of the first share of epsilon if they hardly gain any more; near the largest loss, where
 delta is steep, with the second."""
 
-_MOST_CLIMBS, _MOST_PASSES = 12, 4
+_MOST_CLIMBS, _MOST_PASSES = 12, 3
 """How often the lower end is improved, and how often a larger upper one is tried."""
 
 _SETTLED, _SLOWEST = 1e-7, 1e-3
@@ -292,7 +292,7 @@ def _usual_share(groups: Sequence[Group]) -> float:
 
 
 def _boxes(width: float | None) -> int:
-    return _MOST_BOXES if width is None else 5 * _MOST_BOXES
+    return _MOST_BOXES if width is None else 10 * _MOST_BOXES
 
 
 def _reached(bracket: Bracket, width: float | None) -> Bracket:
