@@ -292,7 +292,7 @@ def _usual_share(groups: Sequence[Group]) -> float:
 
 
 def _boxes(width: float | None) -> int:
-    return _MOST_BOXES if width is None else 10 * _MOST_BOXES
+    return _MOST_BOXES if width is None else 5 * _MOST_BOXES
 
 
 def _reached(bracket: Bracket, width: float | None) -> Bracket:
