@@ -1,7 +1,6 @@
 """A replica of the service on a port of its own, in this process, spoken to over real HTTP."""
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 import httpx
 import uvicorn
 
+from setwise.cli.serve import _listen
 from setwise.service.application import create_app
 from setwise.service.service import Service, open_service
 from setwise.service.settings import Settings
@@ -50,7 +50,7 @@ def running(settings: Settings) -> Iterator[Replica]:
     service = open_service(settings, clock=clock)
     app = create_app(settings, service=service)
     first = service.people.first_steward()
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = _listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from setwise.cli.main import main
+from setwise.cli.serve import _listen
 from tests.service.served import serving
 
 
@@ -85,3 +86,11 @@ def test_a_taken_port_is_told_in_one_sentence_and_costs_no_token(tmp_path: Path)
     with serving(tmp_path, "after") as after:
         after.ready()
         assert "steward token" in after.printed.read_text()
+
+
+def test_answers_do_not_wait_for_acknowledgements():
+    """The event loop sets TCP_NODELAY on connections that name their protocol, and on no others."""
+    with _listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
