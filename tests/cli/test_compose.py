@@ -170,7 +170,8 @@ def test_help_imports_nothing_heavy():
 def test_long_work_shows_progress_on_a_terminal_and_is_interrupted_cleanly():
     terminal, end = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "setwise.cli.main", "compose", "bounded-range:0.1x20000", "--delta", "1e-6"],
+        # With a width that was asked for the work may take its time.
+        [sys.executable, "-m", "setwise.cli.main", "compose", "bounded-range:0.1x5000", "--delta=1e-6", "--width=1e-4"],
         stdout=subprocess.PIPE,
         stderr=end,
         # Started in the background, a test run ignores interrupts, and so would its children.
