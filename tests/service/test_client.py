@@ -84,6 +84,9 @@ def test_results_are_those_of_a_local_session(client: Client, data_dir: Path, tm
 def test_bounds_left_out_are_the_stewards(client: Client):
     answer = client.dataset("events", account="ada-total").histogram(item="word", epsilon=0.5, delta=1e-9)
     assert len(answer) > 3
+    assert answer.alone is not None
+    assert 0.0 < answer.alone[0] <= 0.5
+    assert answer.alone[1] == 1e-9
 
 
 def test_the_only_account_is_found_and_one_of_several_must_be_named(team: Team, client: Client):

@@ -60,7 +60,7 @@ class AnswerItemView(BaseModel):
 
 
 class AnswerView(BaseModel):
-    """A private answer, as it is stored."""
+    """A private answer, as it is stored; `alone` is the epsilon and delta of a question to a filter, by itself."""
 
     kind: str = Field(examples=["top-k"])
     measure: str = Field(examples=["users"])
@@ -76,6 +76,7 @@ class AnswerView(BaseModel):
     reason: str = Field(examples=["all 10 items were found"])
     why: str = Field(examples=["unknown_gumbel: the draws decide"])
     confidence: float = Field(examples=[0.95])
+    alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
 
 
 class QueryView(BaseModel):
