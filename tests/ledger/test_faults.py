@@ -96,22 +96,26 @@ def test_a_read_only_file_is_told_and_left_alone():
 
 WORKERS = 3
 CHARGES = 60
+PATIENCE = 120
+"""Seconds after which a worker that says nothing is taken to have died."""
 
 
 def charge_while(url, trouble):
     """Charge from several processes while there is trouble; return what each charge met before it was acknowledged."""
     with Ledger.open(url) as ledger:
         ledger.open_setwise("ada", [f"pure:0.1x{WORKERS * CHARGES}"], delta=1e-6)
-    acknowledged = CONTEXT.SimpleQueue()
+    acknowledged = CONTEXT.Queue()
     workers = [
         CONTEXT.Process(daemon=True, target=charge_through_trouble, args=(url, number, CHARGES, acknowledged))
         for number in range(WORKERS)
     ]
     for worker in workers:
         worker.start()
-    met = [acknowledged.get() for _ in range(20)]  # the load is on
+    met = []
+    while len(met) < 20 or len({key.split("-")[0] for key, _ in met}) < WORKERS:  # until all of them are at work
+        met.append(acknowledged.get(timeout=PATIENCE))
     trouble()
-    met += [acknowledged.get() for _ in range(WORKERS * CHARGES - len(met))]
+    met += [acknowledged.get(timeout=PATIENCE) for _ in range(WORKERS * CHARGES - len(met))]
     for worker in workers:
         worker.join(60)
         assert worker.exitcode == 0
