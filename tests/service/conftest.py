@@ -8,17 +8,10 @@ from typing import Any
 import pytest
 
 from setwise.service.settings import Settings
-from tests.service.replica import Replica, running
+from tests.service.replica import QUICK, Replica, running
 from tests.service.team import Team, gather, write_events
 
-QUICK = {
-    "answer_step": 0.01,
-    "quick_seconds": 30.0,
-    "requests_per_second": 10_000.0,
-    "burst": 10_000,
-    "heartbeat_seconds": 0.1,
-    "token_cache_seconds": 1000.0,
-}
+SETTINGS = {**QUICK, "token_cache_seconds": 1000.0}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,7 +33,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def team(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Iterator[Team]:
     """A team on a replica that the tests of a file share."""
     ledger = tmp_path_factory.mktemp("ledger") / "setwise.db"
-    with running(Settings(ledger=str(ledger), data_dir=data_dir, **QUICK)) as replica:
+    with running(Settings(ledger=str(ledger), data_dir=data_dir, **SETTINGS)) as replica:
         yield gather(replica)
 
 
@@ -52,4 +45,4 @@ def start(tmp_path: Path, data_dir: Path) -> Iterator[Callable[..., Replica]]:
 
 
 def _started(stack: ExitStack, settings: dict[str, Any], data_dir: Path) -> Replica:
-    return stack.enter_context(running(Settings(**{"data_dir": data_dir, **QUICK, **settings})))
+    return stack.enter_context(running(Settings(**{"data_dir": data_dir, **SETTINGS, **settings})))

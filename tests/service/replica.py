@@ -16,6 +16,15 @@ from setwise.service.settings import Settings
 
 PATIENCE = 30.0
 
+QUICK = {
+    "answer_step": 0.01,
+    "quick_seconds": 30.0,
+    "requests_per_second": 10_000.0,
+    "burst": 10_000,
+    "heartbeat_seconds": 0.1,
+}
+"""Settings of a replica that keeps nobody waiting."""
+
 
 @dataclass
 class Clock:

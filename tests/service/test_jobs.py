@@ -172,12 +172,17 @@ def test_a_query_is_cancelled_in_the_engine(start: Callable[..., Replica], long_
 
 def test_shutting_down_ends_what_runs(start: Callable[..., Replica], tmp_path: Path):
     from setwise.service.settings import Settings
-    from tests.service.conftest import QUICK
+    from tests.service.conftest import SETTINGS
     from tests.service.replica import running
 
     team = gather(start(**SLOW))
     settings = Settings(
-        **{**QUICK, **SLOW, "ledger": str(tmp_path / "setwise.db"), "data_dir": team.replica.service.settings.data_dir}
+        **{
+            **SETTINGS,
+            **SLOW,
+            "ledger": str(tmp_path / "setwise.db"),
+            "data_dir": team.replica.service.settings.data_dir,
+        }
     )
     with running(settings) as second:
         second.service.runner._turns.acquire()

@@ -10,21 +10,13 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from setwise.service.settings import Settings
-from tests.service.replica import PATIENCE, Replica, running
+from tests.service.replica import PATIENCE, QUICK, Replica, running
 from tests.web.browsing import PATIENCE as BROWSER_PATIENCE
 from tests.web.browsing import Browsing, browsing, window
 from tests.web.chromium import ARGUMENTS, needed
 from tests.web.shop import open_shop, write_shop
 
 expect.set_options(timeout=BROWSER_PATIENCE)
-
-QUICK = {
-    "answer_step": 0.01,
-    "quick_seconds": 30.0,
-    "requests_per_second": 10_000.0,
-    "burst": 10_000,
-    "heartbeat_seconds": 0.1,
-}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

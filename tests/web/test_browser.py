@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from setwise.service.settings import Settings
-from tests.service.replica import running
+from tests.service.replica import QUICK, running
 from tests.web.browsing import Browsing, browsing, window
-from tests.web.conftest import QUICK, Shop
+from tests.web.conftest import Shop
 from tests.web.shop import HOSTILE, asked, open_account, open_shop, top
 
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from setwise.service.settings import Settings
-from tests.service.replica import running
-from tests.web.conftest import QUICK, Shop
+from tests.service.replica import QUICK, running
+from tests.web.conftest import Shop
 
 
 def _csrf(page: httpx.Response) -> str:
