@@ -29,10 +29,10 @@ import duckdb
 
 import setwise
 from events_table import write_events
-from setwise.analytics.aggregation import Aggregation
-from setwise.analytics.engines.duckdb import DuckDBEngine
-from setwise.analytics.prepared import prepare
-from setwise.analytics.source import duckdb_table, open_engine
+from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+from setwise.analytics.tables.prepared import prepare
+from setwise.analytics.tables.source import duckdb_table, open_engine
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE / "peers"))
@@ -100,7 +100,7 @@ def spark_times(folder: Path, rounds: int) -> dict[str, Spent]:
     """Return the times of Spark's floor and of its bounded histogram, on the file that DuckDB was measured on."""
     from pyspark.sql import SparkSession
 
-    from setwise.analytics.engines.spark import SparkEngine
+    from setwise.analytics.engines.spark.engine import SparkEngine
 
     session = (
         SparkSession.builder.master("local[2]")

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import psycopg
 
-from setwise.ledger import sqlite_guards
-from setwise.ledger.entry import Contents, link
+from setwise.ledger.records import Contents, link
+from setwise.ledger.stores import sqlite_triggers
 
 _ENTRIES = "holder, position, kind, key, period, at, uses, content, digest, previous, hash"
 _MOVEMENTS = "account, position, holder, period, what, amount"
@@ -51,7 +51,7 @@ def fill_sqlite(url: str, name: str, count: int) -> None:
     connection.execute(
         "UPDATE ledger_accounts SET entries = ?, charges = ?, head = ? WHERE holder = ?", (count, count, last, holder)
     )
-    for statement in sqlite_guards.statements():
+    for statement in sqlite_triggers.statements():
         connection.execute(statement)
     connection.commit()
     connection.close()

@@ -18,11 +18,11 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import spearmanr
 
-from setwise.mechanisms.gaussian_noise import GaussianNoise
-from setwise.mechanisms.gumbel_order import gumbel_order
-from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.noise.gaussian import GaussianNoise
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
+from setwise.mechanisms.sampling.gumbel import gumbel_order
 
 COUNT = 10**6
 RANDOMNESS = SystemRandomness()

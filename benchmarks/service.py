@@ -21,9 +21,9 @@ from pathlib import Path
 import duckdb
 import httpx
 
-from setwise.analytics.prepared import prepare
 from setwise.analytics.session import Session
-from setwise.analytics.source import open_engine
+from setwise.analytics.tables.prepared import prepare
+from setwise.analytics.tables.source import open_engine
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.randomness import SystemRandomness
 
@@ -196,7 +196,7 @@ def local_ledger_time(folder: Path) -> float:
 
 def engine_time(folder: Path) -> float:
     """Return the time of the engine's part alone."""
-    from setwise.analytics.aggregation import Aggregation
+    from setwise.analytics.engines.base import Aggregation
 
     with open_engine(folder / "events.prepared") as engine:
         return typical(lambda: engine.top(Aggregation(user="user_id", item="item"), 1001))

@@ -28,7 +28,7 @@ def _document() -> dict[str, Any]:
         return {}
     from fastapi import FastAPI
 
-    from setwise.service.application import ROUTERS
+    from setwise.service.app import ROUTERS
     from setwise.service.openapi import describe
 
     app = FastAPI()

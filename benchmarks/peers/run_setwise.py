@@ -10,8 +10,8 @@ from tasks import ACCOUNTING, Accounting
 
 import setwise
 from setwise import SystemRandomness, compose
-from setwise.mechanisms.gaussian_noise import GaussianNoise
-from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.noise.gaussian import GaussianNoise
+from setwise.mechanisms.noise.laplace import LaplaceNoise
 
 _DRAWS = 1_000_000
 

@@ -19,12 +19,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from setwise.analytics.engines.duckdb_table import ArrowTable
+from setwise.analytics.spending import Total
 
 from setwise.analytics.engines.duckdb import DuckDBEngine
-from setwise.analytics.engines.duckdb_table import ArrowTable
 from setwise.analytics.query import TopK
 from setwise.analytics.session import Session
-from setwise.analytics.spending import Total
 
 K, DELTA, TRIALS = 10, 1e-6, 60
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

@@ -12,9 +12,9 @@ from setwise.accounting.guarantees import (
     Laplace,
     PureDP,
     TruncatedDiscreteGaussian,
+    Use,
     ZeroConcentratedDP,
 )
-from setwise.accounting.use import Use
 
 
 def thousandths(smallest, largest):

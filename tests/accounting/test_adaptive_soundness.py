@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, PureDP
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, PureDP, Use
 from setwise.errors import Unattainable
 from tests.accounting import adversary_search as search
 

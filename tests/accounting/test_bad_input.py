@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from setwise.accounting.answer import Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import (
     ApproxDP,
@@ -13,11 +14,10 @@ from setwise.accounting.guarantees import (
     Laplace,
     PureDP,
     TruncatedDiscreteGaussian,
+    Use,
     ZeroConcentratedDP,
 )
-from setwise.accounting.interaction import Interaction
 from setwise.accounting.notation import parse_use
-from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
 
 NEVER = [-1.0, math.nan, math.inf, -math.inf, "0.1", None, True, [0.1], 1e300, 1j]

@@ -6,13 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
-from setwise.accounting.atoms import NOTHING, atoms_of
-from setwise.accounting.batch import BatchBoundedRange
-from setwise.accounting.bracket import Bracket
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import BoundedRange, PureDP
-from setwise.accounting.two_point import randomized_response
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import BoundedRange, PureDP, Use
+from setwise.accounting.intervals import Bracket
+from setwise.accounting.losses.discrete import NOTHING, atoms_of
+from setwise.accounting.losses.two_point import randomized_response
+from setwise.accounting.methods.batch import BatchBoundedRange
 from tests.accounting import exact_composition as exact
 from tests.accounting.strategies import thousandths
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setwise.accounting.batch_mixture import BatchMixture
-from setwise.accounting.bracket import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian, Laplace
+from setwise.accounting.intervals import Bracket
+from setwise.accounting.methods.batch_mixture import BatchMixture
 from setwise.errors import Unattainable
 from tests.accounting import batch_play as play
 from tests.accounting.strategies import thousandths

@@ -7,11 +7,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from setwise.accounting.convolution import _transformed, sums, window
-from setwise.accounting.dominating import tabulated
 from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-from setwise.accounting.lattice import LossLattice
-from setwise.accounting.saddle import Part, Saddle
+from setwise.accounting.losses.dominating_pairs import tabulated
+from setwise.accounting.losses.fft import _transformed, sums, window
+from setwise.accounting.losses.lattice import LossLattice
+from setwise.accounting.losses.tilting import Part, Saddle
 
 _BITS = 80
 """Masses are made whole multiples of 2^-80, which doubles below 1 can hold unless they are tiny."""

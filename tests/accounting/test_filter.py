@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
-from setwise.accounting.filter import Spent, ZcdpFilter, ZcdpOdometer, filter_parameters
-from setwise.accounting.guarantees import ApproxDP, Gaussian, PureDP, ZeroConcentratedDP
-from setwise.accounting.moments import zero_concentrated
-from setwise.accounting.use import Use
-from setwise.accounting.zcdp import optimised_delta
+from setwise.accounting.conversions import optimised_delta
+from setwise.accounting.filters import Spent, ZcdpFilter, ZcdpOdometer, filter_parameters
+from setwise.accounting.guarantees import ApproxDP, Gaussian, PureDP, Use, ZeroConcentratedDP
+from setwise.accounting.methods.moments import zero_concentrated
 from setwise.errors import BudgetExhausted, InvalidParameter
 from tests.accounting.strategies import approximate, gaussians, laplaces, pure, ranges, uses_of
 

@@ -4,13 +4,13 @@ import pytest
 
 from setwise.accounting.calibrate import paper_sigma
 from setwise.accounting.compose import compose
-from setwise.accounting.histogram import (
+from setwise.errors import InvalidParameter
+from setwise.paper.histogram_noise import (
     gaussian_histogram,
     gaussian_histogram_epsilon_by_paper,
     laplace_histogram,
     laplace_histogram_as_pure,
 )
-from setwise.errors import InvalidParameter
 
 
 @pytest.mark.parametrize("contributions", [1, 5, 25, 100])

@@ -5,10 +5,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import BoundedRange, PureDP
-from setwise.accounting.inverse import epsilon_at
-from setwise.accounting.moments import subgaussian_sum, zero_concentrated_sum
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import BoundedRange, PureDP, Use
+from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
+from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 from tests.accounting.strategies import (
     approximate,

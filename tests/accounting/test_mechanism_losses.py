@@ -5,8 +5,14 @@ import math
 import pytest
 
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Laplace, PureDP, TruncatedDiscreteGaussian
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Laplace,
+    PureDP,
+    TruncatedDiscreteGaussian,
+    Use,
+)
 from tests.accounting import mechanism_enumeration as enumeration
 
 

@@ -1,9 +1,16 @@
 import pytest
 from hypothesis import given, settings
 
-from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteGaussian, PureDP, ZeroConcentratedDP
+from setwise.accounting.guarantees import (
+    ApproxDP,
+    BoundedRange,
+    DiscreteGaussian,
+    PureDP,
+    Use,
+    ZeroConcentratedDP,
+    merged,
+)
 from setwise.accounting.notation import format_use, parse_use
-from setwise.accounting.use import Use, merged
 from tests.accounting.strategies import any_use
 
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setwise.accounting.bounded_range import Band, Before, grid_step, in_worst_order, quiet, variance_of
-from setwise.accounting.bounded_range_step import BoundedRangeStep
+from setwise.accounting.adaptive.draw_orders import MOST_STATES, Draws, added_up, draws_of
+from setwise.accounting.adaptive.dynamic_program import Band, Before, grid_step, in_worst_order, quiet, variance_of
+from setwise.accounting.adaptive.operator import BoundedRangeStep
+from setwise.accounting.adaptive.profile import nothing_to_come
 from setwise.accounting.compose import compose
-from setwise.accounting.draws import MOST_STATES, Draws, added_up, draws_of
-from setwise.accounting.profile import nothing_to_come
 from tests.accounting.strategies import thousandths
 
 _groups = st.lists(

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
+from setwise.accounting.answer import Interaction
 from setwise.accounting.compose import as_uses, compose
-from setwise.accounting.interaction import Interaction
-from setwise.accounting.pure_sum import pure_sum
+from setwise.accounting.methods.exact import pure_sum
 
 
 def total(*written):

@@ -4,9 +4,8 @@ import pytest
 
 from setwise.accounting.compose import compose
 from setwise.accounting.conversions import zero_concentrated_to_approx_by_paper
-from setwise.accounting.guarantees import BoundedRange, ConcentratedDP, Gaussian, PureDP, ZeroConcentratedDP
-from setwise.accounting.moments import subgaussian_sum, zero_concentrated_sum
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import BoundedRange, ConcentratedDP, Gaussian, PureDP, Use, ZeroConcentratedDP
+from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
 from tests.accounting.reference_rows import rows
 
 TABLE = "composition.csv"

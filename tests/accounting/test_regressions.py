@@ -7,10 +7,10 @@ import sys
 import mpmath
 import pytest
 
-from setwise.accounting import linear_stage
+from setwise.accounting.adaptive import linear_stage
+from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.calibrate import parse_plan, smallest_noise
 from setwise.accounting.compose import compose
-from setwise.accounting.optimum import Optimum
 from setwise.errors import InvalidParameter
 
 

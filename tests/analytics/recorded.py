@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from setwise.analytics.session import Session
-from setwise.analytics.source import open_engine
+from setwise.analytics.tables.source import open_engine
 from setwise.errors import EngineFailed
 from setwise.mechanisms.randomness import SystemRandomness
 

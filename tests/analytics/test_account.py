@@ -8,19 +8,17 @@ from fractions import Fraction
 import pytest
 
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP
-from setwise.accounting.notation import format_use
-from setwise.accounting.use import Use
-from setwise.accounting.written import rounded_up
+from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, Use
+from setwise.accounting.notation import format_use, rounded_up
+from setwise.analytics.budget import Draws, Total
 from setwise.analytics.query import Count, TopK
 from setwise.analytics.session import Session
-from setwise.analytics.source import open_engine
-from setwise.analytics.spending import Draws, Total
+from setwise.analytics.tables.source import open_engine
 from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
-from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 from tests.analytics.recorded import RecordedEngine, recorded_session, visits
 
 REGISTERED = ["bounded-range:0.5x20", "pure:0.3x10", "gaussian:20x10", "approx:0,1e-7x3"]

@@ -5,12 +5,11 @@ import math
 
 import pytest
 
-from setwise.accounting.bracket import Bracket
-from setwise.accounting.interaction import Interaction
-from setwise.accounting.notation import parse_use
-from setwise.accounting.written import rounded_down, rounded_up
-from setwise.analytics.plot import plot_answer
-from setwise.analytics.private_answer import AnswerItem, PrivateAnswer
+from setwise.accounting.answer import Interaction
+from setwise.accounting.intervals import Bracket
+from setwise.accounting.notation import parse_use, rounded_down, rounded_up
+from setwise.analytics.answer import AnswerItem, PrivateAnswer
+from setwise.analytics.present.plot import plot_answer
 from setwise.errors import InvalidParameter
 
 

@@ -4,9 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
-from setwise.analytics.query_json import query_from_dict, query_from_json, query_to_dict, query_to_json
-from setwise.analytics.words import measured
+from setwise.analytics.present.text import measured
+from setwise.analytics.query import (
+    Count,
+    HistogramQuery,
+    Sum,
+    TopK,
+    query_from_dict,
+    query_from_json,
+    query_to_dict,
+    query_to_json,
+)
 from setwise.errors import InvalidParameter
 
 names = st.text(min_size=1, max_size=8)

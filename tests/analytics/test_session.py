@@ -7,13 +7,13 @@ import pytest
 from pyarrow import parquet
 
 import setwise
+from setwise.accounting.answer import Interaction
 from setwise.accounting.compose import compose
-from setwise.accounting.interaction import Interaction
-from setwise.analytics.budget import OneOff
+from setwise.analytics.budget import Draws, Total
+from setwise.analytics.payer import OneOff
 from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
 from setwise.analytics.session import Session
-from setwise.analytics.source import open_engine
-from setwise.analytics.spending import Draws, Total
+from setwise.analytics.tables.source import open_engine
 from setwise.errors import (
     BadRequest,
     BudgetExhausted,
@@ -24,7 +24,7 @@ from setwise.errors import (
     UnknownColumn,
     UnsuitableTable,
 )
-from setwise.ledger.receipt import Receipt
+from setwise.ledger.account import Receipt
 from tests.analytics.recorded import RecordedEngine, recorded_session, visits
 
 TOTAL = Total(epsilon=1, delta=1e-6)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.schema import Kind
-from setwise.analytics.source import open_engine
+from setwise.analytics.tables.schema import Kind
+from setwise.analytics.tables.source import open_engine
 from setwise.errors import EngineFailed, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
 PRIVATE = "Kjell Vidar"

@@ -190,7 +190,7 @@ def test_long_work_shows_progress_on_a_terminal_and_is_interrupted_cleanly():
 
 
 def test_nothing_but_errors_goes_to_a_file_of_errors(capsys, monkeypatch):
-    from setwise.cli import progress as told
+    from setwise.cli import output as told
 
     monkeypatch.setattr(told, "PATIENCE", -1.0)
     with told.progress("composing") as report:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from setwise.cli.ledger import ledger_app
-from setwise.ledger.tables import SCHEMA, versions
+from setwise.ledger.stores.schema import SCHEMA, versions
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "ledger.md").read_text(encoding="utf-8")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from setwise import compose
-from setwise.accounting.moments import subgaussian_sum
-from setwise.analytics.made_up import make_events
+from setwise.accounting.methods.moments import subgaussian_sum
+from setwise.cli.demo import make_events
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

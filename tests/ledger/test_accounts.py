@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from setwise import compose, format_use, parse_use
-from setwise.accounting.filter import ZcdpFilter
+from setwise.accounting.filters import ZcdpFilter
 from setwise.errors import (
     AccountExists,
     BudgetExhausted,

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from setwise import compose
-from setwise.accounting.filter import Spent, ZcdpFilter
+from setwise.accounting.filters import Spent, ZcdpFilter
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable
 from tests.ledger.auditor import audit
 from tests.ledger.test_accounts import uses

@@ -4,8 +4,8 @@ import pytest
 
 from setwise import parse_use
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict
+from setwise.ledger.account import Receipt
 from setwise.ledger.ledger import Ledger
-from setwise.ledger.receipt import Receipt
 from tests.ledger.auditor import audit
 from tests.ledger.test_accounts import uses, written
 

@@ -5,8 +5,8 @@ import sqlite3
 import psycopg
 import pytest
 
-from setwise.ledger.entry import Contents
-from setwise.ledger.store import Draft, Movement, Refused
+from setwise.ledger.records import Contents
+from setwise.ledger.stores.base import Draft, Movement, Refused
 from tests.ledger.auditor import audit
 from tests.ledger.raw import raw_connection
 from tests.ledger.test_accounts import uses

@@ -5,9 +5,9 @@ import threading
 import pytest
 
 from setwise.errors import StoreFailed
-from setwise.ledger import migrations
-from setwise.ledger.address import connect
 from setwise.ledger.ledger import Ledger
+from setwise.ledger.stores import migrations
+from setwise.ledger.stores.connect import connect
 from tests.ledger.raw import raw_connection
 from tests.ledger.test_accounts import uses
 
@@ -54,7 +54,7 @@ def test_a_migration_that_fails_leaves_nothing(store_url, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, ("broken", broken)))
-        patch.setattr("setwise.ledger.address.MIGRATIONS", migrations.MIGRATIONS)
+        patch.setattr("setwise.ledger.stores.connect.MIGRATIONS", migrations.MIGRATIONS)
         with pytest.raises(StoreFailed):
             Ledger.open(store_url)
     with Ledger.open(store_url) as ledger:

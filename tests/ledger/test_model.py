@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 )
 
 from setwise import format_use, parse_use
-from setwise.accounting.filter import ZcdpFilter
+from setwise.accounting.filters import ZcdpFilter
 from setwise.errors import AccountExists, BudgetExhausted, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
 from tests.ledger.auditor import audit, counted, price

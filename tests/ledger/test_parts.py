@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise import Use, parse_use
-from setwise.accounting.filter import ZcdpFilter
+from setwise.accounting.filters import ZcdpFilter
 from setwise.errors import Unattainable
-from setwise.ledger.parts import FAILURE, PARTS, RHO, totals_of
+from setwise.ledger.amounts import FAILURE, PARTS, RHO, totals_of
 from tests.ledger.auditor import counted, price
 from tests.ledger.examples import EXAMPLES
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.errors import BudgetExhausted, InvalidParameter, Unavailable
-from setwise.ledger.period import Period, parse_period
+from setwise.ledger.terms import Period, parse_period
 from tests.ledger.auditor import audit
 from tests.ledger.examples import EXAMPLES
 from tests.ledger.test_accounts import uses, written

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 import pytest
 
 from setwise.errors import InvalidParameter
-from setwise.ledger.anchor import Anchor
-from setwise.ledger.entry import Contents, link
+from setwise.ledger.audit.verification import Anchor
 from setwise.ledger.opening import opening_hash
+from setwise.ledger.records import Contents, link
 from tests.ledger.raw import unguarded
 from tests.ledger.test_accounts import uses
 

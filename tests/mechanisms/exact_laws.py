@@ -4,10 +4,10 @@ import mpmath
 import numpy as np
 from scipy.special import ndtr
 
-from setwise.mechanisms.gaussian_noise import GaussianNoise
-from setwise.mechanisms.laplace_noise import LaplaceNoise
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
-from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
+from setwise.mechanisms.noise.gaussian import GaussianNoise
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 
 
 class ExhaustedError(Exception):

@@ -5,41 +5,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from setwise.mechanisms import (
-    known_gaussian,
-    known_gumbel,
-    known_laplace,
-    ordered_least_squares,
-    truncated_gaussian,
-    two_phase_top_k,
-    unknown_gaussian,
-    unknown_gumbel,
-    unknown_laplace,
-)
+from setwise.mechanisms import known_domain, two_phase, unknown_gaussian, unknown_gumbel, unknown_laplace
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.known_gaussian import KnownGaussian
-from setwise.mechanisms.known_gumbel import KnownGumbel
-from setwise.mechanisms.known_laplace import KnownLaplace
-from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares
-from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
-from setwise.mechanisms.two_phase_top_k import GaussianCounts, LaplaceCounts, TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import UnknownGaussian
+from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, OrderedLeastSquares, TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
 LABELS = tuple(f"item{number:03d}" for number in range(120))
 Seen = namedtuple("Seen", "inputs noise")
 
-WITH_NOISE = (
-    known_laplace,
-    known_gaussian,
-    unknown_laplace,
-    truncated_gaussian,
-    unknown_gaussian,
-    ordered_least_squares,
-    two_phase_top_k,
-)
-WITH_GUMBEL = (known_gumbel, unknown_gumbel)
+WITH_NOISE = (known_domain, two_phase, unknown_gaussian, unknown_laplace)
+WITH_GUMBEL = (known_domain, unknown_gumbel)
 
 
 class Recorder:

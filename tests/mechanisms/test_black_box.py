@@ -11,12 +11,10 @@ import pytest
 from significance import lower_limit, upper_limit
 
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.known_gaussian import KnownGaussian
-from setwise.mechanisms.known_gumbel import KnownGumbel
-from setwise.mechanisms.known_laplace import KnownLaplace
+from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
-from setwise.mechanisms.two_phase_top_k import LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.two_phase import LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import TruncatedGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 

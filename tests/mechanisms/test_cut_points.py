@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 from exact_laws import ExhaustedError, Script, probabilities
 
-from setwise.mechanisms.cut_points import OneSided, TwoSided, cut_points
-from setwise.mechanisms.gaussian_noise import GaussianNoise, gaussian_law
-from setwise.mechanisms.inversion import draw
-from setwise.mechanisms.laplace_noise import LaplaceNoise
-from setwise.mechanisms.rounded_gaussian_law import RoundedGaussian
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
-from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
+from setwise.mechanisms.noise.gaussian import GaussianNoise, gaussian_law
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
+from setwise.mechanisms.sampling.inverse_cdf import OneSided, RoundedGaussian, TwoSided, cut_points, draw
 
 LAWS = [
     *(LaplaceNoise(scale=Fraction(s)) for s in ("0.1", "0.7", "1", "2", "3", "10", "12.3")),

@@ -11,16 +11,15 @@ from neighbours import counted_mechanisms, top_k_mechanisms
 from significance import assert_frequencies, lower_limit, upper_limit
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.gaussian_noise import GaussianNoise
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.interval import CONFIDENCE, Interval, interval_around
-from setwise.mechanisms.known_gumbel import KnownGumbel
-from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.known_domain import KnownGumbel
+from setwise.mechanisms.noise.gaussian import GaussianNoise
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.release import Item, Release
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
-from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
-from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
+from setwise.mechanisms.release import CONFIDENCE, Interval, Item, Release, interval_around
+from setwise.mechanisms.unknown_gaussian import TruncatedGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 

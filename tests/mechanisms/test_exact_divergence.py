@@ -9,11 +9,8 @@ from output_laws import MOST_LEFT_OUT, hockey_stick, noise_law, order_law, unmat
 
 from setwise.accounting.compose import compose
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.known_gaussian import KnownGaussian
-from setwise.mechanisms.known_gumbel import KnownGumbel
-from setwise.mechanisms.known_laplace import KnownLaplace
-from setwise.mechanisms.truncated_gaussian import Threshold, TruncatedGaussian
-from setwise.mechanisms.unknown_gaussian import UnknownGaussian
+from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.unknown_gaussian import Threshold, TruncatedGaussian, UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 

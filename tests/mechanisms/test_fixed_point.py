@@ -7,7 +7,7 @@ import mpmath
 import pytest
 from exact_laws import exact
 
-from setwise.mechanisms.fixed_point import exp_minus, ln
+from setwise.mechanisms.sampling.fixed_point import exp_minus, ln
 
 
 def _rationals(seed, count):

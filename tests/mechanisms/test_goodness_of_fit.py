@@ -7,12 +7,12 @@ import pytest
 from exact_laws import float_probabilities, reach
 from significance import assert_frequencies
 
-from setwise.mechanisms.exponential_coin import heads
-from setwise.mechanisms.gaussian_noise import GaussianNoise
-from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.noise.gaussian import GaussianNoise
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
-from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
+from setwise.mechanisms.sampling.bernoulli_exp import heads
 
 SCALES = ["0.1", "0.3", "0.7", "1", "1.5", "2", "3", "5", "10", "31.4", "100", "1000", "2048"]
 WIDE = ["2049", "12345.6", "100000", "1000000"]

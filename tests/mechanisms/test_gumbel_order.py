@@ -10,10 +10,9 @@ from exact_laws import ExhaustedError, Script
 from significance import assert_frequencies
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.exponential import Exponential
-from setwise.mechanisms.gumbel_key import ExactKey, float_bounds, float_keys
-from setwise.mechanisms.gumbel_order import _resolved, gumbel_order
+from setwise.mechanisms.known_domain import Exponential
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.sampling.gumbel import ExactKey, _resolved, float_bounds, float_keys, gumbel_order
 
 RANDOMNESS = SystemRandomness()
 EDGES = [0, 1, 2, 2**24 - 1, 2**24, 2**44, 2**63, 2**64 - 1, 2**64 - 2, 2**64 - 2**24, 2**64 - 2**24 - 1]

@@ -8,10 +8,9 @@ import pytest
 from significance import assert_frequencies
 
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise, truncation_level
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.truncated_gaussian import Threshold, TruncatedGaussian
-from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
-from setwise.mechanisms.truncation_level import truncation_level
+from setwise.mechanisms.unknown_gaussian import Threshold, TruncatedGaussian
 
 RANDOMNESS = SystemRandomness()
 SIGMA = Fraction(2)

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from significance import assert_frequencies
 
-from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.known_gaussian import KnownGaussian
-from setwise.mechanisms.known_gumbel import KnownGumbel
-from setwise.mechanisms.known_laplace import KnownLaplace
-from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
 
 RANDOMNESS = SystemRandomness()
 DOMAIN = ("a", "b", "c", "d")

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import norm
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.macbeth import SIGMA, compare, macbeth_words
 from setwise.mechanisms.randomness import SystemRandomness
+from setwise.paper.macbeth import SIGMA, compare, macbeth_words
 
 
 def test_the_table_of_words():

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from setwise.mechanisms.planner import Mechanism
+from setwise.mechanisms.planning.planner import Mechanism
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "mechanisms.md").read_text(encoding="utf-8")

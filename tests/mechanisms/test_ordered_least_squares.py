@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from scipy.optimize import nnls
 from significance import assert_frequencies
 
-from setwise.accounting.guarantees import Gaussian
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import Gaussian, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.ordered_least_squares import OrderedLeastSquares, non_increasing
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
+from setwise.mechanisms.two_phase import OrderedLeastSquares, non_increasing
 
 RANDOMNESS = SystemRandomness()
 

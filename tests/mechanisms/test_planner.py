@@ -5,20 +5,18 @@ from fractions import Fraction
 
 import pytest
 
+from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace
-from setwise.accounting.optimum import Optimum
 from setwise.errors import InvalidParameter, Unattainable
-from setwise.mechanisms import planner, price
-from setwise.mechanisms.interval import CONFIDENCE
-from setwise.mechanisms.known_gaussian import KnownGaussian
-from setwise.mechanisms.known_gumbel import KnownGumbel
-from setwise.mechanisms.known_laplace import KnownLaplace
-from setwise.mechanisms.planner import _calibrated, plan
-from setwise.mechanisms.question import CountNoise, MechanismName, Question
-from setwise.mechanisms.split import Split
-from setwise.mechanisms.truncated_gaussian import TruncatedGaussian
-from setwise.mechanisms.two_phase_top_k import GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.planning import cost, planner
+from setwise.mechanisms.planning.planner import _calibrated, plan
+from setwise.mechanisms.planning.request import CountNoise, MechanismName, Question
+from setwise.mechanisms.planning.search import Split
+from setwise.mechanisms.release import CONFIDENCE
+from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import TruncatedGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
@@ -94,7 +92,7 @@ def test_a_thousand_picks_are_certified_once_or_twice(changes, monkeypatch):
 
     solved = Optimum.epsilon
     monkeypatch.setattr(Optimum, "epsilon", counted)
-    price._composed.cache_clear()
+    cost._composed.cache_clear()
     found = plan(question(epsilon=Fraction(3, 2), k=1000, **changes))
     assert 1 <= len(optima) <= 3
     assert Fraction(149, 100) < found.epsilon <= Fraction(3, 2)

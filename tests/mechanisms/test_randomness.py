@@ -11,7 +11,7 @@ import pytest
 from significance import assert_frequencies
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.gaussian_noise import GaussianNoise
+from setwise.mechanisms.noise.gaussian import GaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
 
 

@@ -15,10 +15,10 @@ from setwise.accounting.guarantees import (
 )
 from setwise.mechanisms import unknown_laplace
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.known_gumbel import KnownGumbel
-from setwise.mechanisms.laplace_noise import LaplaceNoise
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
-from setwise.mechanisms.truncated_gaussian_noise import TruncatedGaussianNoise
+from setwise.mechanisms.known_domain import KnownGumbel
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from setwise.errors import Unattainable
-from setwise.mechanisms.truncation_level import continuous_truncation_level, truncation_level
+from setwise.mechanisms.noise.truncated_gaussian import continuous_truncation_level, truncation_level
 
 
 @pytest.mark.parametrize(

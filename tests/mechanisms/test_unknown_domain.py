@@ -12,14 +12,14 @@ from setwise.accounting.guarantees import (
     BoundedRange,
     DiscreteLaplace,
     TruncatedDiscreteGaussian,
+    Use,
     ZeroConcentratedDP,
 )
-from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.laplace_noise import LaplaceNoise
+from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.truncated_gaussian import Threshold, TruncatedGaussian
+from setwise.mechanisms.unknown_gaussian import Threshold, TruncatedGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 

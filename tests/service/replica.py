@@ -10,8 +10,8 @@ import httpx
 import uvicorn
 
 from setwise.cli.serve import _listen
-from setwise.service.application import create_app
-from setwise.service.service import Service, open_service
+from setwise.service.app import create_app
+from setwise.service.replica import Service, open_service
 from setwise.service.settings import Settings
 
 PATIENCE = 30.0

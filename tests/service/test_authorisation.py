@@ -5,7 +5,7 @@ import time
 import httpx
 import pytest
 
-from setwise.service.rights import API, RIGHTS, Access
+from setwise.service.auth.permissions import API, RIGHTS, Access
 from tests.service.team import TOP_3, Team, ask, open_account
 
 COMPOSE = {"uses": ["pure:0.1x25"], "delta": 1e-6}
@@ -125,7 +125,7 @@ def test_another_account_and_a_missing_one_look_the_same(team: Team):
 def test_a_route_that_is_not_in_the_table_cannot_be_made():
     from fastapi import APIRouter
 
-    from setwise.service.guard import GuardedRoute
+    from setwise.service.auth.route import GuardedRoute
 
     router = APIRouter(prefix=API, route_class=GuardedRoute)
     with pytest.raises(KeyError):

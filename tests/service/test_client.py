@@ -9,10 +9,11 @@ import httpx
 import pytest
 
 import setwise
+from setwise.analytics.budget import Draws
 from setwise.analytics.query import TopK
 from setwise.analytics.session import Session
-from setwise.analytics.source import open_engine
-from setwise.analytics.spending import Draws
+from setwise.analytics.tables.source import open_engine
+from setwise.client.client import Client
 from setwise.errors import (
     BudgetExhausted,
     InvalidFilter,
@@ -25,7 +26,6 @@ from setwise.errors import (
 )
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.service.client import Client
 from tests.service.replica import Replica
 from tests.service.team import USES, Team, gather
 
@@ -216,6 +216,6 @@ def test_the_client_shows_no_token(client: Client, team: Team):
 
 
 def test_the_client_needs_nothing_of_the_server():
-    code = "import sys, setwise.service.remote_dataset; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
+    code = "import sys, setwise.client.remote_dataset; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False False"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.service.rights import RIGHTS
+from setwise.service.auth.permissions import RIGHTS
 from tests.service.replica import Replica
 from tests.service.team import ask, gather
 

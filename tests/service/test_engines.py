@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from setwise.analytics.prepared import prepare
-from setwise.analytics.source import open_engine
+from setwise.analytics.tables.prepared import prepare
+from setwise.analytics.tables.source import open_engine
 from tests.service.replica import Replica
 from tests.service.team import SPEND, Team, ask, gather, write_events
 
@@ -118,7 +118,7 @@ def test_spark_is_sent_nowhere_outside(team: Team, monkeypatch: pytest.MonkeyPat
     def opened(*_: object, **__: object) -> None:
         pytest.fail("an engine was opened")
 
-    monkeypatch.setattr("setwise.service.engines.open_engine", opened)
+    monkeypatch.setattr("setwise.service.queries.engine_pool.open_engine", opened)
     settings = replace(team.replica.service.settings, engines=("spark",))
     monkeypatch.setattr(team.replica.service.engines, "_settings", settings)
     body = {"name": "x", "engine": "spark", "table": table, "user": "user_id", "items": ["word"]}

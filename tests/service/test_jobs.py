@@ -14,7 +14,7 @@ import pytest
 from setwise.accounting.notation import parse_use
 from setwise.errors import EngineFailed
 from setwise.ledger.ledger import Ledger
-from setwise.service.pace import Pace, PacedAccount
+from setwise.service.queries.timing import Pace, PacedAccount
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, Team, ask, gather
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from setwise.service.problems import STATUS
-from setwise.service.question_bodies import EXAMPLES, QuestionBody
-from setwise.service.rights import RIGHTS, Access
+from setwise.service.api.problems import STATUS
+from setwise.service.api.schemas import EXAMPLES, QuestionBody
+from setwise.service.auth.permissions import RIGHTS, Access
 from tests.service.team import Team
 
 

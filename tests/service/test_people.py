@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from setwise.errors import NotSignedIn
-from setwise.service.doorkeeper import COOKIE, CSRF_HEADER
-from setwise.service.person import Identity
+from setwise.service.auth.authenticator import COOKIE, CSRF_HEADER
+from setwise.service.auth.people import Identity
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import Team
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.errors import StoreFailed
-from setwise.service.answers_to_errors import log_store_failure
+from setwise.service.api.error_responses import log_store_failure
 from setwise.service.settings import Settings
 from tests.service.replica import Replica, running
 from tests.service.team import TOP_3, ask, gather, write_events

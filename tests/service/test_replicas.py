@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import setwise
-from setwise.analytics.private_answer import PrivateAnswer
+from setwise.analytics.answer import PrivateAnswer
 from setwise.errors import BudgetExhausted
 from setwise.ledger.ledger import Ledger
 from tests.service.replica import Clock, Replica

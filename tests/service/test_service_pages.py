@@ -8,8 +8,8 @@ import pytest
 import typer.main
 
 from setwise.cli.main import app
-from setwise.service.problems import STATUS
-from setwise.service.rights import API, RIGHTS, Access
+from setwise.service.api.problems import STATUS
+from setwise.service.auth.permissions import API, RIGHTS, Access
 
 ROOT = Path(__file__).parents[2]
 SERVICE = (ROOT / "docs/service.md").read_text()

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
-from setwise.service.composition_curve import Along, Curve, Mixture, curve
+from setwise.service.workers.curves import Along, Curve, Mixture, curve
 from tests.web.conftest import Shop
 
 mixtures = st.builds(

@@ -2,10 +2,8 @@
 
 import pytest
 
-from setwise.service.pages.assets import static_version
-from setwise.service.pages.chart_library import chart_library
-from setwise.service.pages.rights import PAGES
-from setwise.service.rights import Access
+from setwise.service.auth.permissions import PAGES, Access
+from setwise.service.pages.assets import chart_library, static_version
 from tests.web.conftest import Shop
 from tests.web.shop import asked, top
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from setwise.service.pages.rights import PAGES
+from setwise.service.auth.permissions import PAGES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "pages.md").read_text()

@@ -4,25 +4,24 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from setwise.accounting.atoms import NOTHING, atoms_of
-from setwise.accounting.batch import BatchBoundedRange, shared_offset
-from setwise.accounting.batch_mixture import MOST_FIXED, batch_mixture, kindly_ordered
-from setwise.accounting.bounded_range import Progress
-from setwise.accounting.bracket import Bracket
-from setwise.accounting.dominating import largest_loss
-from setwise.accounting.filter import filter_parameters
-from setwise.accounting.guarantees import PureDP
-from setwise.accounting.interaction import Interaction
-from setwise.accounting.inverse import epsilon_at
-from setwise.accounting.lattice_sum import LatticeSum
-from setwise.accounting.linear import MOST_ATOMS, exact_linear
-from setwise.accounting.linear_stage import LinearStage
-from setwise.accounting.moments import BasicSum, subgaussian_sum, zero_concentrated_sum
-from setwise.accounting.optimum import Optimum, RangeStage, Stage
-from setwise.accounting.sorting import Sorted, sort_uses, witness
-from setwise.accounting.three import three_in_order
-from setwise.accounting.two_point import randomized_response
-from setwise.accounting.use import Use
+from setwise.accounting.adaptive.dynamic_program import Progress
+from setwise.accounting.adaptive.linear_stage import LinearStage
+from setwise.accounting.adaptive.optimum import Optimum, RangeStage, Stage
+from setwise.accounting.answer import Interaction
+from setwise.accounting.classify import Sorted, sort_uses, witness
+from setwise.accounting.filters import filter_parameters
+from setwise.accounting.guarantees import PureDP, Use
+from setwise.accounting.intervals import Bracket
+from setwise.accounting.losses.discrete import NOTHING, atoms_of
+from setwise.accounting.losses.dominating_pairs import largest_loss
+from setwise.accounting.losses.two_point import randomized_response
+from setwise.accounting.methods.batch import BatchBoundedRange, shared_offset
+from setwise.accounting.methods.batch_mixture import MOST_FIXED, batch_mixture, kindly_ordered
+from setwise.accounting.methods.exact import MOST_ATOMS, exact_linear
+from setwise.accounting.methods.moments import BasicSum, subgaussian_sum, zero_concentrated_sum
+from setwise.accounting.methods.pld import LatticeSum
+from setwise.accounting.methods.three_mechanisms import three_in_order
+from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
 _OUT_OF_REACH = (

@@ -9,20 +9,21 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from setwise.accounting.answer import Interaction
 from setwise.accounting.compose import Composition, as_uses, compose
 from setwise.accounting.guarantees import (
+    LARGEST_COUNT,
     LARGEST_EPSILON,
     BoundedRange,
     Gaussian,
     Guarantee,
     Laplace,
     PureDP,
+    Use,
     check_delta,
     check_total_epsilon,
 )
-from setwise.accounting.interaction import Interaction
 from setwise.accounting.notation import parse_use
-from setwise.accounting.use import LARGEST_COUNT, Use
 from setwise.errors import InvalidParameter, Unattainable
 
 _CLOSE = 1e-9

@@ -12,13 +12,11 @@ True
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from setwise.accounting.answer import Answer
+from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.bounds import Bound, bounds_for, lower_bound
-from setwise.accounting.bracket import Bracket
-from setwise.accounting.guarantees import Guarantee, check_delta, check_total_epsilon
-from setwise.accounting.interaction import Interaction
+from setwise.accounting.guarantees import Guarantee, Use, check_delta, check_total_epsilon
+from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import parse_use
-from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter, Unattainable
 
 Progress = Callable[[float], None]

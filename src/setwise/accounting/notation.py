@@ -8,6 +8,7 @@ Use(guarantee=PureDP(epsilon=0.1), count=25)
 
 import re
 from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import assert_never
 
 from setwise.accounting.guarantees import (
@@ -21,9 +22,9 @@ from setwise.accounting.guarantees import (
     Laplace,
     PureDP,
     TruncatedDiscreteGaussian,
+    Use,
     ZeroConcentratedDP,
 )
-from setwise.accounting.use import Use
 from setwise.errors import InvalidParameter
 
 _FORM = re.compile(r"(?P<kind>[a-z-]+):(?P<parameters>[^x]+)(?:x(?P<count>[^x]*))?")
@@ -122,3 +123,31 @@ def _written(guarantee: Guarantee) -> tuple[str, list[float]]:
             return "truncated-gaussian", [sigma, bound, sensitivity]
         case _:
             assert_never(guarantee)
+
+
+_ROUND_OFF = Decimal("1e-12")
+"""What lies beyond the twelfth digit is taken for the round-off of a float that stands for a shorter number."""
+
+
+def rounded_up(value: float, digits: int = 6) -> str:
+    """Write a promise with a few digits, never smaller than it is, round-off aside.
+
+    >>> rounded_up(0.12345678), rounded_up(0.1, 4), rounded_up(0.1 * 3, 4), rounded_up(0.10001, 4)
+    ('0.123457', '0.1', '0.3', '0.1001')
+    """
+    return _formatted(Context(prec=digits, rounding=ROUND_CEILING), Decimal(repr(float(value))) * (1 - _ROUND_OFF))
+
+
+def rounded_down(value: float, digits: int = 6) -> str:
+    """Write what is left with a few digits, never more than it is, round-off aside.
+
+    >>> rounded_down(0.12345678), rounded_down(0.3, 4), rounded_down(4.0099999999999995e-07, 4)
+    ('0.123456', '0.3', '4.01e-07')
+    """
+    return _formatted(Context(prec=digits, rounding=ROUND_FLOOR), Decimal(repr(float(value))) * (1 + _ROUND_OFF))
+
+
+def _formatted(context: Context, value: Decimal) -> str:
+    if not value.is_finite():
+        return "infinity"
+    return f"{float(context.create_decimal(value)):.{context.prec}g}"

@@ -1,88 +1,102 @@
-"""The port to whatever pays for questions, and the budget of a question that brings its own."""
+"""What may be spent on a question: a total of its own, or draws from an account."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
 
-from setwise.accounting.use import Use
-from setwise.errors import KeyConflict
-from setwise.ledger.receipt import Receipt
-from setwise.ledger.standing import Standing
+from setwise.accounting.guarantees import Guarantee, Use
+from setwise.accounting.notation import format_use, parse_use
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.parameters import rational
+from setwise.mechanisms.planning.request import CountNoise, MechanismName
 
-
-class Budget(Protocol):
-    """What a question is charged to before data is touched, and where its answer is kept; accounts of a ledger are."""
-
-    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
-        """Charge the uses for good; a key charged before for the same request costs nothing and may have an answer."""
-        ...
-
-    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
-        """Store the answer, give unused draws back, and return the text that is stored: only that may be shown."""
-        ...
+LARGEST_TOTAL = Fraction(100)
 
 
-class AccountBudget(Budget, Protocol):
-    """A budget that says what it promises: the ledger's accounts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """A total (epsilon, delta) for one question; the planner splits it between finding items and counting them.
 
-    def standing(self) -> Standing:
-        """Return what was promised, what is left and what is spent."""
-        ...
-
-    def shortage(self, uses: Sequence[Use]) -> str | None:
-        """Return in words what is missing to pay for the uses, or None when enough is left; nothing is charged."""
-        ...
-
-
-class DatasetBudget(AccountBudget, Protocol):
-    """An account that says whether it may pay for questions about a dataset."""
-
-    def check_dataset(self, known_as: str) -> None:
-        """Raise `InvalidParameter` when draws on the dataset of that name must be paid for by another account."""
-        ...
-
-
-class OneOff:
-    """The budget of questions that bring their own total, kept in memory; it remembers what each was charged.
-
-    It refuses nothing: each question's total is its caller's word, and the plan is certified to stay within it.
-
-    >>> from setwise.accounting.guarantees import PureDP
-    >>> budget = OneOff()
-    >>> receipt = budget.charge([Use(PureDP(epsilon=0.5))], key="a", request="{}")
-    >>> budget.settle(receipt, answer="42"), budget.charge([], key="a", request="{}").answer
-    ('42', '42')
+    `counts` and `mechanism` force what the planner would choose. delta may be 0 where no mechanism needs it: over a
+    known domain.
     """
 
-    __slots__ = ("_answers", "_receipts", "_requests")
+    epsilon: Fraction
+    delta: Fraction
+    counts: CountNoise = CountNoise.BEST
+    mechanism: MechanismName | None = None
 
-    def __init__(self) -> None:
-        self._receipts: dict[str, Receipt] = {}
-        self._requests: dict[str, str] = {}
-        self._answers: dict[str, str] = {}
+    def __post_init__(self) -> None:
+        for name, least, most in (("epsilon", Fraction(1, 10**6), LARGEST_TOTAL), ("delta", Fraction(0), Fraction(1))):
+            object.__setattr__(self, name, rational(name, getattr(self, name), least, most))
+        if self.delta == 1:
+            raise InvalidParameter("delta must lie between 0 and 1, and 1 promises nothing")
+        object.__setattr__(self, "counts", CountNoise.parse(self.counts))
+        if self.mechanism is not None:
+            object.__setattr__(self, "mechanism", MechanismName.parse(self.mechanism))
 
-    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
-        """Remember the uses under the key."""
-        if key in self._receipts:
-            if self._requests[key] != request:
-                raise KeyConflict(f"key {key!r} was used for a different request; choose another key")
-            first = self._receipts[key]
-            return Receipt(
-                account=first.account,
-                key=key,
-                entry=first.entry,
-                period="",
-                uses=first.uses,
-                answer=self._answers.get(key),
-            )
-        receipt = Receipt(account="one-off", key=key, entry=len(self._receipts) + 1, period="", uses=tuple(uses))
-        self._receipts[key], self._requests[key] = receipt, request
-        return receipt
 
-    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:  # noqa: ARG002
-        """Store the answer; the first one stays. Nothing is given back, for nothing is left to draw on."""
-        return self._answers.setdefault(receipt.key, answer)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """What a question draws from an account: one `discover` for each pick, one `counts` for each count.
 
-    @property
-    def charges(self) -> tuple[tuple[Use, ...], ...]:
-        """What each question was charged, in order."""
-        return tuple(receipt.uses for receipt in self._receipts.values())
+    An unknown domain also draws one approx:0,`threshold_delta`. Written forms such as "bounded-range:0.1" do as well.
+    """
+
+    discover: Guarantee | None = None
+    counts: Guarantee | None = None
+    threshold_delta: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("discover", "counts"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                use = parse_use(value)
+                if use.count != 1:
+                    raise InvalidParameter(f"{name} is what each draw costs, so it has no count: {value!r}")
+                object.__setattr__(self, name, use.guarantee)
+        if self.discover is None and self.counts is None:
+            raise InvalidParameter("say what to draw from the account: discover, counts, or both")
+
+
+Spending: TypeAlias = Total | Draws
+
+
+def spending_of(
+    *,
+    epsilon: float | None,
+    delta: float | None,
+    counts: str | Guarantee | None,
+    mechanism: str | None,
+    discover: str | Guarantee | None,
+) -> Spending:
+    """Return the spending that these words mean: a total when there is an epsilon, draws otherwise."""
+    if epsilon is None:
+        if mechanism is not None:
+            raise InvalidParameter("the draws decide the mechanism: leave mechanism out")
+        drawn = None if counts == "none" else counts
+        return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
+    if discover is not None:
+        raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
+    if counts is not None and not isinstance(counts, str):
+        raise InvalidParameter(f"counts must be one of {', '.join(CountNoise)} with an epsilon, not {counts!r}")
+    return Total(
+        epsilon=epsilon,  # type: ignore[arg-type]  # the record takes any rational number
+        delta=0 if delta is None else delta,  # type: ignore[arg-type]
+        counts=CountNoise.BEST if counts is None else CountNoise.parse(counts),
+        mechanism=None if mechanism is None else MechanismName.parse(mechanism),
+    )
+
+
+def spending_to_dict(spending: Spending) -> dict[str, object]:
+    """Return the spending as plain values, for the request text."""
+    match spending:
+        case Total(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism):
+            forced = {} if mechanism is None else {"mechanism": str(mechanism)}
+            return {"epsilon": float(epsilon), "delta": float(delta), "counts": str(counts), **forced}
+        case Draws(discover=discover, counts=drawn, threshold_delta=threshold):
+            named = {"discover": discover, "counts": drawn}
+            written: dict[str, object] = {
+                name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None
+            }
+            return written if threshold is None else {**written, "threshold_delta": threshold}

@@ -2,34 +2,31 @@
 
 import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from setwise.accounting.answer import Answer
-from setwise.accounting.filter import ZcdpOdometer
-from setwise.accounting.guarantees import Guarantee
-from setwise.accounting.interaction import Interaction
-from setwise.accounting.use import Use, merged
-from setwise.analytics.asking import ask
-from setwise.analytics.budget import AccountBudget, OneOff
-from setwise.analytics.domain import fitted, read_domain
+from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.filters import ZcdpOdometer
+from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.budget import Spending, Total, spending_of, spending_to_dict
+from setwise.analytics.engines.base import Progress, silent
+from setwise.analytics.execute import ask
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.fitting import what_fits
-from setwise.analytics.place import NOWHERE, Place
-from setwise.analytics.planned import Planned
-from setwise.analytics.planning import overall, plan_query
-from setwise.analytics.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
-from setwise.analytics.private_answer import PrivateAnswer
-from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
-from setwise.analytics.query_json import canonical, query_to_dict
-from setwise.analytics.schema import Schema
-from setwise.analytics.spending import Spending, Total, spending_of, spending_to_dict
+from setwise.analytics.payer import AccountBudget, DatasetBudget, OneOff
+from setwise.analytics.planning import Planned, overall, plan_query
+from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK, canonical, query_to_dict
+from setwise.analytics.suggestions import what_fits
+from setwise.analytics.tables.domain import fitted, read_domain
+from setwise.analytics.tables.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
+from setwise.analytics.tables.schema import Kind, Schema
+from setwise.analytics.tables.source import NOWHERE, Place, Source, open_engine, place_of
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter
 from setwise.mechanisms.histogram import Label
-from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.randomness import Randomness, SystemRandomness
 
 Domain = str | Path | Iterable[Label]
 """Public labels: a list of them, or a file as `read_domain` takes it."""
@@ -344,3 +341,52 @@ class Session:
         epsilon, failed = (math.fsum(part) for part in zip(*self._totals.values(), strict=True))
         upper = math.inf if failed * (1 + 1e-15) > delta else epsilon * (1 + 1e-15)
         return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
+
+
+def open(  # noqa: A001 - it is called as setwise.open
+    source: Source,
+    *,
+    user: str,
+    engine: str = "duckdb",
+    table: str | None = None,
+    types: Mapping[str, Kind] | None = None,
+    account: DatasetBudget | None = None,
+    memory: str | None = None,
+    dataset: str | None = None,
+    name: str | None = None,
+    progress: Progress = silent,
+    randomness: Randomness | None = None,
+) -> Session:
+    """Return a session on a table whose column `user` says whose row each row is.
+
+    `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
+    pandas or Polars frame, or, with another `engine` ("spark", "postgresql://..."), a table it knows. `types` says
+    which columns of a CSV file are not text. With an `account` of a ledger, questions draw on that account. An
+    account that was opened for a dataset pays only for that one: `dataset` says that the table is it, and without it
+    the name of the file or table must say so. `name` is how the table is called in requests that a ledger keeps; by
+    default what was given as source. `randomness` is the operating system's unless a test brings its own.
+
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"who": [n // 2 for n in range(2000)], "page": ["home", "help"] * 1000})
+    >>> with open(visits, user="who") as session:
+    ...     answer = session.top_k(item="page", k=1, epsilon=1.0, delta=1e-6, contributions=2)
+    >>> len(answer), answer.complete, answer.epsilon.upper <= 1.0
+    (1, True, True)
+    """
+    place = place_of(source, engine, table)
+    if account is not None:
+        account.check_dataset(place.name if dataset is None else dataset)
+    elif dataset is not None:
+        raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
+    opened = open_engine(source, engine, table=table, types=types, memory=memory, progress=progress)
+    called = (
+        (f"{source}::{table}" if table else str(source)) if isinstance(source, str | Path) else type(source).__name__
+    )
+    return Session(
+        opened,
+        user=user,
+        name=(f"{called}::{table}" if table else called) if name is None else name,
+        randomness=SystemRandomness() if randomness is None else randomness,
+        account=account,
+        place=place,
+    )

@@ -25,9 +25,8 @@ def calibrate(
 ) -> None:
     """Find the smallest noise, largest per-use epsilon or largest count that meets a target for planned uses."""
     from setwise.accounting import calibrate as calibration
-    from setwise.accounting.notation import format_use
-    from setwise.accounting.written import rounded_down, rounded_up
-    from setwise.cli import report
+    from setwise.accounting.notation import format_use, rounded_down, rounded_up
+    from setwise.cli import output
 
     free, plan = calibration.parse_plan(uses)
     if free == "noise":
@@ -40,9 +39,9 @@ def calibrate(
     if as_json:
         ends = ((epsilon, epsilon), (answer.lower, answer.upper))
         written = [format_use(use) for use in found.uses]
-        report.print_json({"free": free, "value": found.value, "uses": written, **report.as_json(*ends, answer)})
+        output.print_json({"free": free, "value": found.value, "uses": written, **output.as_json(*ends, answer)})
     else:
         title = {"noise": "Smallest noise", "epsilon": "Largest per-use epsilon", "count": "Largest count"}[free]
-        rows = report.answer_rows(found.uses, answer, ("epsilon", epsilon), "delta")
+        rows = output.answer_rows(found.uses, answer, ("epsilon", epsilon), "delta")
         rounded = rounded_up(found.value) if free == "noise" else rounded_down(found.value)
-        report.print_table("Calibration", [(title, f"{found.value:,}" if free == "count" else rounded), *rows])
+        output.print_table("Calibration", [(title, f"{found.value:,}" if free == "count" else rounded), *rows])

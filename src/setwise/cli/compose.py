@@ -32,8 +32,8 @@ def compose(
 ) -> None:
     """Say what a set of uses adds up to: the tightest (epsilon, delta) that can be proven for the interaction."""
     from setwise.accounting.compose import compose as composed
-    from setwise.cli import report
-    from setwise.cli.progress import progress
+    from setwise.cli import output
+    from setwise.cli.output import progress
 
     if (delta is None) == (epsilon is None):
         raise InvalidParameter("give either --delta or --epsilon, and the other is found")
@@ -49,6 +49,6 @@ def compose(
             ends = ((epsilon, epsilon), (answer.lower, answer.upper))
             asked, found = ("epsilon", epsilon), "delta"
     if as_json:
-        report.print_json(report.as_json(*ends, answer))
+        output.print_json(output.as_json(*ends, answer))
     else:
-        report.print_table("Composition", report.answer_rows(composition.uses, answer, asked, found))
+        output.print_table("Composition", output.answer_rows(composition.uses, answer, asked, found))

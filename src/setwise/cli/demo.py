@@ -10,8 +10,12 @@ from setwise.errors import InvalidParameter
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from setwise.analytics.private_answer import PrivateAnswer
+    from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.session import Session
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 _SEED = 20
 _EPSILON, _DELTA = 0.5, 1e-7
@@ -29,8 +33,8 @@ def demo(
 
     from rich.console import Console
 
-    from setwise.analytics.made_up import COUNTRIES, EVENTS, TITLES, USERS, make_events
-    from setwise.analytics.opening import open as open_table
+    from setwise.analytics.session import open as open_table
+    from setwise.cli.demo import COUNTRIES, EVENTS, TITLES, USERS, make_events
 
     console = Console(highlight=False)
     started = time.monotonic()
@@ -82,7 +86,7 @@ def _show(console: "Console", title: str, answer: "PrivateAnswer") -> None:
 
 
 def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]) -> None:
-    from setwise.cli.answer_report import answer_table
+    from setwise.cli.output import answer_table
 
     console.print(answer_table(answer, console.width, truth))
 
@@ -90,7 +94,7 @@ def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]
 def _together(console: "Console", session: "Session") -> None:
     from rich.table import Table
 
-    from setwise.accounting.written import rounded_up
+    from setwise.accounting.notation import rounded_up
 
     table = Table(title=f"All three answers together, at delta = {_OVERALL_DELTA:g}", title_justify="left")
     table.add_column("who chose the questions")
@@ -103,3 +107,56 @@ def _together(console: "Console", session: "Session") -> None:
         found = session.guarantee(_OVERALL_DELTA, interaction)
         table.add_row(words, rounded_up(found.upper, 4), f"{found.method}, {found.statement}")
     console.print(table)
+
+
+EVENTS = 2_000_000
+USERS = 200_000
+TITLES = 20_000
+COUNTRIES = ("Brazil", "France", "Germany", "India", "Japan", "Kenya", "Mexico", "Norway", "Poland", "Spain")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth:
+    """What no private system would show: the exact number of users of each title and country."""
+
+    titles: dict[object, int]
+    countries: dict[object, int]
+
+
+def make_events(path: Path, seed: int, events: int = EVENTS) -> Truth:
+    """Write a Parquet file with the columns user_id, title, country and minutes; return the exact answers.
+
+    Titles follow Zipf's law, and the activity of users a log-normal one: some have hundreds of events.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    random = np.random.default_rng(seed)
+    users = _drawn(random, random.lognormal(0.0, 1.2, USERS), events)
+    titles = _drawn(random, 1.0 / np.arange(1, TITLES + 1) ** 1.05, events)
+    homes = _drawn(random, 1.0 / np.arange(1, len(COUNTRIES) + 1), USERS)
+    names = pa.array([f"title {number:05d}" for number in range(1, TITLES + 1)])
+    table = pa.table(
+        {
+            "user_id": users,
+            "title": pa.DictionaryArray.from_arrays(pa.array(titles.astype(np.int32)), names).dictionary_decode(),
+            "country": pa.DictionaryArray.from_arrays(
+                pa.array(homes[users].astype(np.int32)), pa.array(COUNTRIES)
+            ).dictionary_decode(),
+            "minutes": 1 + random.geometric(1 / 40, events),
+        }
+    )
+    parquet.write_table(table, path)
+    pairs = np.unique(users * TITLES + titles) % TITLES
+    seen = np.unique(users)
+    return Truth(
+        titles={str(names[place]): int(count) for place, count in enumerate(np.bincount(pairs, minlength=TITLES))},
+        countries={COUNTRIES[place]: int(count) for place, count in enumerate(np.bincount(homes[seen]))},
+    )
+
+
+def _drawn(random: np.random.Generator, weights: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+    """Return `count` places drawn in proportion to their weights."""
+    ends = np.cumsum(weights)
+    places: NDArray[np.int64] = np.searchsorted(ends, random.random(count) * ends[-1], side="right").astype(np.int64)
+    return places

@@ -43,7 +43,7 @@ def open_ledger(url: str) -> "Ledger":
 
 def existing_ledger(url: str) -> "Ledger":
     """Open the ledger at an address; a command that only looks makes no file."""
-    from setwise.ledger.address import sqlite_path
+    from setwise.ledger.stores.connect import sqlite_path
 
     path = sqlite_path(url)
     if path is not None and not Path(path).exists():
@@ -99,12 +99,12 @@ def open_account(
             )
         else:
             standing = opened.open_setwise(name, uses, delta=delta, analyst=analyst, dataset=dataset, period=period)
-    from setwise.cli import ledger_view, report
+    from setwise.cli import ledger_output, output
 
     if as_json:
-        report.print_json(ledger_view.standing_json(standing))
+        output.print_json(ledger_output.standing_json(standing))
     else:
-        ledger_view.print_standing(standing)
+        ledger_output.print_standing(standing)
 
 
 @ledger_app.command()
@@ -117,16 +117,16 @@ def cap(
     as_json: AsJson = False,
 ) -> None:
     """Limit all accounts on a dataset together, for good; before the first of them is opened."""
-    from setwise.cli import ledger_view, report
+    from setwise.cli import ledger_output, output
 
     with open_ledger(ledger) as opened:
         opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share)
         standing = opened.cap(dataset)
     assert standing is not None
     if as_json:
-        report.print_json(ledger_view.standing_json(standing))
+        output.print_json(ledger_output.standing_json(standing))
     else:
-        ledger_view.print_standing(standing)
+        ledger_output.print_standing(standing)
 
 
 @ledger_app.command()
@@ -136,17 +136,17 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what was promised, what is left, and what the draws so far are worth."""
-    from setwise.cli import ledger_view, report
+    from setwise.cli import ledger_output, output
 
     with existing_ledger(ledger) as opened:
         standings = opened.accounts() if name is None else (opened.account(name).standing_by_entries(),)
     if as_json:
-        shown = [ledger_view.standing_json(standing) for standing in standings]
-        report.print_json({"accounts": shown} if name is None else shown[0])
+        shown = [ledger_output.standing_json(standing) for standing in standings]
+        output.print_json({"accounts": shown} if name is None else shown[0])
     elif name is None:
-        ledger_view.print_standings(standings)
+        ledger_output.print_standings(standings)
     else:
-        ledger_view.print_standing(standings[0])
+        ledger_output.print_standing(standings[0])
 
 
 @ledger_app.command()
@@ -160,15 +160,15 @@ def history(
     """List the entries of an account: charges, settlements, what was returned."""
     from itertools import islice
 
-    from setwise.cli import ledger_view, report
+    from setwise.cli import ledger_output, output
 
     with existing_ledger(ledger) as opened:
         start = max(0, opened.account(name).entries() - limit) if after is None else after
         entries = list(islice(opened.history(name, after=start), limit))
     if as_json:
-        report.print_json({"account": name, "entries": [ledger_view.entry_json(entry) for entry in entries]})
+        output.print_json({"account": name, "entries": [ledger_output.entry_json(entry) for entry in entries]})
     else:
-        ledger_view.print_entries(name, entries)
+        ledger_output.print_entries(name, entries)
 
 
 @ledger_app.command()
@@ -181,15 +181,15 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute every chain and every balance; name each entry that is not as it was written."""
-    from setwise.cli import report
-    from setwise.ledger.anchor import Anchor
+    from setwise.cli import output
+    from setwise.ledger.audit.verification import Anchor
 
     anchor = None if since is None else Anchor.parse(_text_of(since))
     with existing_ledger(ledger) as opened:
         found = opened.verify(head=head, since=anchor)
     if as_json:
         faults = [{"account": fault.account, "entry": fault.entry, "what": fault.what} for fault in found.faults]
-        report.print_json(
+        output.print_json(
             {
                 "verified": not faults,
                 "accounts": len(found.anchor.accounts),
@@ -201,7 +201,7 @@ def verify(
         )
     elif not found.faults:
         rows = [("accounts", f"{len(found.anchor.accounts):,}"), ("entries", f"{found.entries:,}")]
-        report.print_table("Verified", [*rows, ("head", found.anchor.head)])
+        output.print_table("Verified", [*rows, ("head", found.anchor.head)])
     if found.faults:
         more = f", and {len(found.faults) - 1} more faults" if len(found.faults) > 1 else ""
         raise StoreFailed(f"the ledger was tampered with: {found.faults[0]}{more}")
@@ -214,16 +214,16 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the whole ledger as JSON lines."""
-    from setwise.cli import report
+    from setwise.cli import output
 
     if as_json and file == "-":
         raise InvalidParameter("--json tells about the FILE written; without a FILE the lines themselves are JSON")
     with existing_ledger(ledger) as opened, _stream(file, "w") as stream:
         lines = opened.export(stream)
     if as_json:
-        report.print_json({"file": file, "lines": lines})
+        output.print_json({"file": file, "lines": lines})
     elif file != "-":
-        report.print_table("Exported", [("file", file), ("lines", f"{lines:,}")])
+        output.print_table("Exported", [("file", file), ("lines", f"{lines:,}")])
 
 
 @ledger_app.command()
@@ -233,14 +233,14 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Read an export into an empty ledger; all of it, with every hash checked, or nothing."""
-    from setwise.cli import report
+    from setwise.cli import output
 
     with _stream(file, "r") as stream, open_ledger(ledger) as opened:
         entries = opened.restore(stream)
     if as_json:
-        report.print_json({"file": file, "entries": entries})
+        output.print_json({"file": file, "entries": entries})
     else:
-        report.print_table("Restored", [("file", file), ("entries", f"{entries:,}")])
+        output.print_table("Restored", [("file", file), ("entries", f"{entries:,}")])
 
 
 @ledger_app.command()
@@ -252,14 +252,14 @@ def joint(
     as_json: AsJson = False,
 ) -> None:
     """Say what all accounts on a dataset promise together, should their analysts collude."""
-    from setwise.cli import ledger_view, report
+    from setwise.cli import ledger_output, output
 
     with existing_ledger(ledger) as opened:
         found = opened.joint(dataset, delta=delta, periods=periods)
     if as_json:
-        report.print_json(ledger_view.joint_json(found))
+        output.print_json(ledger_output.joint_json(found))
     else:
-        ledger_view.print_joint(found)
+        ledger_output.print_joint(found)
 
 
 def _text_of(path: Path) -> str:

@@ -8,14 +8,12 @@ import typer
 
 from setwise.cli.calibrate import calibrate
 from setwise.cli.compose import compose
-from setwise.cli.count import count, sum_column
 from setwise.cli.demo import demo
-from setwise.cli.histogram import histogram
 from setwise.cli.ledger import ledger_app
 from setwise.cli.paper import paper
 from setwise.cli.prepare import prepare
+from setwise.cli.queries import count, histogram, sum_column, top_k
 from setwise.cli.serve import serve
-from setwise.cli.top_k import top_k
 from setwise.errors import SetwiseError, Unavailable
 
 _INTERRUPTED = 130

@@ -22,8 +22,8 @@ def paper(
     as_json: AsJson = False,
 ) -> None:
     """Recompute every figure and quoted number of the paper, with ours beside it; exit status 1 if a claim fails."""
-    from setwise.cli import report
-    from setwise.cli.progress import progress
+    from setwise.cli import output
+    from setwise.cli.output import progress
     from setwise.paper.study import chosen, run, write_claims
 
     wanted = chosen(figure or [])
@@ -33,7 +33,7 @@ def paper(
     files = [*(file for part in parts for file in part.files), *write_claims(claims, out)]
     failed = [claim for claim in claims if not claim.passed]
     if as_json:
-        report.print_json(
+        output.print_json(
             {
                 "passed": not failed,
                 "claims": [claim.as_json() for claim in claims],
@@ -41,7 +41,7 @@ def paper(
             }
         )
     else:
-        report.print_claims(claims)
+        output.print_claims(claims)
         print(f"{len(claims) - len(failed)} of {len(claims)} claims hold; {len(files)} files in {out}")
     if failed:
         raise typer.Exit(FAILED)

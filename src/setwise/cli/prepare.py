@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from setwise.cli import table_options as options
+from setwise.cli import options
 from setwise.errors import InvalidParameter, SetwiseError
 
 
@@ -32,7 +32,7 @@ def prepare(
     """
     from shlex import join
 
-    from setwise.cli.question import Opening, interruptible, open_session
+    from setwise.cli.run import Opening, interruptible, open_session
 
     if not replace:
         _check_free(out, engine)
@@ -57,7 +57,7 @@ def prepare(
 
 def _check_free(out: str, engine: str) -> None:
     """Raise unless nothing is at the destination yet."""
-    from setwise.analytics.source import open_engine
+    from setwise.analytics.tables.source import open_engine
 
     taken = Path(out).exists()
     if engine != "duckdb":

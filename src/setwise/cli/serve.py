@@ -55,7 +55,7 @@ def serve(
     try:
         import uvicorn
 
-        from setwise.service.application import create_app
+        from setwise.service.app import create_app
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("setwise"):
             raise

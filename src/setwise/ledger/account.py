@@ -1,29 +1,64 @@
 """An analyst's standing on a dataset: charge before the data is touched, settle when the answer is known."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
 from setwise.accounting.compose import as_uses
-from setwise.accounting.filter import filter_parameters
-from setwise.accounting.guarantees import Guarantee
-from setwise.accounting.notation import format_use
-from setwise.accounting.use import Use, merged
-from setwise.accounting.written import rounded_up
+from setwise.accounting.filters import filter_parameters
+from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.notation import format_use, rounded_down, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed, Unavailable
+from setwise.ledger.amounts import FAILURE, RHO, Totals
 from setwise.ledger.clock import Clock, microseconds, moment_of
-from setwise.ledger.entry import Contents, Entry, EntryKind, write_uses
-from setwise.ledger.parts import Totals
-from setwise.ledger.period import WHOLE_LIFE, period_id
-from setwise.ledger.pricing import drawn, given_back
-from setwise.ledger.receipt import Receipt
-from setwise.ledger.rows import dataset_is_known, entries_of, entry_under, last_of, spent_of
-from setwise.ledger.shortage import lacking_draws, lacking_totals
-from setwise.ledger.standing import Standing, best_odometer, standing_of
-from setwise.ledger.store import SKEW, Draft, Refused, Store
-from setwise.ledger.terms import Terms
-from setwise.ledger.text import check_name, check_text
+from setwise.ledger.records import Contents, Entry, EntryKind, check_name, check_text, write_uses
+from setwise.ledger.status import Standing, best_odometer, standing_of
+from setwise.ledger.stores.base import SKEW, Draft, Refused, Store
+from setwise.ledger.stores.queries import dataset_is_known, entries_of, entry_under, last_of, spent_of
+from setwise.ledger.terms import WHOLE_LIFE, Terms, drawn, given_back, line_of, period_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """A charge that is on disk: entry number `entry` of `account`, made under `key`, for `uses`.
+
+    `answer` is the stored answer when the request was answered before, and None when it has still to be answered.
+    """
+
+    account: str
+    key: str
+    entry: int
+    period: str
+    uses: tuple[Use, ...]
+    answer: str | None = None
+
+
+_DIGITS = 4
+
+
+def lacking_draws(uses: Sequence[Use], rest: Mapping[str, int], left: Sequence[Use]) -> str | None:
+    """Return which of the uses are not left in a multiset of registered ones, in words; None when all are."""
+    lacking = [format_use(use) for use in uses if use.count > rest[line_of(use)]]
+    if not lacking:
+        return None
+    return f"it needs {', '.join(lacking)}, and {', '.join(format_use(use) for use in left) or 'nothing'} is left"
+
+
+def lacking_totals(uses: Sequence[Use], totals: Totals, rest: Mapping[str, int]) -> str | None:
+    """Return what the uses need beyond the parts that are left of a filter, in words; None when they fit."""
+    price, needed = totals.price(uses), filter_parameters(uses)
+    left = filter_parameters(totals.largest(dict(rest)))
+    told = [
+        f"it needs a {what} of {rounded_up(asked, _DIGITS)}, and {rounded_down(there, _DIGITS)} is left"
+        for line, what, asked, there in (
+            (RHO, "rho", needed.rho, left.rho),
+            (FAILURE, "failure probability", needed.failed, left.failed),
+        )
+        if price[line] > rest[line]
+    ]
+    return "; ".join(told) or None
+
 
 _ATTEMPTS = 5
 """How often a charge is tried when what refused it was gone at a second look."""

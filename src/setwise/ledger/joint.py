@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.accounting.answer import Answer
+from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import ZeroConcentratedDP, check_delta
-from setwise.accounting.interaction import Interaction
-from setwise.accounting.use import Use, check_count, merged
+from setwise.accounting.guarantees import Use, ZeroConcentratedDP, check_count, check_delta, merged
 from setwise.errors import InvalidParameter, Unattainable
-from setwise.ledger.standing import Standing
+from setwise.ledger.status import Standing
 from setwise.ledger.terms import Terms
 
 

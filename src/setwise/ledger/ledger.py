@@ -7,31 +7,26 @@ from typing import Self, TextIO
 
 from sqlalchemy import func, select
 
-from setwise.accounting.answer import Answer
+from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.compose import as_uses, compose
-from setwise.accounting.filter import ZcdpFilter
-from setwise.accounting.guarantees import Guarantee
-from setwise.accounting.interaction import Interaction
-from setwise.accounting.moments import zero_concentrated
-from setwise.accounting.use import Use, merged
+from setwise.accounting.filters import ZcdpFilter
+from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.methods.moments import zero_concentrated
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
-from setwise.ledger.address import connect
-from setwise.ledger.anchor import Anchor
+from setwise.ledger.amounts import totals_of
+from setwise.ledger.audit.export import Restoration, export
+from setwise.ledger.audit.verification import Anchor, Verification, verify
 from setwise.ledger.clock import Clock, SystemClock, microseconds
-from setwise.ledger.entry import Entry
 from setwise.ledger.joint import Joint, joint_of
 from setwise.ledger.opening import cap_of, write_opening
-from setwise.ledger.parts import totals_of
-from setwise.ledger.period import WHOLE_LIFE, Period, parse_period
-from setwise.ledger.rows import entries_of, spent_of
-from setwise.ledger.standing import Standing, standing_of
-from setwise.ledger.store import Store
-from setwise.ledger.tables import accounts, openings
-from setwise.ledger.terms import Terms
-from setwise.ledger.text import check_label, check_name
-from setwise.ledger.transfer import Restoration, export
-from setwise.ledger.verification import Verification, verify
+from setwise.ledger.records import Entry, check_label, check_name
+from setwise.ledger.status import Standing, standing_of
+from setwise.ledger.stores.base import Store
+from setwise.ledger.stores.connect import connect
+from setwise.ledger.stores.queries import entries_of, spent_of
+from setwise.ledger.stores.schema import accounts, openings
+from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, parse_period
 
 
 class Ledger:

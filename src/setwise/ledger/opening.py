@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, insert, select
 
-from setwise.ledger.canonical import NOTHING_BEFORE, digest
-from setwise.ledger.period import WHOLE_LIFE
-from setwise.ledger.tables import accounts, lines, openings
-from setwise.ledger.terms import Terms
+from setwise.ledger.records import NOTHING_BEFORE, digest
+from setwise.ledger.stores.schema import accounts, lines, openings
+from setwise.ledger.terms import WHOLE_LIFE, Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,16 +1,71 @@
 """The terms on which an account or a cap was opened: fixed for good, and written into the chain of openings."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Literal, Self, assert_never
 
-from setwise.accounting.answer import Answer
-from setwise.accounting.interaction import Interaction
+from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
-from setwise.accounting.use import Use
-from setwise.ledger.canonical import canonical
-from setwise.ledger.parts import Totals
-from setwise.ledger.period import Period, parse_period
+from setwise.errors import InvalidParameter
+from setwise.ledger.amounts import Totals
+from setwise.ledger.records import canonical
+from setwise.ledger.stores.base import Movement
+
+
+class Period(StrEnum):
+    """How long a budget lasts, in UTC.
+
+    >>> from datetime import UTC
+    >>> Period.MONTH.of(datetime(2026, 11, 15, tzinfo=UTC)), Period.WEEK.of(datetime(2026, 11, 15, tzinfo=UTC))
+    ('2026-11', '2026-W46')
+    """
+
+    DAY = "day"
+    WEEK = "week"
+    MONTH = "month"
+    QUARTER = "quarter"
+    YEAR = "year"
+
+    def of(self, moment: datetime) -> str:
+        """Return the name of the period; names of one kind sort as time does."""
+        match self:
+            case Period.DAY:
+                return f"{moment:%Y-%m-%d}"
+            case Period.WEEK:
+                year, week, _ = moment.isocalendar()
+                return f"{year:04d}-W{week:02d}"
+            case Period.MONTH:
+                return f"{moment:%Y-%m}"
+            case Period.QUARTER:
+                return f"{moment.year:04d}-Q{(moment.month + 2) // 3}"
+            case Period.YEAR:
+                return f"{moment.year:04d}"
+            case _:
+                assert_never(self)
+
+
+WHOLE_LIFE = ""
+"""The name of the only period of an account without periods."""
+
+
+def parse_period(value: "str | Period | None") -> Period | None:
+    """Return the period of that name, None for an account without periods, or raise `InvalidParameter`."""
+    if value is None:
+        return None
+    try:
+        return Period(value)
+    except ValueError:
+        raise InvalidParameter(f"period must be one of {', '.join(Period)}, not {value!r}") from None
+
+
+def period_id(period: Period | None, moment: datetime) -> str:
+    """Return the name of the period that a moment lies in; empty for an account without periods."""
+    return WHOLE_LIFE if period is None else period.of(moment)
+
 
 Kind = Literal["setwise", "filter", "cap"]
 
@@ -87,3 +142,33 @@ class Terms:
             totals=None if totals is None else Totals(totals["rho"], totals["failure"]),
             cap=record["cap"],
         )
+
+
+def line_of(use: Use) -> str:
+    """Return the name of the line that a registered use is drawn from."""
+    return format_use(Use(use.guarantee))
+
+
+def drawn(holder: int, terms: Terms, cap: Totals | None, uses: Sequence[Use], period: str) -> list[Movement]:
+    """Return what a charge draws: the account's own lines first, then those of the cap, which others share."""
+    if terms.totals is None:
+        registered = terms.lines()
+        if strange := [use for use in uses if line_of(use) not in registered]:
+            raise InvalidParameter(
+                f"{format_use(strange[0])} is not registered with the account {terms.name!r}, "
+                f"which has {', '.join(format_use(use) for use in terms.uses)}"
+            )
+        own = {line_of(use): use.count for use in uses}
+    else:
+        own = terms.totals.price(uses)
+    movements = [Movement(holder, period, what, amount) for what, amount in own.items() if amount]
+    if cap is not None:
+        assert terms.cap is not None
+        shared = cap.price(uses).items()
+        movements += [Movement(terms.cap, WHOLE_LIFE, what, amount) for what, amount in shared if amount]
+    return movements
+
+
+def given_back(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
+    """Return what a settlement gives back to a set-wise account."""
+    return [Movement(holder, period, line_of(use), -use.count) for use in uses]

@@ -1,24 +1,111 @@
-"""Labels and noisy counts of an unknown domain, above a fixed threshold, with Gaussian noise as an account holds it."""
+"""Labels and noisy counts of an unknown domain, with Gaussian noise that cannot pass its bound."""
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 
 import numpy as np
 from scipy.special import ndtri
 
-from setwise.accounting.guarantees import ApproxDP, Gaussian
-from setwise.accounting.use import Use
-from setwise.errors import Unattainable
+from setwise.accounting.guarantees import ApproxDP, Gaussian, TruncatedDiscreteGaussian, Use, ZeroConcentratedDP
+from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.interval import CONFIDENCE
-from setwise.mechanisms.laplace_noise import LARGEST_NOISE, SMALLEST_NOISE
-from setwise.mechanisms.noise import with_noise
-from setwise.mechanisms.preview import Preview
+from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise, truncation_level
+from setwise.mechanisms.parameters import binary, float_above, float_below, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.rational import binary, float_above, float_below, positive_integer, probability, rational
-from setwise.mechanisms.release import Release, ranked_items
-from setwise.mechanisms.rounded_gaussian_noise import RoundedGaussianNoise
+from setwise.mechanisms.release import CONFIDENCE, Preview, Release, ranked_items, with_noise
+
+
+class Threshold(StrEnum):
+    """Which noisy counts are released."""
+
+    TIGHT = "tight"
+    """Those above T: a count of 0 can never pass it, and the neighbour that does is in the excluded event already."""
+    PAPER = "paper"
+    """Those above T + tau, as in the paper; kept for comparison."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncatedGaussian:
+    """Add Gaussian noise of deviation per_item * sigma, restricted to {-bound..bound}; release what passes the bound.
+
+    Every positive count takes part, so no limit on their number is needed.
+
+    Theorem: algo:truncGauss; docs/truncated-gaussian-on-the-lattice.md for the integers.
+    Ensures: delta-approximately contributions/(2 sigma^2)-zCDP; exactly, `contributions` truncated discrete Gaussians.
+    """
+
+    contributions: int
+    per_item: int = 1
+    sigma: Fraction
+    delta: Fraction
+    threshold: Threshold = Threshold.TIGHT
+
+    def __post_init__(self) -> None:
+        positive_integer("contributions", self.contributions)
+        positive_integer("per_item", self.per_item)
+        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+        try:
+            object.__setattr__(self, "threshold", Threshold(self.threshold))
+        except ValueError:
+            names = ", ".join(Threshold)
+            raise InvalidParameter(f"threshold must be one of {names}, not {self.threshold!r}") from None
+        rational("per_item * sigma", self.sigma * self.per_item, SMALLEST_NOISE, LARGEST_NOISE)
+
+    @property
+    def deviation(self) -> Fraction:
+        """The parameter of the noise: the largest float at most per_item * sigma."""
+        return binary(self.sigma * self.per_item)
+
+    @property
+    def bound(self) -> int:
+        """The truncation level T, certified for the integers."""
+        return truncation_level(self.contributions, self.per_item, self.deviation / self.per_item, self.delta)
+
+    @property
+    def noise(self) -> TruncatedGaussianNoise:
+        """The noise on each count."""
+        return TruncatedGaussianNoise(sigma=self.deviation, bound=self.bound)
+
+    @property
+    def cutoff(self) -> int:
+        """The number a noisy count must exceed."""
+        return self.bound if self.threshold is Threshold.TIGHT else self.bound + self.per_item
+
+    def guarantees(self) -> tuple[Use, ...]:
+        """Return what one release costs, as the noise that was drawn."""
+        step = TruncatedDiscreteGaussian(sigma=float(self.deviation), bound=self.bound, sensitivity=self.per_item)
+        return (Use(step, self.contributions),)
+
+    def concentrated(self) -> Use:
+        """Return the paper's statement of the same cost: delta-approximate zCDP, which a filter can add up."""
+        rho = self.contributions * Fraction(self.per_item) ** 2 / (2 * self.deviation**2)
+        return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
+
+    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+        """Return the error to expect, before any data is touched."""
+        noise = self.noise
+        radius = noise.radius(confidence)
+        return Preview(
+            confidence=confidence,
+            expected_error=noise.expected_absolute,
+            radius=radius,
+            detectable=self.cutoff + 1 + radius,
+        )
+
+    def release(self, histogram: Histogram, randomness: Randomness) -> Release:
+        """Return the labels whose noisy count passes the cutoff, highest first."""
+        present = histogram.positive()
+        noise = self.noise
+        noisy = with_noise(present.counts, noise, randomness)
+        passed = np.flatnonzero(noisy > self.cutoff)
+        items = ranked_items(tuple(present.labels[place] for place in passed), noisy[passed].tolist())
+        return Release(items=items, spent=self.guarantees(), complete=True, noise=noise)
+
 
 _SMALLEST_SHARE = 1e-300
 

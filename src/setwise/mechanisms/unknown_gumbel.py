@@ -6,18 +6,15 @@ from fractions import Fraction
 
 import numpy as np
 
-from setwise.accounting.guarantees import ApproxDP, BoundedRange
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import ApproxDP, BoundedRange, Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.exponential import LARGEST_PICK_EPSILON, SMALLEST_RATE
-from setwise.mechanisms.fixed_point import ceil_divide, ln
-from setwise.mechanisms.gumbel_order import gumbel_order
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.interval import CONFIDENCE
-from setwise.mechanisms.preview import Preview
+from setwise.mechanisms.known_domain import LARGEST_PICK_EPSILON, SMALLEST_RATE
+from setwise.mechanisms.parameters import float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.rational import float_above, positive_integer, probability, rational
-from setwise.mechanisms.release import Item, Release
+from setwise.mechanisms.release import CONFIDENCE, Item, Preview, Release
+from setwise.mechanisms.sampling.fixed_point import ceil_divide, ln
+from setwise.mechanisms.sampling.gumbel import gumbel_order
 
 _PRECISION = 96
 _LARGEST_OFFSET = 1 << 61

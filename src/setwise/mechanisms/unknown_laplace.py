@@ -1,24 +1,80 @@
 """Labels and noisy counts of an unknown domain, above a threshold, with Laplace noise."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
-from setwise.accounting.guarantees import ApproxDP, DiscreteLaplace
-from setwise.accounting.use import Use
-from setwise.mechanisms.fixed_point import exp_minus
+from setwise.accounting.guarantees import ApproxDP, DiscreteLaplace, Use
+from setwise.errors import Unattainable
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.interval import CONFIDENCE
-from setwise.mechanisms.laplace_noise import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
-from setwise.mechanisms.laplace_threshold import fixed_margin, noisy_margin
-from setwise.mechanisms.noise import with_noise
-from setwise.mechanisms.preview import Preview
+from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
+from setwise.mechanisms.parameters import binary, float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.rational import binary, float_above, positive_integer, probability, rational
-from setwise.mechanisms.release import Release, ranked_items
+from setwise.mechanisms.release import CONFIDENCE, Preview, Release, ranked_items, with_noise
+from setwise.mechanisms.sampling.fixed_point import exp_minus
 
-_PRECISION = 256
+_TAIL_BITS = 512
+_LARGEST_MARGIN = 1 << 61
+
+
+def exceedance(scale: Fraction, margin: int) -> Fraction:
+    """Return an upper bound on P[Z > margin], Z discrete Laplace: exactly q^(margin+1) / (1 + q), q = exp(-1/scale)."""
+    low_q, _ = _exp(1 / scale)
+    return _exp((margin + 1) / scale)[1] / (1 + low_q)
+
+
+def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
+    """Return an upper bound on P[Z1 - Z2 > margin], both discrete Laplace of that scale.
+
+    With q = exp(-1/scale), P[Z1 - Z2 = d] = ((1-q)/(1+q))^2 q^d (d + (1+q^2)/(1-q^2)) for d >= 0, whose sum beyond
+    the margin m is ((1-q)/(1+q))^2 q^(m+1) ((m + 1 + (1+q^2)/(1-q^2))/(1-q) + q/(1-q)^2). For wide noise this is
+    exp(-t)(2 + t)/4 with t = m/scale.
+
+    >>> float(difference_exceedance(Fraction(1), 0)) < 0.5
+    True
+    """
+    low, high = _exp(1 / scale)
+    spread = ((1 - low) / (1 + low)) ** 2
+    center = (1 + high * high) / (1 - high * high)
+    rest = (margin + 1 + center) / (1 - high) + high / (1 - high) ** 2
+    return spread * _exp((margin + 1) / scale)[1] * rest
+
+
+def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
+    low, high = exp_minus(x, _TAIL_BITS)
+    return Fraction(low, 1 << _TAIL_BITS), Fraction(high, 1 << _TAIL_BITS)
+
+
+@lru_cache(maxsize=64)
+def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
+    """Return the smallest m >= 0 with changeable * P[Z > m] <= delta, by a certified upper bound."""
+    return _smallest(lambda margin: changeable * exceedance(scale, margin) <= delta)
+
+
+@lru_cache(maxsize=64)
+def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
+    """Return the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta, by a certified upper bound."""
+    return _smallest(lambda margin: changeable * difference_exceedance(scale, margin) <= delta)
+
+
+def _smallest(holds: Callable[[int], bool]) -> int:
+    """Return the smallest non-negative integer at which a property that stays true becomes true."""
+    most = 1
+    while not holds(most):
+        most *= 2
+        if most > _LARGEST_MARGIN:
+            raise Unattainable("no threshold below 2^61 keeps the failure probability at delta; use a larger delta")
+    least = -1
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if holds(middle) else (middle, most)
+    return most
+
+
+_SHRINK_BITS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +123,7 @@ class UnknownLaplace:
         """
         if self.limit is None:
             return fixed_margin(self.noise.scale, self.contributions, self.delta)
-        shrink = Fraction(exp_minus(self.epsilon, _PRECISION)[0], 1 << _PRECISION)
+        shrink = Fraction(exp_minus(self.epsilon, _SHRINK_BITS)[0], 1 << _SHRINK_BITS)
         failure = self.delta * shrink / (1 + shrink)  # delta / (1 + e^epsilon), rounded down
         return noisy_margin(self.noise.scale, min(self.contributions, self.limit), failure)
 

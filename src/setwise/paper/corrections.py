@@ -2,15 +2,15 @@
 
 import math
 
-from setwise.accounting.bracket import Bracket
+from setwise.accounting.adaptive.linear_stage import LinearStage
+from setwise.accounting.adaptive.optimum import Optimum, RangeStage
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
-from setwise.accounting.linear_stage import LinearStage
-from setwise.accounting.optimum import Optimum, RangeStage
-from setwise.accounting.three import ThreeMechanisms
+from setwise.accounting.intervals import Bracket
+from setwise.accounting.methods.three_mechanisms import ThreeMechanisms
 from setwise.paper import printed
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.narrow import narrow
+from setwise.paper.lemmas import narrow
 
 _STEP = 1e-5
 """For central differences: their error is about 1e-10 here."""

@@ -1,8 +1,8 @@
 """Uses of one epsilon of which some are pure DP and the rest bounded range: what most figures compose."""
 
 from setwise.accounting.compose import as_uses
-from setwise.accounting.moments import subgaussian_sum
-from setwise.accounting.use import Use
+from setwise.accounting.guarantees import Use
+from setwise.accounting.methods.moments import subgaussian_sum
 
 
 def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:

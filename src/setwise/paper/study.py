@@ -7,21 +7,21 @@ from pathlib import Path
 
 from setwise.errors import InvalidParameter, StoreFailed
 from setwise.paper import chart, corrections, lemmas
-from setwise.paper.adaptive_cost import FIGURE as ADAPTIVE_COST
-from setwise.paper.batch_family import FIGURE as BATCH_FAMILY
 from setwise.paper.claim import Claim, markdown
-from setwise.paper.deployment import FIGURE as DEPLOYMENT
 from setwise.paper.figure import Figure, Progress
-from setwise.paper.filter_cost import FIGURE as FILTER_COST
-from setwise.paper.histogram_composed import FIGURE as HISTOGRAM_COMPOSED
-from setwise.paper.histogram_once import FIGURE as HISTOGRAM_ONCE
-from setwise.paper.macbeth_noise import FIGURE as MACBETH_NOISE
-from setwise.paper.order_gap import FIGURE as ORDER_GAP
-from setwise.paper.setwise_family import FIGURE as SETWISE_FAMILY
+from setwise.paper.figures.adaptive_cost import FIGURE as ADAPTIVE_COST
+from setwise.paper.figures.batch_family import FIGURE as BATCH_FAMILY
+from setwise.paper.figures.deployment import FIGURE as DEPLOYMENT
+from setwise.paper.figures.filter_cost import FIGURE as FILTER_COST
+from setwise.paper.figures.histogram_composed import FIGURE as HISTOGRAM_COMPOSED
+from setwise.paper.figures.histogram_once import FIGURE as HISTOGRAM_ONCE
+from setwise.paper.figures.macbeth_noise import FIGURE as MACBETH_NOISE
+from setwise.paper.figures.order_gap import FIGURE as ORDER_GAP
+from setwise.paper.figures.setwise_family import FIGURE as SETWISE_FAMILY
+from setwise.paper.figures.thresholds import FIGURE as THRESHOLDS
+from setwise.paper.figures.unequal_order import FIGURE as UNEQUAL_ORDER
+from setwise.paper.figures.worst_answer import FIGURE as WORST_ANSWER
 from setwise.paper.table import Table
-from setwise.paper.thresholds import FIGURE as THRESHOLDS
-from setwise.paper.unequal_order import FIGURE as UNEQUAL_ORDER
-from setwise.paper.worst_answer import FIGURE as WORST_ANSWER
 
 FIGURES = (
     SETWISE_FAMILY,

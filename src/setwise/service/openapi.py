@@ -5,9 +5,9 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from setwise.service.problems import MEDIA_TYPE, Problem
-from setwise.service.rights import API, RIGHTS, Access
-from setwise.service.views import ProblemView
+from setwise.service.api.problems import MEDIA_TYPE, Problem
+from setwise.service.api.views import ProblemView
+from setwise.service.auth.permissions import API, RIGHTS, Access
 
 DESCRIPTION = (
     "Private answers from shared tables. Every answer is paid for from an account before data is touched, and "

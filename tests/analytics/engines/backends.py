@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from setwise.analytics.engine import Engine
-from setwise.analytics.engines.duckdb import DuckDBEngine
-from setwise.analytics.engines.duckdb_table import ArrowTable
-from setwise.analytics.engines.postgresql import PostgresqlEngine
-from setwise.analytics.source import open_engine
+from setwise.analytics.engines.base import Engine
+from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+from setwise.analytics.engines.duckdb.tables import ArrowTable
+from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
+from setwise.analytics.tables.source import open_engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,7 +127,7 @@ class SparkBackend:
         self._numbers = itertools.count(1)
 
     def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
-        from setwise.analytics.engines.spark import SparkEngine
+        from setwise.analytics.engines.spark.engine import SparkEngine
 
         file = self._folder / f"{next(self._numbers)}.parquet"
         pq.write_table(table, file)

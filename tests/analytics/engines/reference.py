@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from setwise.analytics.aggregation import EVERYTHING, Aggregation
+from setwise.analytics.engines.base import EVERYTHING, Aggregation
 from tests.analytics.engines.truth import truth
 
 

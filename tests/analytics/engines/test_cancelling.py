@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines.base import Aggregation
 from setwise.errors import EngineFailed
 from tests.analytics.engines.backends import Backend
 
@@ -43,8 +43,8 @@ def test_cancelling_ends_the_query_and_the_engine_lives_on(backend: Backend):
 
 ENDLESS = """
 import sys
-from setwise.analytics.aggregation import Aggregation
-from setwise.analytics.source import open_engine
+from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.tables.source import open_engine
 
 with open_engine(sys.argv[1]) as engine:
     # Arrow tries to import pandas when it is first used, and loses an interrupt that comes just then.

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from setwise.analytics.aggregation import Aggregation
-from setwise.analytics.engines import duckdb as engine_module
-from setwise.analytics.engines.duckdb import DuckDBEngine
-from setwise.analytics.engines.duckdb_table import ArrowTable, ParquetFiles
+from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+from setwise.analytics.engines.duckdb.engine import engine as engine_module
+from setwise.analytics.engines.duckdb.tables import ArrowTable, ParquetFiles
 from setwise.errors import EngineFailed
 from tests.analytics.engines.reference import as_dict
 

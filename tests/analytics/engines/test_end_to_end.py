@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from setwise.analytics.budget import Total
 from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
 from setwise.analytics.session import Session
-from setwise.analytics.spending import Total
 from setwise.mechanisms.randomness import SystemRandomness
 from tests.analytics.recorded import RecordedEngine
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.filter.tokens import ALLOWED
 from setwise.errors import InvalidFilter, UnknownColumn

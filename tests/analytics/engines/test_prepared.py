@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.prepared import prepare
-from setwise.analytics.source import open_engine
+from setwise.analytics.tables.prepared import prepare
+from setwise.analytics.tables.source import open_engine
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend
 from tests.analytics.engines.reference import as_dict, contributions, exact, ranked

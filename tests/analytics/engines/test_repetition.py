@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.aggregation import Aggregation
-from setwise.analytics.engines import repetition
+from setwise.analytics.engines import sql
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.filter.parser import parse_filter
 from tests.analytics.engines.backends import Backend
 from tests.analytics.engines.reference import as_dict
@@ -21,9 +21,9 @@ def events(rows: int, users: int, items: int) -> pa.Table:
 def probed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Backend:
     """An engine that looks at all users before it chooses, as small tables need."""
     if backend.name == "spark":
-        from setwise.analytics.engines import spark
+        from setwise.analytics.engines.spark.engine import engine
 
-        monkeypatch.setattr(spark, "PROBED_SHARE", 1)
+        monkeypatch.setattr(engine, "PROBED_SHARE", 1)
     return backend
 
 
@@ -40,7 +40,7 @@ def test_both_forms_keep_the_same(probed: Backend, monkeypatch: pytest.MonkeyPat
         ):
             found = []
             for threshold in (0.0, 1e9):
-                monkeypatch.setattr(repetition, "SELDOM", threshold)
+                monkeypatch.setattr(sql, "SELDOM", threshold)
                 histogram = engine.histogram(asked)
                 top = engine.top(asked, 5)
                 assert top.labels == histogram.ranked(5).labels
@@ -54,8 +54,8 @@ def test_rows_are_numbered_where_they_seldom_repeat(
     probed: Backend, monkeypatch: pytest.MonkeyPatch, items: int, numbered: bool
 ):
     chosen = []
-    judge = repetition.seldom
-    monkeypatch.setattr(repetition, "seldom", lambda *seen: chosen.append(judge(*seen)) or chosen[-1])
+    judge = sql.seldom
+    monkeypatch.setattr(sql, "seldom", lambda *seen: chosen.append(judge(*seen)) or chosen[-1])
     with probed.engine(events(5_000, 200, items)) as engine:
         engine.histogram(Aggregation(user="u", item="i", contributions=3))
         engine.histogram(Aggregation(user="u", item="i"))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
-from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines.base import Aggregation
 from tests.analytics.engines.backends import Backend
 
 SIGNIFICANCE = 1e-9

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.aggregation import Aggregation
+from setwise.analytics.engines.base import Aggregation
 from setwise.errors import EngineFailed, SetwiseError
 from tests.analytics.engines.backends import PostgresqlBackend
 
@@ -13,7 +13,7 @@ BOUNDED = Aggregation(user="u", item="i", contributions=1)
 
 @pytest.mark.xdist_group("spark")
 def test_sparks_plans_do_not_hold_the_salt(spark_session, tmp_path, monkeypatch):
-    from setwise.analytics.engines.spark import SparkEngine
+    from setwise.analytics.engines.spark.engine import SparkEngine
 
     salt = 1234567890123456789
     frame = spark_session.createDataFrame(TABLE)
@@ -77,7 +77,7 @@ def test_a_missing_table_is_named(postgresql_url):
 
 @pytest.mark.xdist_group("spark")
 def test_sparks_missing_sources_are_named(spark_session, tmp_path):
-    from setwise.analytics.source import open_engine
+    from setwise.analytics.tables.source import open_engine
 
     for missing in ("no_such_table", str(tmp_path / "missing.parquet")):
         with pytest.raises(SetwiseError) as raised:

@@ -2,10 +2,10 @@
 
 from fastapi import FastAPI
 
+from setwise.service.auth.permissions import check_rights
 from setwise.service.pages import account, answers, ask, audit, explore, login, static_files, steward
 from setwise.service.pages.rendering import page_not_found
 from setwise.service.pages.response_headers import ResponseHeaders
-from setwise.service.pages.rights import check_rights
 
 ROUTERS = (
     static_files.router,

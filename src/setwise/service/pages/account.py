@@ -5,15 +5,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
+from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
-from setwise.accounting.use import Use
-from setwise.service.account_views import AccountView
-from setwise.service.guard import caller, service_of
-from setwise.service.pages.page_route import PageRoute
+from setwise.service.api.views import AccountView
+from setwise.service.auth.people import Identity
+from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
+from setwise.service.pages.route import PageRoute
 from setwise.service.pages.statement import Charge, Reading, charges_of, odometer_readings
-from setwise.service.person import Identity
-from setwise.service.service import Service
+from setwise.service.replica import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

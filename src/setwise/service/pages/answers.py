@@ -1,20 +1,74 @@
 """An answer: bars with intervals, the guarantee in words, downloads, and the code that would do the same."""
 
 import json
-from typing import Annotated
+import shlex
+from dataclasses import replace
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from setwise.analytics.private_answer import PrivateAnswer
-from setwise.analytics.question_in_words import question_in_words
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.present.text import question_in_words
 from setwise.errors import UnknownName
-from setwise.service.guard import caller, service_of
-from setwise.service.job import Job
-from setwise.service.pages.page_route import PageRoute
+from setwise.mechanisms.histogram import Label
+from setwise.service.auth.permissions import API
+from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.pages.snippets import curl_snippet, python_snippet
-from setwise.service.pages.spreadsheet import to_spreadsheet
+from setwise.service.pages.route import PageRoute
+from setwise.service.queries.jobs import Job
+
+_METHODS = {"top-k": "top_k", "histogram": "histogram", "count": "count", "sum": "sum"}
+
+
+def python_snippet(url: str, asked: dict[str, Any], key: str) -> str:
+    """Return a program for the Python client; under the same key it gets the same answer and pays nothing."""
+    query, spend = dict(asked["query"]), dict(asked["spend"])
+    method = _METHODS[query.pop("kind")]
+    if spend.pop("kind") == "draws" and "threshold_delta" in spend:
+        spend["delta"] = spend.pop("threshold_delta")
+    given = {**query, **spend, "key": key}
+    arguments = "".join(f"    {name}={value!r},\n" for name, value in given.items() if value is not None)
+    return (
+        "import os\n\nimport setwise\n\n"
+        f'client = setwise.connect(\n    {url!r},\n    token=os.environ["SETWISE_TOKEN"],\n)\n'
+        f"dataset = client.dataset({asked['dataset']!r}, account={asked['account']!r})\n"
+        f"answer = dataset.{method}(\n{arguments})\n"
+        "print(answer.to_csv())\n"
+    )
+
+
+def curl_snippet(url: str, asked: dict[str, Any], key: str) -> str:
+    """Return a command for a shell that has the token in SETWISE_TOKEN."""
+    body = json.dumps(asked, indent=2, ensure_ascii=False)
+    return (
+        f"curl --silent --show-error {shlex.quote(f'{url}{API}/queries')} \\\n"
+        '  --header "Authorization: Bearer $SETWISE_TOKEN" \\\n'
+        f"  --header {shlex.quote(f'Idempotency-Key: {key}')} \\\n"
+        "  --header 'Content-Type: application/json' \\\n"
+        f"  --data {shlex.quote(body)}\n"
+    )
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_QUOTE = "'"
+
+
+def to_spreadsheet(answer: PrivateAnswer) -> str:
+    """Return the items as CSV in which no label is a formula; leaving out a first apostrophe gives each label back."""
+    return replace(answer, items=tuple(replace(each, item=_quoted(each.item)) for each in answer.items)).to_csv()
+
+
+def _quoted(label: Label) -> Label:
+    """Return a label as text: with an apostrophe before what might be a formula, and before an apostrophe.
+
+    >>> _quoted("=1+1"), _quoted("'x"), _quoted("a=b"), _quoted(-5)
+    ("'=1+1", "''x", 'a=b', -5)
+    """
+    if isinstance(label, str) and label.startswith((*_FORMULA, _QUOTE)):
+        return _QUOTE + label
+    return label
+
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -3,12 +3,12 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from setwise.service.account_views import AccountView
-from setwise.service.guard import caller, service_of
-from setwise.service.pages.page_route import PageRoute
+from setwise.service.api.views import AccountView
+from setwise.service.auth.people import Identity
+from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.person import Identity
-from setwise.service.service import Service
+from setwise.service.pages.route import PageRoute
+from setwise.service.replica import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -1,8 +1,15 @@
 """Our own styles and scripts, as they are installed."""
 
+import gzip
 import hashlib
+import re
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from setwise.errors import MissingExtra
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -26,3 +33,43 @@ def static_version() -> str:
     for name, (contents, _) in static_files().items():
         digest.update(name.encode() + b"\0" + hashlib.sha256(contents).digest())
     return digest.hexdigest()[:16]
+
+
+_VERSION = re.compile(rb"plotly\.js v([0-9.]+)")
+_STYLE_ID = re.compile(rb'document\.getElementById\("([0-9a-f]{64})"\)')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartLibrary:
+    """The script and its version.
+
+    It adds styles of parts that we do not use unless an element with one of the `style_ids` is there already; a page
+    that forbids inline styles puts such elements in.
+    """
+
+    version: str
+    style_ids: tuple[str, ...]
+    script: bytes
+
+
+@cache
+def chart_library() -> ChartLibrary:
+    """Return the library, read once; raise `MissingExtra` when plotly is not installed."""
+    spec = find_spec("plotly")
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    found = [Path(folder) / "package_data" / "plotly.min.js" for folder in folders]
+    if not found or not found[0].is_file():
+        raise MissingExtra("the pages need plotly: pip install 'setwise[service]'")
+    script = found[0].read_bytes()
+    version = _VERSION.search(script)
+    return ChartLibrary(
+        version="unknown" if version is None else version[1].decode(),
+        style_ids=tuple(dict.fromkeys(each.decode() for each in _STYLE_ID.findall(script))),
+        script=script,
+    )
+
+
+@cache
+def compressed_chart_library() -> bytes:
+    """Return the script compressed with gzip, less than a third of its size."""
+    return gzip.compress(chart_library().script, 6, mtime=0)

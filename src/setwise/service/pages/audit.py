@@ -6,12 +6,12 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from setwise.accounting.notation import format_use
-from setwise.analytics.question_in_words import charge_in_words
-from setwise.ledger.entry import Entry
-from setwise.service.guard import caller, service_of
-from setwise.service.pages.page_route import PageRoute
+from setwise.analytics.present.text import charge_in_words
+from setwise.ledger.records import Entry
+from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.service import Service
+from setwise.service.pages.route import PageRoute
+from setwise.service.replica import Service
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from setwise.service.composition_curve import MOST_USES, Along, Curve
-from setwise.service.guard import service_of
-from setwise.service.pages.page_route import PageRoute
+from setwise.service.auth.route import service_of
 from setwise.service.pages.rendering import render
+from setwise.service.pages.route import PageRoute
+from setwise.service.workers.curves import MOST_USES, Along, Curve
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 from setwise.errors import Forbidden, NotSignedIn
-from setwise.service.doorkeeper import COOKIE
-from setwise.service.guard import service_of
-from setwise.service.pages.page_route import PageRoute
+from setwise.service.auth.authenticator import COOKIE
+from setwise.service.auth.browser_sessions import csrf_value
+from setwise.service.auth.people import TOKEN_PREFIX
+from setwise.service.auth.route import service_of
 from setwise.service.pages.rendering import render
-from setwise.service.people import TOKEN_PREFIX
-from setwise.service.sessions import csrf_value
+from setwise.service.pages.route import PageRoute
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -4,12 +4,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from setwise.accounting.guarantees import Guarantee
+from setwise.accounting.guarantees import Guarantee, Use
 from setwise.accounting.notation import format_use
-from setwise.accounting.use import Use
-from setwise.analytics.question_in_words import charge_in_words
+from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.account import Account
-from setwise.ledger.entry import Entry
+from setwise.ledger.records import Entry
 
 _POINTS = 60
 

@@ -4,10 +4,9 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from setwise.service.guard import service_of
-from setwise.service.pages.assets import static_files, static_version
-from setwise.service.pages.chart_library import chart_library, compressed_chart_library
-from setwise.service.pages.page_route import PageRoute
+from setwise.service.auth.route import service_of
+from setwise.service.pages.assets import chart_library, compressed_chart_library, static_files, static_version
+from setwise.service.pages.route import PageRoute
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

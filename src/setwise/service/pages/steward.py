@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from setwise.ledger.standing import Standing
-from setwise.service.account_views import AccountView
-from setwise.service.dataset import Dataset
-from setwise.service.guard import caller, service_of
-from setwise.service.pages.page_route import PageRoute
+from setwise.ledger.status import Standing
+from setwise.service.api.views import AccountView
+from setwise.service.auth.people import Person, Token
+from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.people import Token
-from setwise.service.person import Person
-from setwise.service.service import Service
+from setwise.service.pages.route import PageRoute
+from setwise.service.replica import Service
+from setwise.service.storage.datasets import Dataset
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -1,0 +1,1 @@
+"""The optimum when mechanisms, and the order of their parameters, may depend on earlier answers."""

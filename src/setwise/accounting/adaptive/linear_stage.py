@@ -1,0 +1,132 @@
+"""Mechanisms with fixed dominating pairs as one stage of an interaction: they average the profile of what follows."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.adaptive.draw_orders import Group
+from setwise.accounting.adaptive.dynamic_program import Band, Before
+from setwise.accounting.adaptive.profile import Profile
+from setwise.accounting.guarantees import SMALLEST_EPSILON, PureDP
+from setwise.accounting.intervals import UNIT, Bracket
+from setwise.accounting.losses.discrete import NOTHING, Atoms, atoms_of
+from setwise.accounting.losses.dominating_pairs import Known, largest_loss, spread
+from setwise.accounting.losses.lattice import multiples
+from setwise.accounting.losses.tilting import Saddle
+from setwise.accounting.losses.two_point import randomized_response
+from setwise.accounting.methods.pld import LatticeSum
+from setwise.errors import Unattainable
+
+Floats = NDArray[np.float64]
+
+_ENUMERATED = 20_000
+"""Atoms up to which randomized responses are enumerated exactly."""
+
+_BENT = 1e-10
+"""Charged for profiles that are convex only up to the charges of a linear stage."""
+
+_RARE = 1e-40
+"""Atoms of a middle stage below this probability are left out and charged."""
+
+_MOST_READS = 5e7
+"""Grid points times losses beyond which a linear stage between bounded-range ones is too much work."""
+
+FIRST_TOLERANCE, _MIDDLE_TOLERANCES = 1e-6, (4e-5, 6e-4, 1e-2)
+"""Shares of the variance that discretising a linear stage may add: read once, or at every grid point, there the first
+that leaves few enough losses."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinearStage:
+    """Mechanisms with fixed dominating pairs, and how often each is used: order among them does not matter."""
+
+    uses: tuple[tuple[Known, int], ...]
+
+    @property
+    def variance(self) -> float:
+        """Roughly the variance of their loss."""
+        return math.fsum(count * spread(known)[0] for known, count in self.uses)
+
+    @property
+    def support(self) -> float:
+        """Their largest loss."""
+        return math.fsum(count * largest_loss(known) for known, count in self.uses)
+
+
+def likened(linear: Sequence[tuple[Known, int]], groups: Sequence[Group]) -> Saddle:
+    """Return a coarse version of linear uses and bounded-range ones, these as their worst randomized response."""
+    halves = [(PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in groups]
+    return LatticeSum((*linear, *halves), Bracket(0.0, 0.0)).saddle()
+
+
+def enumerated(uses: Sequence[tuple[Known, int]]) -> Atoms | None:
+    """Return the exact losses of pure DP uses when there are few, else None."""
+    atoms = NOTHING
+    for known, count in uses:
+        match known:
+            case PureDP(epsilon=epsilon):
+                group = atoms_of(randomized_response(epsilon, count, 1e-120))
+            case _:
+                return None
+        if atoms.size * group.size > _ENUMERATED:
+            return None
+        atoms = atoms.times(group)
+    return atoms
+
+
+def losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
+    """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice."""
+    exact = enumerated(stage.uses)
+    if exact is not None:
+        return exact, exact
+    whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), tolerance)
+    return whole.atoms(whole.saddle(), tilt, whole=True)
+
+
+def averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Before:
+    """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
+    variance = after.variance + stage.variance
+    for tolerance in _MIDDLE_TOLERANCES:
+        upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance))
+        # On a lattice from above, losses reach past the largest by a step each.
+        reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
+        x = multiples(band.step, 0, band.size(variance, after.support + reach))
+        if x.size * upper.size <= _MOST_READS:
+            break
+    else:
+        raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
+    profile = after.profile
+    # Positions are rounded: both ends are read on their safe side.
+    off = 8 * UNIT * (float(x[-1]) + float(np.abs(upper.loss).max()) + float(np.abs(lower.loss).max()))
+    above = (
+        _mean_at(upper, profile.read_upper, x - off) * (1 + upper.relative_error + (upper.size + 8) * UNIT)
+        + upper.dropped
+    )
+    shrunk = 1 - lower.relative_error - (lower.size + 8) * UNIT
+    below = _mean_at(lower, profile.read_lower, x + off) * shrunk
+    # Rounding may have bent the profile by that much: the next step takes it to be convex.
+    bent = Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), _BENT)
+    return Before(bent, variance, after.support + reach)
+
+
+def _trimmed(atoms: Atoms) -> Atoms:
+    """Leave out atoms too rare to matter, and say how much that is."""
+    rare = atoms.mass < _RARE
+    left_out = float(atoms.mass[rare].sum()) * (1 + atoms.relative_error)
+    return Atoms(atoms.loss[~rare], atoms.mass[~rare], atoms.relative_error, atoms.dropped + left_out)
+
+
+def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
+    total = np.zeros_like(x)
+    for loss, mass in zip(atoms.loss, atoms.mass, strict=True):
+        total += mass * read(x - loss)
+    return total
+
+
+def left_of(x: float, loss: Floats) -> Floats:
+    """Return x - loss, moved left by more than its rounding: profiles fall, so this is safe from above."""
+    moved = np.where(loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(loss)))
+    return np.asarray(x - loss - moved, dtype=np.float64)

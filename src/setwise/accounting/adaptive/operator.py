@@ -1,0 +1,309 @@
+"""The bounded-range operator on certified profiles.
+
+The bounded-range operator takes f to
+
+    (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t).
+
+Lower: t on the grid, so every argument is a grid point. Upper: on the cell p between x_p and x_{p+1} the chord of f is
+a_p - b_p u / u_p, with b_p = (f_p - f_{p+1}) / (e^h - 1) and a_p = f_p + b_p. With x - t in cell p, so that
+x + epsilon - t is in cell p + N, and x = x_p + (j+1) h, T = exp((j+1) h), the objective is concave in v = e^t, of the
+form A - B v - C / v, and its largest value over *all* v is
+
+    f_{p+N} + (1 - T e^-epsilon) b_{p+N} + c (a_p - a_{p+N}) (1 - sqrt(T e^-epsilon omega_p))^2,
+
+    omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}),
+
+with c = 1 / (1 - e^-epsilon): a sum of non-negative terms. It is attained at t = (w_p + (j+1) h) / 2, where
+w_p = epsilon + log(omega_p) depends on the cell alone. Chords continued beyond their cell lie below f, so no cell ever
+overstates the supremum, and the cell where it is attained states it exactly. That cell has t in [w_p, w_p + h],
+whatever x: each cell competes for two or three values of x only, and a step costs a few passes over the grid. No search
+is trusted.
+(Proof: docs/optimal-composition.md, "One step".)
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.adaptive.profile import Profile
+from setwise.accounting.intervals import UNIT
+from setwise.accounting.losses.lattice import multiples
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_TIE = 1e-6
+"""Cells this close to the next t, in units of the step, count for both."""
+
+_FEW_T = 6
+"""Blocks in which w varies by no more than this many steps are taken as a whole."""
+
+_TINY = 1e-300
+_NEARLY_ONE = 1.0 - 1e-6
+_NONE = np.empty(0, dtype=np.int64)
+_FEW = np.arange(3)[:, None]
+
+
+class BoundedRangeStep:
+    """The operator S for one epsilon, its constants worked out once.
+
+    Requires: cells * step >= epsilon. From above, the mechanism is taken to have the larger range cells * step; from
+    below, it keeps its own probabilities and its far argument moves right, where profiles are lower.
+    """
+
+    def __init__(self, epsilon: float, cells: int, step: float) -> None:
+        self.cells = cells
+        self.step = step
+        own, epsilon = epsilon, cells * step
+        grid = multiples(step, 0, cells + 1)
+        self._per_growth = 1.0 / math.expm1(step)
+        self._shrink = math.exp(-epsilon)
+        self._scale = -1.0 / math.expm1(-epsilon)
+        self._mirror, self._decay = -np.expm1(-grid[1:]), np.exp(-grid[1:])
+        # q_t on the grid, and its complement, without cancellation
+        self._keep = np.maximum(np.expm1(grid - epsilon) / math.expm1(-epsilon), 0.0)
+        self._flip = np.expm1(grid) / math.expm1(epsilon)
+        self._own_keep = np.maximum(np.expm1(grid - own) / math.expm1(-own), 0.0)
+        self._own_flip = np.minimum(np.expm1(grid) / math.expm1(own), 1.0)
+        # T e^-epsilon for t in [j h, (j+1) h]: how far the far chord is continued, and the root of it
+        self._short = np.maximum(-np.expm1(grid[1:] - epsilon), 0.0)
+        self._root = np.exp(0.5 * (grid[1:] - epsilon))
+        self.rounding = 16.0 * (cells + 4.0) * (1.0 + self._scale) * UNIT
+        """Relative error of one step: the roots that are subtracted differ by at least about epsilon / cells of
+        themselves, and a cell passed over because its slope drowns in round-off costs no more."""
+
+    @cached_property
+    def _square(self) -> tuple[Floats, Floats]:
+        """A table that `_compete_all` fills, and its rows each shifted by one more, so that columns are values of x."""
+        table = np.full((self.cells + 1, 2 * self.cells + 1), -1.0)
+        row, column = table.strides
+        return table, np.lib.stride_tricks.as_strided(table, (self.cells + 1, self.cells), (row + column, column))
+
+    def apply(self, profile: Profile, size: int) -> Profile:
+        """Return S f on `size` grid points from 0 on.
+
+        Requires: the profile is on this operator's step.
+        """
+        upper, choices = self._upper(profile.upper, size)
+        lower = self._lower(profile.lower, size, choices)
+        return Profile(self.step, lower, upper, profile.rounding + self.rounding)
+
+    def apply_upper(self, profile: Profile, size: int) -> Profile:
+        """Return S f from above on `size` grid points from 0 on; the lower values say nothing.
+
+        Requires: the profile is on this operator's step.
+        """
+        upper, _ = self._upper(profile.upper, size)
+        return Profile(self.step, np.zeros(size), upper, profile.rounding + self.rounding)
+
+    def _extended(self, values: Floats, size: int, beyond: float) -> Floats:
+        """Return f at x = -epsilon, ..., (size - 1) h + epsilon: mirrored on the left, `beyond` on the right."""
+        cells = self.cells
+        f = np.empty(size + 2 * cells)
+        known = min(values.size, size + cells)
+        f[cells : cells + known] = values[:known]
+        f[cells + known :] = beyond
+        seen = f[cells + 1 : 2 * cells + 1]
+        f[:cells] = (self._mirror + self._decay * seen)[::-1]
+        return f
+
+    def _upper(self, values: Floats, size: int) -> tuple[Floats, "Choices"]:
+        """Return the upper values of S f, and which t on the grid were near the best for which x."""
+        cells = self.cells
+        f = self._extended(values, size, float(values[-1]))
+        out = f[cells : cells + size].copy()  # t = 0 says nothing: S f >= f
+        choices = Choices([], [])
+        # Cells beyond the last value known have nothing to say; f falls, so beyond its zeros neither have cells.
+        cut = values[-1] > 0.0
+        count = min(size, values.size) + cells - 1 if cut else min(size + cells - 1, int(np.count_nonzero(f)))
+        if count == 0:
+            return out, choices
+        # chords of cell p and of its partner p + cells, where f[p] is the value at x = (p - cells) h
+        b = f[:-1] - f[1:]
+        b *= self._per_growth
+        a = f[:-1] + b
+        a_near, a_far, b_near, b_far = a[:count], a[cells : cells + count], b[:count], b[cells : cells + count]
+        drop_a = a_near - a_far
+        drop_b = b_near - self._shrink * b_far
+        # Neither is negative but for rounding, and taking it for positive is on the safe side.
+        np.abs(drop_a, out=drop_a)
+        np.abs(drop_b, out=drop_b)
+        drop_a += _TINY
+        drop_b /= drop_a
+        omega = drop_b
+        if f[0] > _NEARLY_ONE:
+            # Where the chords differ by round-off only, t makes no difference: any value in range will do.
+            omega[drop_a <= 256 * UNIT * a_near] = math.sqrt(self._shrink)
+        drop_a *= self._scale
+        terms = Terms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))
+        smooth, rough, tail = self._competitors(omega)
+        for j, first, last in smooth:
+            lo, hi = max(first, cells - 1 - j), min(last, size + cells - 1 - j)
+            if lo < hi:
+                start = lo + 1 + j - cells
+                stop = start + hi - lo
+                value = terms.root[lo:hi] * self._root[j]
+                value -= 1.0
+                value *= value
+                value *= drop_a[lo:hi]
+                value += b_far[lo:hi] * self._short[j]
+                value += terms.far[lo:hi]
+                np.maximum(out[start:stop], value, out=out[start:stop])
+                choices.spans.append((j, start, stop))
+        if rough.size:
+            self._compete_singly(rough, f, terms, omega, out, choices)
+        if tail < omega.size:
+            self._compete_all(tail, f, terms, omega, out)
+            # Where the grid was cut the lower values are of no account; elsewhere they are worth a closer look.
+            start = tail + 1 - cells
+            middle = cells // 2
+            tried = range(cells + 1) if not cut else range(middle, middle + 1)
+            choices.spans.extend((j, max(start, 0), size) for j in tried)
+        # Both arguments are at least x - epsilon, and f falls: where f is flat, this keeps rounding from growing.
+        np.minimum(out, f[:size], out=out)
+        return out, choices
+
+    def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
+        """Return the smooth cells as (j, first, last), competing with t in [j h, (j+1) h]; the rough cells; the tail.
+
+        A local maximum sits in cell p with t in [w_p, w_p + h], or, where w jumps up by more than h, at the edge of
+        two cells. A block whose w varies little is smooth: every cell competes with every j that any cell of it could
+        need, which covers its edges too. The tail are the cells that see the end of the grid.
+        """
+        tail = omega.size - self.cells - 1
+        block = 12 * self.cells
+        if tail < 2 * block:
+            return [], np.arange(omega.size), omega.size
+        blocks = tail // block
+        pairs = _overlapping(blocks, block, tail)
+        extremes = np.concatenate((np.minimum.reduceat(omega, pairs)[::2], np.maximum.reduceat(omega, pairs)[::2]))
+        w = np.log(np.maximum(extremes, 1e-300)) / self.step + self.cells
+        w[:blocks] -= _TIE
+        w[blocks:] += _TIE
+        floor = np.floor(w).astype(np.int64).tolist()
+        smooth: list[tuple[int, int, int]] = []
+        spans: dict[int, list[int]] = {}
+        rough = []
+        index = 0
+        for (low, high), group in groupby(zip(floor[:blocks], floor[blocks:], strict=True)):
+            begin, index = index, index + sum(1 for _ in group)
+            first, last = begin * block, index * block if index < blocks else tail
+            inside = low >= 0 and high < self.cells
+            if inside and high <= low + _FEW_T:
+                for j in range(low, min(high + 2, self.cells)):
+                    earlier = spans.get(j)
+                    if earlier is not None and earlier[1] == first:
+                        earlier[1] = last
+                    else:
+                        if earlier is not None:
+                            smooth.append((j, earlier[0], earlier[1]))
+                        spans[j] = [first, last]
+            else:
+                rough.append(np.arange(first, last))
+        smooth += [(j, first, last) for j, (first, last) in spans.items()]
+        return smooth, np.concatenate(rough) if rough else _NONE, tail
+
+    def _compete_all(self, tail: int, f: Floats, terms: "Terms", omega: Floats, out: Floats) -> None:
+        """Let the cells of the tail compete, and its grid points with every t: a square of values, a few operations.
+
+        A cell has a say only near its own best t. Chords continued further would magnify rounding where f is flat, as
+        it is near the end of a cut grid.
+        """
+        cells = self.cells
+        square = terms.root[tail:, None] * self._root
+        square -= 1.0
+        square *= square
+        square *= terms.gain[tail:, None]
+        square += terms.slope[tail:, None] * self._short
+        square += terms.far[tail:, None]
+        w = np.log(omega[tail:] + _TINY) / self.step + cells
+        square[np.abs(w[:, None] - np.arange(cells)) > 2.0] = -1.0
+        edges = f[tail : omega.size, None] * self._keep[1:]
+        edges += f[tail + cells : omega.size + cells, None] * self._flip[1:]
+        # cell p at t in [j h, (j+1) h] and its left edge at t = (j+1) h serve x = x_p + (j+1) h
+        table, shifted = self._square
+        np.maximum(square, edges, out=shifted)
+        best = table.max(axis=0)
+        start = tail + 1 - cells
+        count = min(out.size - start, 2 * cells)
+        np.maximum(out[start : start + count], best[:count], out=out[start : start + count])
+
+    def _compete_singly(
+        self,
+        rough: Integers,
+        f: Floats,
+        terms: "Terms",
+        omega: Floats,
+        out: Floats,
+        choices: "Choices",
+    ) -> None:
+        """Let each rough cell compete with the few t that can be best in it, and each edge where w jumps up."""
+        cells, size = self.cells, out.size
+        # the cell before the first comes along, to see the edge between them
+        w = np.log(np.maximum(omega[np.concatenate((np.maximum(rough - 1, 0), rough))], 1e-300)) / self.step + cells
+        before, w = w[: rough.size], w[rough.size :]
+        j = (np.floor(w - _TIE).astype(np.int64) + _FEW).ravel()
+        cell = np.broadcast_to(rough, (_FEW.size, rough.size)).ravel()
+        at = cell + 1 + j - cells
+        ok = np.flatnonzero((j >= 0) & (j < cells) & (at >= 0) & (at < size))
+        j, at, cell = j[ok], at[ok], cell[ok]
+        square = (1.0 - self._root[j] * terms.root[cell]) ** 2
+        np.maximum.at(out, at, terms.far[cell] + self._short[j] * terms.slope[cell] + terms.gain[cell] * square)
+        choices.singles.append((j, at))
+        edge = np.flatnonzero(w > before + 0.5)
+        if edge.size:
+            first = np.clip(before[edge], 1, cells - 1).astype(np.int64)
+            many = np.clip(np.ceil(w[edge]).astype(np.int64) + 1, first, cells - 1) - first + 1
+            cell = np.repeat(rough[edge], many)
+            j = np.repeat(first - np.cumsum(many) + many, many) + np.arange(cell.size)
+            at = cell - cells + j
+            ok = np.flatnonzero((at >= 0) & (at < size))
+            j, at, cell = j[ok], at[ok], cell[ok]
+            np.maximum.at(out, at, self._keep[j] * f[cell] + self._flip[j] * f[cell + cells])
+            choices.singles.append((j, at))
+
+    def _lower(self, values: Floats, size: int, choices: "Choices") -> Floats:
+        """Return the lower values: any t on the grid is allowed, so only those near the upper's choice are tried."""
+        cells = self.cells
+        f = self._extended(values, size, 0.0)
+        out = f[cells : cells + size].copy()
+        for j, start, stop in choices.spans:
+            at = start + cells - j  # index in f of x - t for the first x
+            value = self._own_keep[j] * f[at : at + stop - start]
+            value += self._own_flip[j] * f[at + cells : at + cells + stop - start]
+            np.maximum(out[start:stop], value, out=out[start:stop])
+        for many, to in choices.singles:
+            near = to + cells - many
+            np.maximum.at(out, to, self._own_keep[many] * f[near] + self._own_flip[many] * f[near + cells])
+        return out
+
+
+def _overlapping(blocks: int, block: int, end: int) -> Integers:
+    """Return starts and ends of blocks that share one cell with the block before, so that an edge belongs to one."""
+    pairs = np.arange(0, 2 * blocks) // 2 * block
+    pairs[1::2] += block
+    pairs[2::2] -= 1
+    pairs[-1] = end
+    return pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Which t = j h came near the best for which x: runs of x as (j, start, stop), and single ones as (j, x)."""
+
+    spans: list[tuple[int, int, int]]
+    singles: list[tuple[Integers, Integers]]
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Per cell: far value and slope, the gain c (a_p - a_{p+N}), and the root of omega_p."""
+
+    far: Floats
+    slope: Floats
+    gain: Floats
+    root: Floats

@@ -1,0 +1,185 @@
+"""Parameters chosen on the fly: a zCDP filter and an odometer, as pure values.
+
+A filter is given its budget in advance and admits or refuses each use before it runs; whatever the analyst does, the
+whole interaction is (epsilon, delta)-DP. An odometer says at any moment what has been spent so far.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.conversions import optimised_delta
+from setwise.accounting.guarantees import Use, check_delta, check_epsilon
+from setwise.accounting.intervals import Bracket, unite, up
+from setwise.accounting.methods.moments import zero_concentrated
+from setwise.errors import BudgetExhausted, InvalidParameter
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Sums of zCDP parameters, rounded up: `rho`, and the `failure` probabilities added up."""
+
+    rho: float = 0.0
+    failed: float = 0.0
+
+    @property
+    def failure(self) -> Bracket:
+        """The chance of outright failure; chances chosen on the fly add up."""
+        return Bracket(0.0, min(1.0, self.failed))
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return [0, delta] of a filter that stops at these sums.
+
+        Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
+        """
+        return unite(self.failure, optimised_delta(0.0, self.rho, epsilon))
+
+    def plus(self, use: Use) -> "Spent":
+        """Return the sums after another use.
+
+        xi + alpha rho <= alpha (xi + rho) for alpha > 1, so a positive xi joins rho, and a negative one is dropped.
+        """
+        parameters = zero_concentrated(use.guarantee)
+        rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
+        return Spent(
+            up(self.rho + rho), up(self.failed + use.count * parameters.delta) if parameters.delta else self.failed
+        )
+
+
+def _share(value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1.0:
+        raise InvalidParameter(f"failure_share must be at least 0 and below 1, not {value!r}")
+    return float(value)
+
+
+def filter_parameters(uses: Sequence[Use]) -> Spent:
+    """Return the sums of the uses."""
+    spent = Spent()
+    for use in uses:
+        spent = spent.plus(use)
+    return spent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZcdpFilter:
+    """A total (epsilon, delta) that uses of any parameters, chosen on the fly, may draw on.
+
+    `failure_share` of delta is set aside for outright failures (approximate mechanisms); the rest converts zCDP.
+
+    >>> from setwise.accounting.guarantees import Gaussian
+    >>> account = ZcdpFilter(epsilon=1.0, delta=1e-6)
+    >>> account = account.admit(Use(Gaussian(sigma=20), 10))
+    >>> account.admits(Use(Gaussian(sigma=1)))
+    False
+    """
+
+    epsilon: float
+    delta: float
+    failure_share: float = 0.5
+    spent: Spent = field(default_factory=Spent)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", check_delta(self.delta))
+        object.__setattr__(self, "failure_share", _share(self.failure_share))
+
+    @property
+    def rho_budget(self) -> float:
+        """The largest total rho that keeps the promise, rounded down."""
+        delta = self.delta * (1.0 - self.failure_share)
+        low, high = 0.0, self.epsilon
+        for _ in range(200):
+            middle = 0.5 * (low + high)
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if optimised_delta(0.0, middle, self.epsilon).upper <= delta else (low, middle)
+        return low
+
+    def admits(self, use: Use) -> bool:
+        """Return whether the use fits in what is left."""
+        after = self.spent.plus(use)
+        return after.rho <= self.rho_budget and after.failed <= self.delta * self.failure_share
+
+    def admit(self, use: Use) -> "ZcdpFilter":
+        """Return the filter after the use; raise `BudgetExhausted` when it does not fit.
+
+        Theorem: WhitehouseRaRoWu23 (also FeldmanZr21).
+        """
+        if not self.admits(use):
+            raise BudgetExhausted(
+                f"this use would pass the budget of epsilon = {self.epsilon:g} at delta = {self.delta:g}; "
+                f"{self.left:.1%} of it is left"
+            )
+        return replace(self, spent=self.spent.plus(use))
+
+    @property
+    def left(self) -> float:
+        """The share of the rho budget that is left."""
+        budget = self.rho_budget
+        return max(0.0, 1.0 - self.spent.rho / budget) if budget else 0.0
+
+
+_LEVELS = 64
+"""How many levels are looked at; each halves or doubles rho."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZcdpOdometer:
+    """What has been spent so far, valid at every moment at once, with probability 1 - delta.
+
+    Levels of rho are fixed in advance, each with a weight; each bounds the loss by a line in the rho spent, which is
+    tightest at its level, and the least of the lines is read. Levels double from `first_rho` on; where about
+    `most_rho` may be spent, as in a filter, they halve from there on, and those near the end weigh most.
+    `failure_share` of delta is set aside for outright failures; once they use more, nothing is promised.
+
+    >>> from setwise.accounting.guarantees import Gaussian
+    >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.02
+    True
+    >>> ZcdpOdometer(delta=1e-6, most_rho=0.02).record(Use(Gaussian(sigma=20), 10)).epsilon() < 0.92
+    True
+    """
+
+    delta: float
+    failure_share: float = 0.5
+    first_rho: float = 1e-4
+    most_rho: float | None = None
+    spent: Spent = field(default_factory=Spent)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "delta", check_delta(self.delta))
+        object.__setattr__(self, "failure_share", _share(self.failure_share))
+        object.__setattr__(self, "first_rho", check_epsilon(self.first_rho, "first_rho"))
+        if self.most_rho is not None:
+            object.__setattr__(self, "most_rho", check_epsilon(self.most_rho, "most_rho"))
+
+    def record(self, use: Use) -> "ZcdpOdometer":
+        """Return the odometer after the use."""
+        return replace(self, spent=self.spent.plus(use))
+
+    def epsilon(self) -> float:
+        """Return a bound on the privacy loss so far.
+
+        Let L be the loss and rho the sum so far. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale,
+        because each use has at most its rho of Renyi divergence of order t + 1 given the past. So is their average
+        with weights w_j that add up to 1, and by Ville's inequality it ever reaches 1 / delta with probability at most
+        delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at every moment.
+
+        Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
+        """
+        if self.spent.failed > self.delta * self.failure_share:
+            return math.inf
+        if self.spent.rho == 0.0:
+            return 0.0
+        start, factor = (self.first_rho, 2.0) if self.most_rho is None else (self.most_rho, 0.5)
+        least = math.inf
+        for level in range(_LEVELS):
+            weight = 1.0 / ((level + 1) * (level + 2))
+            unlikely = -math.log(self.delta * (1.0 - self.failure_share) * weight)
+            t = math.sqrt(unlikely / (start * factor**level))
+            least = min(least, (t + 1.0) * self.spent.rho + unlikely / t)
+        return up(least * (1 + 1e-13))
+
+    def answer(self) -> Answer:
+        """Return the bound as an answer."""
+        return Answer(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")

@@ -1,0 +1,102 @@
+"""A certified interval around a number that cannot be computed exactly."""
+
+import math
+from dataclasses import dataclass
+
+from setwise.errors import InvalidParameter
+
+
+@dataclass(frozen=True, slots=True)
+class Bracket:
+    """A certified [lower, upper]: the truth is inside.
+
+    The upper end is what is promised; the lower end says how much could still be gained.
+
+    >>> Bracket(0.25, 0.5).width
+    0.25
+    >>> 0.3 in Bracket(0.25, 0.5)
+    True
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise InvalidParameter(f"a bracket needs lower <= upper, not [{self.lower}, {self.upper}]")
+
+    def __contains__(self, value: float) -> bool:
+        return self.lower <= value <= self.upper
+
+    @property
+    def width(self) -> float:
+        """The distance between the ends."""
+        return self.upper - self.lower
+
+    @property
+    def relative_width(self) -> float:
+        """The width over the upper end; 0 when both ends are 0."""
+        return self.width / self.upper if self.upper else 0.0
+
+    def overlaps(self, other: "Bracket") -> bool:
+        """Whether some number lies in both."""
+        return self.lower <= other.upper and other.lower <= self.upper
+
+
+UNIT = 2.0**-53
+"""Half the distance between 1 and the next float: the relative error of one correctly rounded operation."""
+
+ELEMENTARY = 8.0
+"""Units charged for one call of exp, expm1, log, log1p, sqrt."""
+
+SPECIAL = 1000.0
+"""Units charged for one call of erfc, erfcx, ndtr: about 1e-13, the accuracy documented for them."""
+
+
+def up(value: float) -> float:
+    """Return the next float above."""
+    return math.nextafter(value, math.inf)
+
+
+def down(value: float) -> float:
+    """Return the next float below."""
+    return math.nextafter(value, -math.inf)
+
+
+def probability(value: float, error: float) -> Bracket:
+    """Return the bracket of a probability computed as `value` with at most `error` of absolute error.
+
+    A value that is not a number says nothing: the bracket is then [0, 1].
+    """
+    if math.isnan(value) or math.isnan(error):
+        return Bracket(0.0, 1.0)
+    lower = max(0.0, min(1.0, down(value - error))) if value > error else 0.0
+    return Bracket(lower, max(lower, min(1.0, up(value + error))) if value + error > 0.0 else 0.0)
+
+
+def unite(first: Bracket, second: Bracket) -> Bracket:
+    """Return 1 - (1 - a)(1 - b), written without cancellation: either of two independent failures.
+
+    >>> unite(Bracket(0.0, 0.0), Bracket(0.25, 0.25))
+    Bracket(lower=0.25, upper=0.25)
+    """
+    if first.upper == 0.0:
+        return second
+    if second.upper == 0.0:
+        return first
+    lower = first.lower + (1.0 - first.lower) * second.lower
+    upper = first.upper + (1.0 - first.upper) * second.upper
+    return Bracket(max(0.0, lower * (1 - 4 * UNIT)), min(1.0, upper * (1 + 4 * UNIT)))
+
+
+def failures(deltas: "list[tuple[float, int]]") -> Bracket:
+    """Return 1 - prod (1 - delta_i)^count_i: the chance that any of several independent failures happens.
+
+    >>> failures([])
+    Bracket(lower=0.0, upper=0.0)
+    """
+    exponent = sum(count * math.log1p(-delta) for delta, count in deltas if delta > 0.0)
+    if exponent == 0.0:
+        return Bracket(0.0, 0.0)
+    value = -math.expm1(exponent)
+    return probability(value, value * (len(deltas) + 2 * ELEMENTARY) * UNIT)

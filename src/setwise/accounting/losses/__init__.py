@@ -1,0 +1,1 @@
+"""Privacy losses: exact, on a lattice, and their sums by transform."""

@@ -1,0 +1,216 @@
+"""The dominating pairs of mechanisms with known noise, tabulated on a lattice.
+
+All are symmetric: adding and removing a user give the same pair, mirrored. For truncated noise this is the loss given
+that it does not fail outright.
+"""
+
+import math
+from typing import assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.guarantees import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    PureDP,
+    TruncatedDiscreteGaussian,
+)
+from setwise.accounting.intervals import ELEMENTARY, SPECIAL, UNIT
+from setwise.accounting.losses.lattice import LossLattice, LossPair, from_atoms, from_bins, from_cells, multiples
+
+Floats = NDArray[np.float64]
+
+Known = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | TruncatedDiscreteGaussian
+"""What has a fixed dominating pair. For PureDP it is randomized response, the worst of its class."""
+
+MOST_NOISE_VALUES = 4_000_000
+
+
+def tabulated(known: Known, step: float, reach: float = 40.0) -> LossPair:
+    """Return the privacy loss of one use on the lattice with the given step.
+
+    Losses of a Gaussian further than `reach` standard deviations from their mean are not tabulated but charged.
+    """
+    match known:
+        case PureDP(epsilon=epsilon):
+            keep = 1.0 / (1.0 + math.exp(-epsilon))
+            loss, mass = np.array([-epsilon, epsilon]), np.array([keep * math.exp(-epsilon), keep])
+            return from_atoms(step, loss, mass, 0.0, 4 * ELEMENTARY * UNIT)
+        case Laplace():
+            return _laplace(known, step)
+        case Gaussian():
+            return _gaussian(known, step, reach)
+        case DiscreteLaplace():
+            return from_atoms(step, *_discrete_laplace(known), 0.0, _ATOM_ERROR)
+        case DiscreteGaussian():
+            return from_atoms(step, *_discrete_gaussian(known, None), 0.0, _ATOM_ERROR)
+        case TruncatedDiscreteGaussian():
+            return from_atoms(step, *_discrete_gaussian(known, known.bound), 0.0, _ATOM_ERROR)
+        case _:
+            assert_never(known)
+
+
+_ATOM_ERROR = 1e-11
+"""Charged to the masses of integer noise: sums of up to millions of exponentials with exponents up to 800."""
+
+
+def loss_unit(known: Known) -> float:
+    """Return the unit of which all losses with positive probability are multiples; 0 for a continuous loss."""
+    match known:
+        case PureDP(epsilon=epsilon):
+            return epsilon
+        case Laplace(scale=scale) | DiscreteLaplace(scale=scale):
+            return 1.0 / scale
+        case Gaussian():
+            return 0.0
+        case DiscreteGaussian(sigma=sigma, sensitivity=s) | TruncatedDiscreteGaussian(sigma=sigma, sensitivity=s):
+            return 0.5 * s / (sigma * sigma)
+        case _:
+            assert_never(known)
+
+
+def largest_loss(known: Known) -> float:
+    """Return the largest loss that is not an outright failure."""
+    match known:
+        case PureDP(epsilon=epsilon):
+            return epsilon
+        case Laplace(scale=scale):
+            return 1.0 / scale
+        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
+            return sensitivity / scale
+        case Gaussian() | DiscreteGaussian():
+            return math.inf
+        case TruncatedDiscreteGaussian(sigma=sigma, sensitivity=s, bound=bound):
+            return (2.0 * bound * s - s * s) / (2.0 * sigma * sigma)
+        case _:
+            assert_never(known)
+
+
+def on_lattice(known: Known, step: float) -> bool:
+    """Return whether a lattice of about the given step should contain the losses that have positive probability."""
+    match known:
+        case PureDP() | Laplace() | DiscreteLaplace():
+            return True
+        case Gaussian():
+            return False
+        case DiscreteGaussian() | TruncatedDiscreteGaussian():
+            return loss_unit(known) > step / 8  # finer losses are as good as continuous
+        case _:
+            assert_never(known)
+
+
+def spread(known: Known) -> tuple[float, float]:
+    """Return roughly the variance of the loss, and the probability that it lies between multiples of its unit."""
+    match known:
+        case PureDP(epsilon=epsilon):
+            return epsilon**2, 0.0
+        case Laplace(scale=scale):
+            return scale**-2, -0.5 * math.expm1(-1.0 / scale)
+        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
+            return (sensitivity / scale) ** 2, 0.0
+        case Gaussian(sigma=sigma):
+            return sigma**-2, 1.0
+        case DiscreteGaussian(sigma=sigma, sensitivity=s) | TruncatedDiscreteGaussian(sigma=sigma, sensitivity=s):
+            return (s / sigma) ** 2, 1.0
+        case _:
+            assert_never(known)
+
+
+def _laplace(known: Laplace, step: float) -> LossPair:
+    """Tabulate Laplace noise: atoms at ±epsilon, and between them the density exp((loss - epsilon)/2) / 4."""
+    epsilon = 1.0 / known.scale
+
+    def between(edges: Floats) -> tuple[Floats, Floats]:
+        inside = np.clip(edges, -epsilon, epsilon)
+        # expm1 keeps the difference of the two exponentials accurate for short cells
+        width = np.diff(inside)
+        p = 0.5 * np.exp(0.5 * (inside[1:] - epsilon)) * -np.expm1(-0.5 * width)
+        q = 0.5 * np.exp(-0.5 * (inside[:-1] + epsilon)) * -np.expm1(-0.5 * width)
+        for atom, p_atom, q_atom in (
+            (epsilon, 0.5, 0.5 * math.exp(-epsilon)),
+            (-epsilon, 0.5 * math.exp(-epsilon), 0.5),
+        ):
+            cell = int(np.searchsorted(edges, atom, side="right")) - 1
+            p[cell] += p_atom
+            q[cell] += q_atom
+        return p, q
+
+    reach = math.ceil(epsilon / step) + 2
+    nodes = multiples(step, -reach, 2 * reach + 1)
+    error = 8 * ELEMENTARY * UNIT
+    halves = np.append(nodes, nodes[-1] + step) - step / 2
+    return LossPair(
+        lambda: from_cells(step, -reach, *between(nodes), 0.0, error),
+        lambda: from_bins(step, -reach, *between(halves), 0.0, error),
+    )
+
+
+def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
+    """Tabulate Gaussian noise: a loss of mean 1/(2 sigma^2) and standard deviation 1/sigma under P."""
+    from scipy.special import ndtr
+
+    deviation = 1.0 / known.sigma
+    mean = 0.5 * deviation**2
+    last = math.ceil((mean + reach * deviation) / step)
+    nodes = multiples(step, -last, 2 * last + 1)
+
+    # The pair is symmetric: the Q mass of a cell is the P mass of its mirror image.
+    def above() -> LossLattice:
+        cells, error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
+        tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
+        return from_cells(step, -last, cells, cells[::-1], tail, error)
+
+    def below() -> LossLattice:
+        bins, error = _normal_masses((nodes - mean) / deviation, step / deviation)
+        return from_bins(step, -last, bins, bins[::-1], 0.0, error)
+
+    return LossPair(above, below)
+
+
+def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
+    """Return the standard normal probabilities of intervals of the given width around each z, and their relative error.
+
+    Short intervals by the midpoint expansion, whose next term is below (width z)^6 / 3e5; long ones as differences of
+    the distribution function, which share all but about `width` of their digits.
+    """
+    farthest = float(np.abs(z).max()) + 1.0
+    if width * farthest > 0.02:
+        from scipy.special import ndtr
+
+        tails = ndtr(-np.abs(z[:, None] + np.array([-0.5, 0.5]) * width))
+        across = np.abs(z) < 0.5 * width
+        masses = np.where(across, 1.0 - tails[:, 0] - tails[:, 1], np.abs(tails[:, 0] - tails[:, 1]))
+        return masses, SPECIAL * UNIT * (2.0 + 4.0 / width)
+    square, w2 = z * z, width * width
+    series = 1.0 + (w2 / 24) * (square - 1.0) + (w2 * w2 / 1920) * ((square - 6.0) * square + 3.0)
+    masses = (width / math.sqrt(2 * math.pi)) * np.exp(-0.5 * square) * series
+    return masses, 1e-15 + 8 * farthest**2 * UNIT
+
+
+def _discrete_laplace(known: DiscreteLaplace) -> tuple[Floats, Floats]:
+    """Return the losses (|z - s| - |z|)/b and their masses: z <= 0, then 1 .. s-1, then z >= s."""
+    s, rate = known.sensitivity, 1.0 / known.scale
+    keep = 1.0 / (1.0 + math.exp(-rate))  # P[z <= 0]
+    inner = multiples(1.0, 1, s - 1)
+    loss = np.concatenate(([s * rate], (s - 2 * inner) * rate, [-s * rate]))
+    weight = np.exp(-inner * rate) * -math.expm1(-rate) * keep
+    return loss, np.concatenate(([keep], weight, [keep * math.exp(-s * rate)]))
+
+
+def _discrete_gaussian(known: DiscreteGaussian | TruncatedDiscreteGaussian, bound: int | None) -> tuple[Floats, Floats]:
+    """Return the losses (s^2 - 2 z s)/(2 sigma^2) over the values z both neighbours can produce, and their masses."""
+    s, sigma = known.sensitivity, known.sigma
+    reach = math.ceil(38.5 * sigma)
+    last = reach if bound is None else min(reach, bound)
+    support = multiples(1.0, -last, 2 * last + 1)
+    weight = np.exp(-0.5 * (support / sigma) ** 2)
+    weight /= weight.sum()
+    if bound is not None and last == bound:
+        # The rest of the support is lost outright. That failure is composed separately; given that it does not happen
+        # both neighbours are normalised alike, by reflection, so the loss is as it was.
+        shared = support >= s - bound
+        support, weight = support[shared], weight[shared] / weight[shared].sum()
+    return (s * s - 2.0 * support * s) / (2.0 * sigma * sigma), weight

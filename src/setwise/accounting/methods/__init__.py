@@ -1,0 +1,1 @@
+"""Ways to bound a composition, one per module."""

@@ -1,0 +1,157 @@
+"""Bounded-range mechanisms chosen up front, beside pure DP ones: the optimal batch bound.
+
+Every epsilon-BR mechanism is a post-processing of generalized randomized response with log likelihood ratios
+t and t - epsilon for some t in [0, epsilon]; in a batch the worst t is the same for all (lem:gen_convexity, which
+holds conditionally on the losses of the mechanisms beside). What is left is one maximisation over t, whose local maxima
+are known points t_l when the losses beside lie on one lattice of step epsilon (lem:deriv_zero).
+
+There may be thousands of such points. A search finds a good one, which is a lower bound by itself. Then blocks [a, b]
+of t are ruled out: the pair with ratios b and a - epsilon dominates every t of the block, so its delta bounds the
+block's from above. Blocks too good to rule out are split, and short ones evaluated point by point. Nothing is assumed
+about the shape of the curve.
+"""
+
+import heapq
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.intervals import UNIT, Bracket, unite
+from setwise.accounting.losses.discrete import Atoms
+from setwise.accounting.losses.two_point import two_point_loss
+
+Floats = NDArray[np.float64]
+
+_SMALLEST_RATIO = 1e-150
+_SETTLED = 1e-12
+"""A block whose bound is within this share of the best value found needs no further splitting."""
+
+_FEW = 24
+"""Blocks with at most this many stationary points are settled by evaluating them."""
+
+
+class NoLoss:
+    """A mechanism that says nothing: delta(x) = max(0, 1 - exp(x))."""
+
+    def delta(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return delta at each x and the absolute error of each."""
+        value = np.maximum(0.0, -np.expm1(np.minimum(x, 0.0)))
+        return value, 16 * UNIT * value
+
+
+@dataclass(frozen=True, slots=True)
+class BatchBoundedRange:
+    """`count` epsilon-BR mechanisms chosen up front, beside mechanisms with the losses `beside`.
+
+    Requires: all losses beside are the same modulo epsilon (see `shared_offset`).
+    """
+
+    epsilon: float
+    count: int
+    beside: Atoms
+    failure: Bracket
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the optimal delta of the batch at the given overall epsilon.
+
+        Theorem: thm:opt_nonadaptive (thm:non-adaptive when nothing stands beside).
+        """
+        return unite(self.failure, self._worst(epsilon))
+
+    def at(self, t: float, x: float) -> Bracket:
+        """Return delta at epsilon = x when every BR mechanism is the generalized randomized response at t."""
+        return self._pair(t, t - self.epsilon, x)
+
+    def candidates(self, x: float) -> Floats:
+        """Return the stationary points in (0, epsilon), ascending: t_l (count + 1) = x - loss beside + l epsilon."""
+        start = x - float(self.beside.loss[0])
+        first = math.floor(-start / self.epsilon) - 1
+        last = math.ceil(((self.count + 1) * self.epsilon - start) / self.epsilon) + 1
+        points = (start + self.epsilon * np.arange(first, last + 1)) / (self.count + 1)
+        return points[(points > 0.0) & (points < self.epsilon)]
+
+    def _pair(self, high: float, low: float, x: float) -> Bracket:
+        """Return delta at x when every BR mechanism is replaced by the pair with these log likelihood ratios."""
+        if high <= 0.0 or low >= 0.0:  # the outcome says nothing: only the mechanisms beside count
+            return self.beside.average(NoLoss(), x)
+        return self.beside.average(two_point_loss(high, low, self.count, _SMALLEST_RATIO), x)
+
+    def _worst(self, x: float) -> Bracket:
+        points = self.candidates(x)
+        seen: dict[float, Bracket] = {}
+
+        def evaluate(t: float) -> Bracket:
+            if t not in seen:
+                seen[t] = self.at(t, x)
+            return seen[t]
+
+        evaluate(0.0)
+        _climb(points, lambda t: evaluate(t).upper)
+        peak = max(seen, key=lambda t: seen[t].lower)
+        ceiling = self._ruled_out(x, points, evaluate, peak, seen[peak].lower)
+        highest = max(value.upper for value in seen.values())
+        return Bracket(max(value.lower for value in seen.values()), max(ceiling, highest))
+
+    def _first_blocks(self, peak: float) -> list[tuple[float, float]]:
+        """Return [0, epsilon] cut up around the peak.
+
+        A block can be ruled out when its length is about the square of its distance from the peak, both as shares of
+        epsilon; the middle is settled point by point.
+        """
+        start = self.epsilon / math.sqrt(2.0 * self.count + 2.0)
+        edges = [0.0, self.epsilon]
+        distance = start
+        while distance < self.epsilon:
+            edges += [t for t in (peak - distance, peak + distance) if 0.0 < t < self.epsilon]
+            distance += 1.5 * distance**2 / self.epsilon
+        edges.sort()
+        return list(pairwise(edges))
+
+    def _ruled_out(
+        self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
+    ) -> float:
+        """Return an upper bound over the blocks of t that were not settled by evaluation: split, best first."""
+        blocks: list[tuple[float, float, float]] = []
+
+        def push(a: float, b: float) -> None:
+            heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
+
+        for a, b in self._first_blocks(peak):
+            push(a, b)
+        while blocks and -blocks[0][0] > floor * (1 + _SETTLED):
+            _, a, b = heapq.heappop(blocks)
+            first, last = np.searchsorted(points, [a, b])
+            # The neighbours outside come along: between two stationary points the curve has no other local maximum.
+            inside = points[max(0, first - 1) : last + 1]
+            if inside.size <= _FEW:
+                floor = max([floor, *(evaluate(float(t)).lower for t in inside)])
+            else:
+                push(a, 0.5 * (a + b))
+                push(0.5 * (a + b), b)
+        return -blocks[0][0] if blocks else 0.0
+
+
+def shared_offset(epsilon: float, beside: list[float]) -> bool:
+    """Return whether pure DP uses with these epsilons have losses that are all the same modulo `epsilon`.
+
+    Flipping one outcome changes the total loss by twice its epsilon.
+    """
+    steps = [2.0 * other / epsilon for other in beside]
+    return all(abs(step - round(step)) <= 1e-13 * step and round(step) >= 1 for step in steps)
+
+
+def _climb(points: Floats, height: Callable[[float], float]) -> None:
+    """Visit points towards the highest, halving the range each time, then its neighbours."""
+    low, high = 0, points.size - 1
+    while high - low > 2:
+        middle = (low + high) // 2
+        if height(float(points[middle])) < height(float(points[middle + 1])):
+            low = middle + 1
+        else:
+            high = middle
+    for index in range(max(0, low - 1), min(points.size, high + 2)):
+        height(float(points[index]))

@@ -1,0 +1,148 @@
+"""The composition of mechanisms with known noise, discretised, from above and from below."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from setwise.accounting.guarantees import Gaussian
+from setwise.accounting.intervals import Bracket, probability, unite
+from setwise.accounting.losses.discrete import Atoms
+from setwise.accounting.losses.dominating_pairs import Known, largest_loss, loss_unit, on_lattice, spread, tabulated
+from setwise.accounting.losses.fft import sums, window
+from setwise.accounting.losses.lattice import common_step, common_unit
+from setwise.accounting.losses.tail import LatticeTail, lattice_tail
+from setwise.accounting.losses.tilting import Part, Saddle
+from setwise.accounting.root_finding import epsilon_at
+from setwise.errors import Unattainable
+
+_TOLERANCE = 4e-8
+"""How much of the variance of the total loss the discretisation may add; the square of the step sets it."""
+
+_LOOSE = 1e-4
+"""A relative width beyond which the window was probably in the wrong place."""
+
+_FINEST = 1e-13
+"""The tolerance below which finer lattices are not tried."""
+
+_LOWER_COARSER = 2.0
+"""The lower bound makes do with a lattice coarser by this factor: it promises nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeSum:
+    """Mechanisms with known noise, and how often each is used; `failure` is the chance of losing everything."""
+
+    uses: tuple[tuple[Known, int], ...]
+    failure: Bracket
+    tolerance: float = _TOLERANCE
+
+    @property
+    def support(self) -> float:
+        """The largest loss, rounded up: from there on only failures count."""
+        return math.fsum(count * largest_loss(known) for known, count in self.uses) * (1 + 1e-14)
+
+    def delta(self, epsilon: float, width: float | None = None) -> Bracket:
+        """Return the optimal delta at epsilon, on finer lattices until a relative `width` is reached."""
+        if epsilon >= self.support:
+            return self.failure
+        saddle = self.saddle()
+        upper, lower = self.tails(saddle, max(0.0, saddle.for_loss(epsilon)))
+        found = self._at(upper, lower, epsilon)
+        if width is None or found.relative_width <= width:
+            return found
+        return self._finer().delta(epsilon, width)
+
+    def epsilon(self, delta: float, width: float | None = None) -> Bracket:
+        """Return the smallest epsilon whose delta is at most `delta`, on finer lattices until a `width` is reached."""
+        saddle = self.saddle()
+        target = delta - self.failure.upper
+        if target <= 0.0:
+            raise Unattainable(
+                f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
+            )
+        tilt = saddle.for_delta(target)
+        found = self._epsilon_near(delta, saddle, tilt)
+        if found.relative_width > _LOOSE:  # few uses, near their largest loss: look again where the answer is
+            again = self._epsilon_near(delta, saddle, max(0.0, saddle.for_loss(found.upper)))
+            found = Bracket(max(found.lower, again.lower), min(found.upper, again.upper))
+        found = Bracket(min(found.lower, self.support), min(found.upper, self.support))
+        if width is None or found.relative_width <= width:
+            return found
+        return self._finer().epsilon(delta, width)
+
+    def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
+        upper, lower = self.tails(saddle, tilt)
+        return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
+
+    def _finer(self) -> "LatticeSum":
+        if self.tolerance < _FINEST:
+            raise Unattainable("the width asked for is below what rounding allows for these uses; ask for a wider one")
+        return replace(self, tolerance=self.tolerance / 16.0)
+
+    def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
+        x = np.array([epsilon])
+        (high,), (high_error,) = upper.delta(x)
+        (low,), (low_error,) = lower.delta(x)
+        above = probability(float(high), float(high_error)).upper
+        below = probability(float(low), float(low_error)).lower
+        return unite(self.failure, Bracket(min(below, above), above))
+
+    def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
+        """Return the tail of the total loss from above and from below; `whole` as in `atoms`."""
+        upper, lower = self.atoms(saddle, tilt, whole=whole)
+        return _tail_of(upper, self.step()), _tail_of(lower, self.step(_LOWER_COARSER))
+
+    def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
+        """Return the atoms of the total loss from above and from below, most accurate where `tilt` points.
+
+        Losses of a Gaussian too large to be tabulated are added to what the upper atoms leave out. With `whole` the
+        atoms serve to average any falling profile, else only to read tails from about the mean under the tilt on.
+        """
+        view = window(saddle, tilt, whole=whole)
+        fine, coarse = self.step(), self.step(_LOWER_COARSER)
+        above = [(tabulated(known, fine, self._reach(known, tilt)).upper, count) for known, count in self.uses]
+        below = [(tabulated(known, coarse, self._reach(known, tilt)).lower, count) for known, count in self.uses]
+        upper = sums([Part(lattice, count) for lattice, count in above], view, from_above=True)
+        lower = sums([Part(lattice, count) for lattice, count in below], view, from_above=False)
+        lost = sum(count * lattice.infinite for lattice, count in above)
+        return replace(upper, dropped=upper.dropped + lost), lower
+
+    def saddle(self) -> Saddle:
+        """Return a coarse version of the uses, for choosing where to look."""
+        return Saddle(
+            tuple(
+                Part(tabulated(known, math.sqrt(spread(known)[0]) / 12, 40.0).upper, count)
+                for known, count in self.uses
+            )
+        )
+
+    def step(self, coarser: float = 1.0) -> float:
+        """Return the step: fine enough for the tolerance, and such that parameters fall on it where one step can.
+
+        Where none can, every loss counts as lying between lattice points, and the lower lattice is made finer, not
+        coarser: rounding single losses down costs in proportion to the step.
+        """
+        variance = math.fsum(count * spread(known)[0] for known, count in self.uses)
+        between = math.fsum(count * spread(known)[1] for known, count in self.uses)
+        largest = math.sqrt(6.0 * self.tolerance * variance / between) if between else math.inf
+        units = sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
+        unit = common_unit(units) if units else math.inf
+        if unit is None or unit < 0.01 * largest < math.inf:
+            every = math.fsum(count for _, count in self.uses)
+            largest = math.sqrt(6.0 * self.tolerance * variance / every)
+            return largest / 4.0 if coarser > 1.0 else largest
+        return common_step(units, coarser * largest)
+
+    def _reach(self, known: Known, tilt: float) -> float:
+        """Return how many standard deviations of a Gaussian matter under the tilt."""
+        match known:
+            case Gaussian(sigma=sigma):
+                return min(40.0, abs(tilt) / sigma + 12.0)
+            case _:
+                return 40.0
+
+
+def _tail_of(atoms: Atoms, step: float) -> LatticeTail:
+    """Return the tail of atoms in ascending order on a lattice."""
+    return lattice_tail(float(atoms.loss[-1]), step, atoms.mass[::-1].copy(), atoms.relative_error, atoms.dropped)

@@ -1,0 +1,83 @@
+"""From delta to epsilon: the inverse of a certified, falling curve."""
+
+import math
+from collections.abc import Callable
+
+from setwise.accounting.intervals import Bracket
+from setwise.errors import Unattainable
+
+_MOST_STEPS = 200
+_CLOSE = 1e-13
+"""A point whose log delta is this near the target's, relative to its size, is near enough."""
+
+_LARGEST = 1e9
+_LOWEST = -60.0
+"""Stands in for log(delta(x) / delta) where delta(x) vanishes."""
+
+
+def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1.0) -> Bracket:
+    """Return the bracket of the smallest epsilon >= 0 whose delta is at most `delta`.
+
+    Requires: the truth inside `curve(x)` does not rise with x and reaches `delta`.
+    Ensures: curve(upper).upper <= delta, and curve(lower).lower >= delta unless lower is 0.
+    """
+    seen: dict[float, Bracket] = {}
+
+    def at(x: float) -> Bracket:
+        if x not in seen:
+            seen[x] = curve(x)
+        return seen[x]
+
+    def upper(x: float) -> float:
+        return _height(at(x).upper, delta)
+
+    def lower(x: float) -> float:
+        return _height(at(x).lower, delta)
+
+    if upper(0.0) <= 0.0:
+        return Bracket(0.0, 0.0)
+    high = _crossing(upper, 0.0, _beyond(upper, max(guess, 1e-9), delta), keep_left=False)
+    if lower(0.0) < 0.0:
+        return Bracket(0.0, high)
+    return Bracket(_crossing(lower, 0.0, high, keep_left=True), high)
+
+
+def _height(value: float, delta: float) -> float:
+    return max(math.log(value / delta), _LOWEST) if value > 0.0 else _LOWEST
+
+
+def _beyond(height: Callable[[float], float], start: float, delta: float) -> float:
+    while height(start) > 0.0:
+        start *= 2.0
+        if start > _LARGEST:
+            raise Unattainable(f"no epsilon brings delta down to {delta!r} for these uses")
+    return start
+
+
+def _crossing(height: Callable[[float], float], left: float, right: float, *, keep_left: bool) -> float:
+    """Return a point just left (height >= 0) or just right (height <= 0) of where the falling height crosses 0."""
+    f_left, f_right = height(left), height(right)
+    if keep_left and f_right >= 0.0:
+        return right
+    weight_left, weight_right = f_left, f_right
+    side = 0
+    for step in range(_MOST_STEPS):
+        if right - left <= 4 * math.ulp(right) or (f_left <= _CLOSE if keep_left else f_right >= -_CLOSE):
+            break
+        point = left + (right - left) * weight_left / (weight_left - weight_right)
+        if step % 6 == 5 or not left < point < right:
+            point = 0.5 * (left + right)
+        elif keep_left:
+            point = max(left + 0.5 * math.ulp(right), point - 2 * math.ulp(right))
+        else:
+            point = min(right - 0.5 * math.ulp(right), point + 2 * math.ulp(right))
+        value = height(point)
+        if value > 0.0 or (keep_left and value == 0.0):
+            left, f_left, weight_left = point, value, value
+            weight_right = weight_right / 2 if side == 1 else f_right  # the Illinois remedy against a stuck end
+            side = 1
+        else:
+            right, f_right, weight_right = point, value, value
+            weight_left = weight_left / 2 if side == -1 else f_left
+            side = -1
+    return left if keep_left else right

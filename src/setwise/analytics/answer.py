@@ -1,0 +1,206 @@
+"""What a question gets: items with intervals, what was spent, and what is promised."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from setwise.accounting.answer import Interaction
+from setwise.accounting.guarantees import Use
+from setwise.accounting.intervals import Bracket
+from setwise.accounting.notation import format_use, parse_use, rounded_up
+from setwise.analytics.present.text import number
+from setwise.analytics.query import canonical
+from setwise.errors import InvalidParameter, MissingExtra
+from setwise.mechanisms.histogram import Label
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]
+    import polars
+    import pyarrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerItem:
+    """One item; with counts, its noisy count and an interval that holds the true one with the answer's confidence."""
+
+    item: Label
+    count: int | float | None = None
+    interval: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateAnswer:
+    """A private answer. It shows as a table in a notebook and converts to Arrow, pandas and Polars.
+
+    `epsilon` brackets what this question is promised to cost at most, at `delta`; `spent` lists the uses it really
+    made. `complete` says whether all that was asked for is there, and `reason` why the list ends where it does.
+    `why` says how the mechanism was chosen. Intervals hold their true count with probability `confidence` each. `alone`
+    is the (epsilon, delta) of this answer by itself, where an account states its promises at another delta. `replayed`
+    says that the answer was stored before and nothing was charged for it now.
+    """
+
+    kind: str
+    measure: str
+    items: tuple[AnswerItem, ...]
+    mechanism: str
+    interaction: Interaction
+    epsilon: Bracket
+    delta: float
+    method: str
+    statement: str
+    spent: tuple[Use, ...]
+    complete: bool
+    reason: str
+    why: str
+    confidence: float
+    alone: tuple[float, float] | None = None
+    replayed: bool = field(default=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[AnswerItem]:
+        return iter(self.items)
+
+    def __str__(self) -> str:
+        lines = [
+            str(each.item)
+            if each.interval is None or each.count is None
+            else f"{each.item}: {number(each.count)} in [{number(each.interval[0])}, {number(each.interval[1])}]"
+            for each in self.items
+        ]
+        return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """The items, highest first."""
+        return tuple(each.item for each in self.items)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the object that `--json` prints: a contract."""
+        return {
+            "items": [
+                {
+                    "item": each.item,
+                    "count": each.count,
+                    "interval": None if each.interval is None else [*each.interval],
+                }
+                for each in self.items
+            ],
+            "mechanism": self.mechanism,
+            "interaction": str(self.interaction),
+            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "delta": self.delta,
+            "spent": [format_use(use) for use in self.spent],
+            "complete": self.complete,
+        }
+
+    def to_json(self) -> str:
+        """Return the contract as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def stored(self) -> str:
+        """Return the text a ledger keeps: everything, so that a replay is the same answer."""
+        more = {name: getattr(self, name) for name in _BESIDE_THE_CONTRACT}
+        alone = {} if self.alone is None else {"alone": [*self.alone]}
+        return canonical({**self.to_dict(), **more, **alone})
+
+    @classmethod
+    def from_stored(cls, text: str) -> "PrivateAnswer":
+        """Return the answer that `stored` wrote."""
+        found = json.loads(text)
+        return cls(
+            items=tuple(_item(each) for each in found["items"]),
+            mechanism=found["mechanism"],
+            interaction=Interaction.parse(found["interaction"]),
+            epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),
+            delta=found["delta"],
+            spent=tuple(parse_use(use) for use in found["spent"]),
+            complete=found["complete"],
+            alone=None if found.get("alone") is None else (found["alone"][0], found["alone"][1]),
+            **{name: found[name] for name in _BESIDE_THE_CONTRACT},
+        )
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the items as columns: item, count, lower, upper."""
+        return {
+            "item": [each.item for each in self.items],
+            "count": [each.count for each in self.items],
+            "lower": [None if each.interval is None else each.interval[0] for each in self.items],
+            "upper": [None if each.interval is None else each.interval[1] for each in self.items],
+        }
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """Return the items as an Arrow table with columns item, count, lower, upper."""
+        import pyarrow as pa
+
+        columns = self.columns()
+        whole = all(isinstance(count, int) for count in columns["count"] if count is not None)
+        items = pa.int64() if columns["item"] and isinstance(columns["item"][0], int) else pa.string()
+        kinds = {
+            "item": items,
+            "count": pa.int64() if whole else pa.float64(),
+            "lower": pa.int64(),
+            "upper": pa.int64(),
+        }
+        return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the items as a pandas frame."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra("pandas is not installed: pip install 'setwise[frames]'") from None
+        return pd.DataFrame(self.to_arrow().to_pandas())
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Return the items as a Polars frame."""
+        try:
+            import polars as pl
+        except ImportError:
+            raise MissingExtra("Polars is not installed: pip install 'setwise[frames]'") from None
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def to_csv(self) -> str:
+        """Return the items as CSV text with a heading."""
+        import csv
+        import io
+
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        columns = self.columns()
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+        return text.getvalue()
+
+    def plot(self, path: str) -> None:
+        """Draw the items as bars with their intervals into a .png or .svg file."""
+        from setwise.analytics.present.plot import plot_answer
+
+        plot_answer(self, path)
+
+    @property
+    def guarantee(self) -> str:
+        """The promise in words."""
+        from setwise.analytics.present.text import guarantee_in_words
+
+        return guarantee_in_words(self)
+
+    def _repr_html_(self) -> str:
+        from setwise.analytics.present.html import answer_html
+
+        return answer_html(self)
+
+
+_BESIDE_THE_CONTRACT = ("kind", "measure", "method", "statement", "reason", "why", "confidence")
+
+
+def _item(found: Mapping[str, Any]) -> AnswerItem:
+    interval = found["interval"]
+    if interval is not None and len(interval) != 2:
+        raise InvalidParameter("a stored answer has an interval that is not a pair")
+    pair = None if interval is None else (interval[0], interval[1])
+    return AnswerItem(item=found["item"], count=found["count"], interval=pair)

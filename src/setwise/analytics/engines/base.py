@@ -1,0 +1,203 @@
+"""The port to whatever reads the data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias, assert_never
+
+from setwise.analytics.filter.expression import Filter
+from setwise.analytics.tables.schema import Column, Kind, Schema
+from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.mechanisms.histogram import Histogram, Label, distinct_labels
+
+EVERYTHING = "all"
+"""The label of the one group of an aggregation without an item column."""
+
+LARGEST_BOUND = 2**40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregation:
+    """A bounded histogram: one user moves at most `contributions` counts, each by at most `per_item`.
+
+    Of the rows that pass `where` and have a user, an item and, with a `domain`, an item of it, every user keeps
+    `contributions` distinct items, drawn uniformly (all of them when it is None), and counts under each of them the
+    number of their rows, or the sum of `value`, clipped to 0 .. `per_item`. Without `item` all rows are one group,
+    labelled `EVERYTHING`. Rows without an item are dropped, or count under the label `null_item`.
+
+    >>> Aggregation(user="user_id", item="word", contributions=0)
+    Traceback (most recent call last):
+        ...
+    setwise.errors.InvalidParameter: contributions must be a whole number between 1 and 1099511627776, not 0
+    """
+
+    user: str
+    item: str | None = None
+    value: str | None = None
+    contributions: int | None = None
+    per_item: int = 1
+    where: Filter | None = None
+    domain: tuple[Label, ...] | None = None
+    null_item: Label | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("contributions", "per_item"):
+            bound = getattr(self, name)
+            if bound is None and name == "contributions":
+                continue
+            if not isinstance(bound, int) or isinstance(bound, bool) or not 1 <= bound <= LARGEST_BOUND:
+                raise InvalidParameter(f"{name} must be a whole number between 1 and {LARGEST_BOUND}, not {bound!r}")
+        for name in ("user", "item", "value"):
+            column = getattr(self, name)
+            if column is not None and (not isinstance(column, str) or not column):
+                raise InvalidParameter(f"{name} must be the name of a column, not {column!r}")
+        if not isinstance(self.user, str):
+            raise InvalidParameter("user must be the name of a column, not None")
+        if self.domain is not None:
+            object.__setattr__(self, "domain", distinct_labels(self.domain))
+        if self.null_item is not None:
+            distinct_labels([self.null_item])
+        if self.item is None and (self.domain is not None or self.null_item is not None):
+            raise InvalidParameter("a domain or a label for missing items needs an item column: give item")
+
+    @property
+    def sampled(self) -> int | None:
+        """How many items each user keeps at random; None when users keep every item they have."""
+        return None if self.item is None else self.contributions
+
+
+Progress: TypeAlias = Callable[[float], None]
+"""Called now and then from another thread with the share of the work that is done, between 0 and 1."""
+
+
+def silent(_: float) -> None:
+    """Take no notice of progress."""
+
+
+class Engine(Protocol):
+    """A table that bounds contributions where the data is.
+
+    Errors are `UnknownColumn` and `UnsuitableTable` for what metadata tells and `EngineFailed` for what breaks on the
+    way; none depends on a value in the table, and an empty table is answered like any other.
+    """
+
+    def describe(self) -> Schema:
+        """Return the columns and their kinds, from metadata alone."""
+        ...
+
+    def rows(self) -> int | None:
+        """Return about how many rows there are where metadata tells; private, so only for whoever holds the table."""
+        ...
+
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation, so that it can be said before anything is charged.
+
+        Columns that are missing or of the wrong kind; for a prepared dataset also what it was not prepared for, and a
+        source that has changed since.
+        """
+        ...
+
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        ...
+
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of connections and scratch files."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
+    """Raise unless the columns exist and are of kinds that can be counted exactly.
+
+    Only types are looked at, never values: whether this raises says nothing about the rows. So a table without rows
+    or without a single user is fine, and a column that holds nothing but nulls is judged by its declared type.
+    """
+    check_user(schema.column(aggregation.user))
+    if aggregation.item is not None:
+        check_item(schema.column(aggregation.item), aggregation)
+    if aggregation.value is not None:
+        check_value(schema.column(aggregation.value))
+    if aggregation.where is not None:
+        aggregation.where.check(schema)
+
+
+def check_user(column: Column) -> None:
+    """Raise unless equal values of the column mean the same user and different ones different users."""
+    match column.kind:
+        case Kind.FLOAT:
+            raise UnsuitableTable(
+                f"column {column.name!r} cannot tell users apart, for it holds floating-point numbers: "
+                f"convert it to integers or text"
+            )
+        case Kind.OTHER:
+            raise UnsuitableTable(
+                f"column {column.name!r} cannot tell users apart, for its type is {column.native or 'unknown'}: "
+                f"convert it to integers or text"
+            )
+        case (
+            Kind.TEXT | Kind.INTEGER | Kind.DECIMAL | Kind.BOOLEAN | Kind.DATE | Kind.TIMESTAMP | Kind.INSTANT
+        ) | Kind.IDENTIFIER:
+            return
+        case _:
+            assert_never(column.kind)
+
+
+def check_item(column: Column, aggregation: Aggregation) -> None:
+    """Raise unless the column's values are text or integers, or are written as text alike by every engine."""
+    match column.kind:
+        case Kind.TEXT | Kind.INTEGER | Kind.DATE | Kind.BOOLEAN:
+            _check_labels(column, aggregation)
+        case Kind.FLOAT | Kind.DECIMAL | Kind.TIMESTAMP | Kind.INSTANT | Kind.IDENTIFIER | Kind.OTHER:
+            raise UnsuitableTable(
+                f"column {column.name!r} cannot be grouped by, for it holds {_described(column)} values: "
+                f"convert it to text, integers or dates"
+            )
+        case _:
+            assert_never(column.kind)
+
+
+def check_value(column: Column) -> None:
+    """Raise unless sums of the column are whole numbers."""
+    if column.kind is Kind.TEXT:
+        raise UnsuitableTable(
+            f"column {column.name!r} cannot be summed, for it holds text: convert it to integers, or, if it is of a "
+            f"CSV file, give its type, as in --type {column.name}=integer"
+        )
+    if column.kind is not Kind.INTEGER:
+        raise UnsuitableTable(
+            f"column {column.name!r} cannot be summed exactly, for it holds {_described(column)} values: "
+            f"round or scale it to an integer column"
+        )
+
+
+def label_kind(column: Column) -> type[str] | type[int]:
+    """Return what the labels of an item column are."""
+    return int if column.kind is Kind.INTEGER else str
+
+
+def _check_labels(column: Column, aggregation: Aggregation) -> None:
+    given: list[tuple[str, Label]] = [("the domain", label) for label in (aggregation.domain or ())[:1]]
+    if aggregation.null_item is not None:
+        given.append(("the label of missing items", aggregation.null_item))
+    for what, label in given:
+        if not isinstance(label, label_kind(column)):
+            wanted = "whole numbers" if label_kind(column) is int else "text"
+            raise InvalidParameter(f"column {column.name!r} has labels that are {wanted}, but {what} has {label!r}")
+
+
+def _described(column: Column) -> str:
+    return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind

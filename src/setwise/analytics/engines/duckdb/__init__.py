@@ -1,0 +1,1 @@
+"""DuckDB as an engine."""

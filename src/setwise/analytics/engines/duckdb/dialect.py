@@ -1,0 +1,131 @@
+"""DuckDB's words."""
+
+from typing import assert_never
+
+from setwise.analytics.tables.schema import Column, Kind
+
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
+_TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
+_IDENTIFIERS = frozenset({"UUID", "BLOB", "HUGEINT", "UHUGEINT"})
+
+
+def duckdb_column(name: str, native: str) -> Column:
+    """Return the column that DESCRIBE names with this type."""
+    outer = native.split("(", maxsplit=1)[0]
+    if outer == "DECIMAL":
+        precision, scale = (int(digits) for digits in native[len("DECIMAL(") : -1].split(","))
+        return Column(name=name, kind=Kind.DECIMAL, native=native, precision=precision, scale=scale)
+    if native.endswith("]"):
+        return Column(name=name, kind=Kind.OTHER, native="LIST")
+    # An ENUM's type lists its values, which are data: only the outer word is kept.
+    return Column(name=name, kind=_kind(outer), native=outer)
+
+
+def _kind(native: str) -> Kind:
+    match native:
+        case "VARCHAR" | "ENUM":
+            return Kind.TEXT
+        case "FLOAT" | "DOUBLE":
+            return Kind.FLOAT
+        case "BOOLEAN":
+            return Kind.BOOLEAN
+        case "DATE":
+            return Kind.DATE
+        case "TIMESTAMP WITH TIME ZONE":
+            return Kind.INSTANT
+        case _ if native in _INTEGERS:
+            return Kind.INTEGER
+        case _ if native in _TIMESTAMPS:
+            return Kind.TIMESTAMP
+        case _ if native in _IDENTIFIERS:
+            return Kind.IDENTIFIER
+        case _:
+            return Kind.OTHER
+
+
+class DuckDBDialect:
+    """DuckDB's words."""
+
+    def name(self, identifier: str) -> str:
+        """Return an identifier in quotes."""
+        return '"' + identifier.replace('"', '""') + '"'
+
+    def placeholder(self, parameter: str) -> str:
+        """Return where the parameter of that name stands."""
+        return f"${parameter}"
+
+    def user(self, column: Column) -> str:
+        """Return the column such that equal means the same user."""
+        return self.label(column) if column.kind is Kind.TEXT else self.name(column.name)
+
+    def label(self, column: Column) -> str:
+        """Return the column as text or integer; text compares by bytes, which is by code points."""
+        name = self.name(column.name)
+        if column.kind is Kind.INTEGER:
+            return name
+        # A column of a database file may have a collation under which different texts are equal.
+        return f'{name} COLLATE "binary"' if column.native == "VARCHAR" else f"CAST({name} AS VARCHAR)"
+
+    def label_constant(self, column: Column, placeholder: str) -> str:
+        """Return a parameter as a label of the column."""
+        if column.native == "UBIGINT":  # together with a BIGINT it would become wider than any label
+            return f"CAST({placeholder} AS UBIGINT)"
+        return f"CAST({placeholder} AS {'BIGINT' if column.kind is Kind.INTEGER else 'VARCHAR'})"
+
+    def operand(self, column: Column) -> str:
+        """Return the column as it is compared with a constant."""
+        match column.kind:
+            case Kind.TEXT:
+                return self.label(column)
+            case Kind.FLOAT:
+                return f"CAST({self.name(column.name)} AS DOUBLE)"
+            case Kind.TIMESTAMP if column.native != "TIMESTAMP":
+                return f"TRY_CAST({self.name(column.name)} AS TIMESTAMP)"
+            case _:
+                return self.name(column.name)
+
+    def constant(self, column: Column, placeholder: str) -> str:
+        """Return a parameter as a value of the column's type."""
+        match column.kind:
+            case Kind.TEXT:
+                native = "VARCHAR"
+            case Kind.INTEGER:
+                native = "BIGINT"
+            case Kind.FLOAT:
+                native = "DOUBLE"
+            case Kind.BOOLEAN:
+                native = "BOOLEAN"
+            case Kind.DATE:
+                native = "DATE"
+            case Kind.TIMESTAMP:
+                native = "TIMESTAMP"
+            case Kind.INSTANT:
+                native = "TIMESTAMPTZ"
+            case Kind.DECIMAL:
+                native = column.native
+            case Kind.IDENTIFIER | Kind.OTHER:
+                raise AssertionError("the parser compares no such column")
+            case _:
+                assert_never(column.kind)
+        return f"CAST({placeholder} AS {native})"
+
+    def like(self, operand: str, placeholder: str) -> str:
+        """Return whether text matches a pattern in which a backslash stands for the next character itself."""
+        return f"{operand} LIKE {placeholder} ESCAPE '\\'"
+
+    def total(self, number: str, largest: int | None) -> str:
+        """Return the exact sum; DuckDB adds integers in 128 bits."""
+        del largest
+        return f"SUM({number})"
+
+    def weighted_total(self, number: str, weight: str) -> str:
+        """Return the exact sum of products, in 128 bits."""
+        return f"SUM({weight})" if number == "1" else f"SUM(CAST({number} AS HUGEINT) * {weight})"
+
+    def whole(self, number: str) -> str:
+        """Return a number that is known to fit as a 64-bit integer."""
+        return f"CAST({number} AS BIGINT)"
+
+    def key(self, user: str, item: str, salt: str) -> str:
+        """Return the rank key: the salt enters between two rounds of hashing, for as one more argument it biases."""
+        return f"hash(xor(hash({user}, {item}), CAST({salt} AS UBIGINT)))"

@@ -1,0 +1,283 @@
+"""DuckDB: the embedded engine, for files and tables in memory."""
+
+import contextlib
+import math
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from weakref import finalize
+
+import duckdb
+
+from setwise.analytics.engines.base import Aggregation, Progress, check_suitable, silent
+from setwise.analytics.engines.duckdb.dialect import duckdb_column
+from setwise.analytics.engines.duckdb.prepared import write_prepared
+from setwise.analytics.engines.duckdb.query import DuckDBQuery
+from setwise.analytics.engines.duckdb.tables import DuckDBTable
+from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.poller import Watch
+from setwise.analytics.engines.sql import SaltSource, secret_salt
+from setwise.analytics.tables.prepared import Manifest
+from setwise.analytics.tables.schema import Kind, Schema
+from setwise.analytics.tables.source import files_fingerprint, files_of
+from setwise.errors import EngineFailed, UnsuitableTable
+from setwise.mechanisms.histogram import Histogram
+
+
+class SpillDirectory:
+    """A new directory under `parent`, open to this user alone and removed at the end.
+
+    `limit` is how many bytes it may hold; by default half of what is free on its disk.
+    """
+
+    def __init__(self, parent: Path | None, limit: int | None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="setwise-", dir=parent))
+        self.limit = shutil.disk_usage(self.path).free // 2 if limit is None else limit
+        self.most = 0
+        """The most bytes that were seen in it."""
+        self.remove = finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+    def overflows(self) -> bool:
+        """Measure the directory and return whether it has grown beyond its limit."""
+        self.most = max(self.most, self._size())
+        return self.most > self.limit
+
+    def _size(self) -> int:
+        total = 0
+        with contextlib.suppress(OSError), os.scandir(self.path) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # gone since it was listed
+                    total += entry.stat().st_blocks * 512 if entry.is_file() else 0
+        return total
+
+
+PAIR_BYTES = 96
+"""About what one user and item take in the pre-aggregation and the window after it."""
+TEXT_BYTES = 32
+"""What a column of text adds to that."""
+CSV_ROW_BYTES = 16
+MOST_PARTITIONS = 1024
+_PROGRESS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false", "progress_bar_time": "0"}
+"""Without its bar DuckDB does not say how far a query is; these settings belong to each cursor."""
+
+
+class DuckDBEngine:
+    """A table read by DuckDB inside this process.
+
+    `memory` is DuckDB's own limit (as in "4GiB"; by default most of the machine's memory). Larger work is cut into
+    parts by a hash of the user, and what still does not fit spills to a private directory under `scratch`, which
+    may grow to `spill` bytes (by default half of what is free there).
+    """
+
+    @unchained
+    def __init__(
+        self,
+        table: DuckDBTable,
+        *,
+        memory: str | None = None,
+        threads: int | None = None,
+        scratch: Path | None = None,
+        spill: int | None = None,
+        progress: Progress = silent,
+        salts: SaltSource = secret_salt,
+        manifest: Manifest | None = None,
+    ) -> None:
+        self._table = table
+        self._manifest = manifest
+        self._progress = progress
+        self._salts = salts
+        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._lock = threading.Lock()
+        self.spill = SpillDirectory(scratch, spill)
+        with _failures(self.spill):
+            self._connection = _locked_connection(table, memory, threads, self.spill.path)
+        self._schema = self._described()
+
+    def describe(self) -> Schema:
+        """Return the columns and their kinds, from metadata alone."""
+        return self._schema if self._manifest is None else self._manifest.schema()
+
+    @unchained
+    def rows(self) -> int | None:
+        """Return about how many rows there are where metadata tells."""
+        with _failures(self.spill), self._connection.cursor() as cursor:
+            return self._table.rows(cursor)
+
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+        else:
+            self._manifest.check(aggregation)
+            self._manifest.check_fresh(files_fingerprint(files_of(self._manifest.origin)))
+
+    @unchained
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        return self._run(aggregation, None)
+
+    @unchained
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        return self._run(aggregation, most)
+
+    def origin(self) -> tuple[str, str]:
+        """Return the path of the source and the fingerprint of its files."""
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
+        if self._table.origin is None:
+            raise UnsuitableTable("changes of a table in memory would go unseen: write it to Parquet and prepare that")
+        return self._table.origin, files_fingerprint(files_of(self._table.origin))
+
+    @unchained
+    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Write a directory with the ranked contributions as Parquet and the manifest beside them."""
+        check_suitable(aggregation, self._schema)
+        parts = self._parts(aggregation, self._estimated_rows())
+        with self._watched() as cursor:
+            query = DuckDBQuery(self._table, self._schema, cursor, self._salts())
+            write_prepared(Path(destination), query.rank(aggregation, parts), manifest)
+
+    def cancel(self) -> None:
+        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
+        with self._lock:
+            for cursor in self._running:
+                cursor.interrupt()
+
+    def close(self) -> None:
+        """Let go of the connection and the scratch directory."""
+        self._connection.close()
+        self.spill.remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _described(self) -> Schema:
+        with _failures(self.spill), self._connection.cursor() as cursor:
+            found = cursor.execute(f"DESCRIBE SELECT * FROM {self._table.relation(cursor)}").fetchall()
+        return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
+
+    def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        self.check(aggregation)
+        if self._manifest is not None:
+            return self._run_prepared(self._manifest, aggregation, most)
+        rows = self._estimated_rows()
+        parts = self._parts(aggregation, rows)
+        with self._watched() as cursor:
+            query = DuckDBQuery(self._table, self._schema, cursor, self._salts())
+            return query.run(aggregation, most, rows, parts)
+
+    def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:
+        with self._watched() as cursor:
+            query = DuckDBQuery(self._table, manifest.schema(), cursor, salt=0)
+            return query.run_prepared(aggregation, most)
+
+    def _estimated_rows(self) -> int:
+        rows = self.rows()
+        return sum(file.stat().st_size for file in self._table.files) // CSV_ROW_BYTES if rows is None else rows
+
+    @contextmanager
+    def _watched(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a cursor of its own to a query, known to `cancel` and watched while it runs."""
+        cursor = self._connection.cursor()
+        with suppress(duckdb.InvalidInputException):  # refused in notebooks without ipywidgets: then untold
+            for name, value in _PROGRESS.items():
+                cursor.execute(f"SET {name} = {value}")
+
+        def look() -> bool:
+            if self.spill.overflows():
+                cursor.interrupt()
+                return True
+            self._progress(min(1.0, max(0.0, cursor.query_progress() / 100)))
+            return False
+
+        with self._lock:
+            self._running.add(cursor)
+        try:
+            with _failures(self.spill), Watch(look):
+                yield cursor
+        finally:
+            with self._lock:
+                self._running.discard(cursor)
+            cursor.close()
+
+    def _parts(self, aggregation: Aggregation, rows: int) -> int:
+        """Return into how many parts of the users the work is cut so that each fits in half of the memory."""
+        texts = [self._schema.column(name).kind is Kind.TEXT for name in (aggregation.user, aggregation.item) if name]
+        with self._connection.cursor() as cursor:
+            limit = _bytes(str((cursor.execute("SELECT current_setting('memory_limit')").fetchone() or ("1GiB",))[0]))
+        needed = rows * (PAIR_BYTES + TEXT_BYTES * sum(texts))
+        return min(MOST_PARTITIONS, max(1, math.ceil(needed / (limit / 2))))
+
+
+def _locked_connection(
+    table: DuckDBTable, memory: str | None, threads: int | None, scratch: Path
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection that can read the table, spill to its scratch directory, and nothing else."""
+    connection = duckdb.connect(
+        ":memory:", config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+    )
+    settings: dict[str, object] = {
+        "temp_directory": str(scratch),
+        "preserve_insertion_order": False,
+        # Rewritten by this rule, the window over a user's items gathers lists that fill the disk on large tables.
+        "disabled_optimizers": "top_n_window_elimination",
+    }
+    if memory is not None:
+        settings["memory_limit"] = memory
+    if threads is not None:
+        settings["threads"] = threads
+    for name, value in settings.items():
+        connection.execute(f"SET {name} = {_setting(value)}")
+    table.attach(connection)
+    files = ", ".join(_setting(str(file)) for file in table.files)
+    connection.execute(f"SET allowed_paths = [{files}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute(f"SET allowed_configs = [{', '.join(_setting(name) for name in _PROGRESS)}]")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _setting(value: object) -> str:
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _bytes(written: str) -> int:
+    """Return the bytes of a size as DuckDB writes it."""
+    number, unit = written.split()
+    return int(float(number) * 1024 ** ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"].index(unit))
+
+
+@contextmanager
+def _failures(spill: SpillDirectory) -> Iterator[None]:
+    """Turn DuckDB's errors into ours with fixed sentences: its own quote rows of the table."""
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise EngineFailed(
+            "the query was stopped because it would fill the disk: raise the memory or the spill limit"
+            if spill.most > spill.limit
+            else "the query was cancelled"
+        ) from None
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from None  # what the binding makes of Ctrl-C
+    except duckdb.OutOfMemoryException:
+        raise EngineFailed("DuckDB ran out of memory: raise its memory limit") from None
+    except (duckdb.InvalidInputException, duckdb.IOException, duckdb.ConversionException, sqlite3.Error):
+        raise UnsuitableTable("DuckDB cannot read the source as a table: it is damaged or of another format") from None
+    except duckdb.Error:
+        raise EngineFailed("DuckDB could not answer the query") from None

@@ -1,0 +1,110 @@
+"""One aggregation on DuckDB: cut into parts where memory demands it, in the quicker of two equal forms."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from setwise.analytics.engines import sql
+from setwise.analytics.engines.base import Aggregation, label_kind
+from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
+from setwise.analytics.engines.duckdb.tables import DuckDBTable
+from setwise.analytics.engines.sql import Parameters, Template
+from setwise.analytics.tables.schema import Schema
+from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+PROBED_ROWS = 100_000
+"""About how many rows are looked at to learn how often a user's items repeat."""
+BATCH_ROWS = 250_000
+
+
+class DuckDBQuery:
+    """An aggregation on a cursor of its own, under one salt."""
+
+    def __init__(self, table: DuckDBTable, schema: Schema, cursor: "duckdb.DuckDBPyConnection", salt: int) -> None:
+        self._table = table
+        self._schema = schema
+        self._cursor = cursor
+        self._salt = salt
+        self._dialect = DuckDBDialect()
+
+    def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> Histogram:
+        """Return (label, count); about so many rows are read, in so many parts of the users."""
+        seldom = self._repeated_seldom(aggregation, rows)
+        if parts == 1:
+            template = self._template()
+            counts = self._counts(template, aggregation, seldom)
+            return self._found(template, counts, most)
+        for part in range(parts):
+            template = self._template()
+            user = self._dialect.user(self._schema.column(aggregation.user))
+            counts = self._counts(template, aggregation, seldom, [f"hash({user}) % {parts} = {part}"])
+            opening = "CREATE TEMP TABLE part_counts AS" if part == 0 else "INSERT INTO part_counts"
+            self._cursor.execute(f"{opening} {counts}", template.parameters.values)
+        summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
+        return self._found(self._template(), f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most)
+
+    def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        """Return (label, count) of a relation that holds ranked contributions."""
+        template = self._template()
+        conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, "item")]
+        return self._found(template, template.counts_of_prepared(aggregation, conditions), most)
+
+    def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
+        """Yield what a prepared dataset holds, (item, n, rank, users), part by part of the users."""
+        for part in range(parts):
+            template = self._template()
+            user = self._dialect.user(self._schema.column(aggregation.user))
+            rows = self._rows(template, aggregation, [f"hash({user}) % {parts} = {part}"])
+            ranked = template.ranked(template.pairs(aggregation, rows), template.parameters.add(self._salt))
+            statement = template.prepared(ranked)
+            yield self._cursor.sql(statement, params=template.parameters.values).to_arrow_reader(BATCH_ROWS)
+
+    def _template(self) -> Template:
+        return Template(self._dialect, self._table.relation(self._cursor), self._schema, Parameters(self._dialect))
+
+    def _found(self, template: Template, counts: str, most: int | None) -> Histogram:
+        statement = counts if most is None else template.highest(counts, most)
+        found = self._cursor.sql(statement, params=template.parameters.values).fetchnumpy()
+        return Histogram.of(found["label"], found["count"])
+
+    def _counts(
+        self, template: Template, aggregation: Aggregation, seldom: bool, conditions: Sequence[str] = ()
+    ) -> str:
+        rows = self._rows(template, aggregation, conditions)
+        if aggregation.sampled is None:
+            return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
+        salt = template.parameters.add(self._salt)
+        if seldom:
+            return template.counts_of_rows(aggregation, rows, salt)
+        kept = template.kept(aggregation, template.ranked(template.bounded_pairs(aggregation, rows), salt))
+        return template.counts(aggregation, kept)
+
+    def _rows(self, template: Template, aggregation: Aggregation, conditions: Sequence[str]) -> str:
+        every = list(conditions)
+        if aggregation.domain is not None:
+            every.append(self._in_domain(aggregation, template.item(aggregation)))
+        return template.rows(aggregation, every)
+
+    def _repeated_seldom(self, aggregation: Aggregation, rows: int) -> bool:
+        """Whether users seldom have several rows for an item; learned from some of the users."""
+        if not sql.matters(aggregation) or not self._table.columnar:
+            return False
+        template = self._template()
+        user = self._dialect.user(self._schema.column(aggregation.user))
+        some = self._rows(template, aggregation, [f"hash({user}) % {max(1, rows // PROBED_ROWS)} = 0"])
+        statement = sql.probe(template, aggregation, some)
+        [(found, pairs)] = self._cursor.execute(statement, template.parameters.values).fetchall()
+        return sql.seldom(found, pairs)
+
+    def _in_domain(self, aggregation: Aggregation, item: str) -> str:
+        import pyarrow as pa
+
+        assert aggregation.item is not None
+        kind = label_kind(self._schema.column(aggregation.item))
+        labels = [label for label in aggregation.domain or () if kind is str or -(2**63) <= int(label) < 2**63]
+        typed = pa.array(labels, pa.string() if kind is str else pa.int64())
+        self._cursor.register("domain_labels", pa.table({"label": typed}))
+        return f"{item} IN (SELECT label FROM domain_labels)"

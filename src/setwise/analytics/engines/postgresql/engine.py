@@ -1,0 +1,207 @@
+"""PostgreSQL: a table on a server, bounded and counted there."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
+from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
+from setwise.analytics.engines.sql import Parameters, SaltSource, Template
+from setwise.analytics.tables.prepared import Manifest
+from setwise.analytics.tables.schema import Schema
+from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
+from setwise.mechanisms.histogram import Histogram
+
+try:
+    import psycopg
+except ImportError:  # pragma: no cover - said in one sentence instead
+    raise MissingExtra("PostgreSQL needs psycopg: pip install 'setwise[postgres]'") from None
+
+from setwise.analytics.engines.postgresql.prepared import store_table, stored_manifest, table_fingerprint
+
+_SERVER_SALT = "hashtextextended(CAST(gen_random_uuid() AS text), 0)"
+"""A salt that the server draws itself, so that no log of statements or parameters can hold it."""
+
+_RELATION = """
+    SELECT c.oid, n.nspname, c.relname, c.reltuples::bigint
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.oid = to_regclass(%(name)s) AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
+"""
+_COLUMNS = """
+    SELECT a.attname, t.typname, t.typtype = 'e', a.atttypmod FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+    WHERE a.attrelid = %(relation)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+
+
+class PostgresqlEngine:
+    """A table or view of a PostgreSQL server; every question runs on a connection of its own, for reading only.
+
+    `table` is its name, with or without a schema, in the case in which it is stored. `salts` is for tests: without it
+    the server draws the salt.
+    """
+
+    @unchained
+    def __init__(self, url: str, table: str, *, salts: SaltSource | None = None) -> None:
+        self._url = url
+        self._table = table
+        self._salts = salts
+        self._running: set[psycopg.Connection[Any]] = set()
+        self._lock = threading.Lock()
+        dialect = PostgresqlDialect()
+        with self._connected() as connection:
+            found = connection.execute(_RELATION, {"name": _named(table)}).fetchone()
+            if found is None:
+                raise UnsuitableTable(f"the PostgreSQL database has no table {table!r} that this login may see")
+            oid, schema, relation, tuples = found
+            columns = connection.execute(_COLUMNS, {"relation": oid}).fetchall()
+            self._manifest = stored_manifest(connection, _named(table))
+        self._relation = f"{dialect.name(schema)}.{dialect.name(relation)}"
+        self._rows = int(tuples) if tuples >= 0 else None
+        self._schema = Schema(tuple(postgresql_column(*column) for column in columns))
+
+    def describe(self) -> Schema:
+        """Return the columns and their kinds, from the catalogue."""
+        return self._schema if self._manifest is None else self._manifest.schema()
+
+    @unchained
+    def rows(self) -> int | None:
+        """Return the planner's estimate of how many rows there are."""
+        return self._rows
+
+    @unchained
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+            return
+        self._manifest.check(aggregation)
+        origin = self._manifest.origin
+        with self._connected() as connection:
+            self._manifest.check_fresh(table_fingerprint(connection, origin, _named(origin)))
+
+    @unchained
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        return self._run(aggregation, None)
+
+    @unchained
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        return self._run(aggregation, most)
+
+    @unchained
+    def origin(self) -> tuple[str, str]:
+        """Return the table's name and the fingerprint of what the server counts about it."""
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
+        with self._connected() as connection:
+            return self._table, table_fingerprint(connection, self._table, _named(self._table))
+
+    @unchained
+    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Write a table with the ranked contributions, and the manifest as its comment, in one transaction."""
+        check_suitable(aggregation, self._schema)
+        template = self._template()
+        pairs = template.pairs(aggregation, template.rows(aggregation))
+        # Drawn in a CTE and not in a parameter, like the salt of a question.
+        ranked = template.ranked(pairs, "(SELECT salt FROM secret)")
+        prepared = f"{self._secret(template)} {template.prepared(ranked)}"
+        with self._connected(read_only=False) as connection:
+            store_table(connection, _named(destination), prepared, template.parameters.values, manifest)
+
+    def cancel(self) -> None:
+        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
+        with self._lock:
+            running = list(self._running)
+        for connection in running:
+            connection.cancel_safe(timeout=5)
+
+    def close(self) -> None:
+        """Nothing to let go of: connections end with their questions."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        self.check(aggregation)
+        template = self._template()
+        if self._manifest is None:
+            counts = self._counts(aggregation, template)
+        else:
+            counts = template.counts_of_prepared(aggregation, self._in_domain(aggregation, template, "item"))
+        statement = counts if most is None else template.highest(counts, most)
+        statement = f"{self._secret(template)} {statement}"
+        with self._connected() as connection:
+            found = connection.execute(statement, template.parameters.values).fetchall()
+        return Histogram.of([label for label, _ in found], [count for _, count in found])
+
+    def _template(self) -> Template:
+        dialect = PostgresqlDialect()
+        return Template(dialect, self._relation, self._schema, Parameters(dialect))
+
+    def _secret(self, template: Template) -> str:
+        salt = _SERVER_SALT if self._salts is None else f"CAST({template.parameters.add(self._salts())} AS bigint)"
+        return f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt)"
+
+    def _counts(self, aggregation: Aggregation, template: Template) -> str:
+        conditions = self._in_domain(aggregation, template, template.item(aggregation))
+        kept = template.bounded_pairs(aggregation, template.rows(aggregation, conditions))
+        if aggregation.sampled is not None:
+            kept = template.kept(aggregation, template.ranked(kept, "(SELECT salt FROM secret)"))
+        return template.counts(aggregation, kept)
+
+    def _in_domain(self, aggregation: Aggregation, template: Template, item: str) -> list[str]:
+        if aggregation.domain is None or aggregation.item is None:
+            return []
+        kind = label_kind(self.describe().column(aggregation.item))
+        labels = [label for label in aggregation.domain if _possible(label)]
+        array = f"CAST({template.parameters.add(labels)} AS {'bigint' if kind is int else 'text'}[])"
+        return [f"{item} = ANY({array})"]
+
+    @contextmanager
+    def _connected(self, *, read_only: bool = True) -> Iterator["psycopg.Connection[Any]"]:
+        """Give a connection of its own to a question, known to `cancel`."""
+        with _failures("the PostgreSQL server cannot be reached or refuses the login"):
+            connection = psycopg.connect(self._url, connect_timeout=10, application_name="setwise")
+        with self._lock:
+            self._running.add(connection)
+        try:
+            with _failures("PostgreSQL could not answer the query"), connection:
+                connection.read_only = read_only
+                connection.execute("SET LOCAL datestyle = 'ISO'")
+                yield connection
+        finally:
+            with self._lock:
+                self._running.discard(connection)
+            connection.close()
+
+
+def _named(table: str) -> str:
+    """Return the name of a table, with or without a schema, in quotes."""
+    return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+
+
+def _possible(label: str | int) -> bool:
+    """Whether a column of PostgreSQL can hold the label; a label it cannot hold is in no row."""
+    return "\0" not in label if isinstance(label, str) else -(2**63) <= label < 2**63
+
+
+@contextmanager
+def _failures(sentence: str) -> Iterator[None]:
+    """Turn the driver's errors into ours with fixed sentences: its own quote rows, statements and addresses."""
+    try:
+        yield
+    except psycopg.errors.QueryCanceled:
+        raise EngineFailed("the query was cancelled") from None
+    except psycopg.errors.InsufficientPrivilege:
+        raise EngineFailed("PostgreSQL does not let this login read the table") from None
+    except (psycopg.Error, UnicodeEncodeError):
+        raise EngineFailed(sentence) from None

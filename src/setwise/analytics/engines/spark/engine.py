@@ -1,0 +1,269 @@
+"""Spark: files and catalogue tables of a cluster, or of this machine, bounded and counted there."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from setwise.analytics.engines import sql
+from setwise.analytics.engines.base import Aggregation, Progress, check_suitable, label_kind, silent
+from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.poller import Watch
+from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
+from setwise.analytics.engines.sql import Parameters, SaltSource, Template, secret_salt
+from setwise.analytics.tables.prepared import Manifest
+from setwise.analytics.tables.schema import Schema
+from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
+from setwise.mechanisms.histogram import Histogram
+
+try:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+except ImportError:  # pragma: no cover - said in one sentence instead
+    raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
+
+from setwise.analytics.engines.spark.prepared import frame_fingerprint, source_frame, store_frame
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PARTS_PER_CORE = 16
+PART_BYTES = 2**25
+MOST_BYTES = 2**38
+"""Rows are spread over so many parts, of about so many bytes; beyond the most, or a guess of it, as Spark likes."""
+
+PROBED_SHARE = 100
+"""One user of so many is looked at to learn how often items repeat."""
+_GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+
+
+class SparkEngine:
+    """A DataFrame of a Spark session, read where the session runs.
+
+    `named` is how the session finds the source again, a path or a table; only then can it be prepared. `leave` is
+    called once, when the engine is closed.
+    """
+
+    @unchained
+    def __init__(
+        self,
+        frame: DataFrame,
+        *,
+        named: str | None = None,
+        progress: Progress = silent,
+        salts: SaltSource = secret_salt,
+        leave: Callable[[], None] | None = None,
+        manifest: Manifest | None = None,
+    ) -> None:
+        self._frame = frame
+        self._named = named
+        self._manifest = manifest
+        self._progress = progress
+        self._salts = salts
+        self._leave = leave
+        self._groups: set[str] = set()
+        self._lock = threading.Lock()
+        with _failures():
+            self._schema = Schema(tuple(spark_column(name, native) for name, native in frame.dtypes))
+
+    def describe(self) -> Schema:
+        """Return the columns and their kinds, from metadata alone."""
+        return self._schema if self._manifest is None else self._manifest.schema()
+
+    @unchained
+    def rows(self) -> int | None:
+        """Return None: Spark does not say before it reads."""
+        return None
+
+    @unchained
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+            return
+        self._manifest.check(aggregation)
+        origin = self._manifest.origin
+        with self._job():
+            self._manifest.check_fresh(frame_fingerprint(source_frame(self._frame.sparkSession, origin), origin))
+
+    @unchained
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        return self._run(aggregation, None)
+
+    @unchained
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        return self._run(aggregation, most)
+
+    @unchained
+    def origin(self) -> tuple[str, str]:
+        """Return the source's name and the fingerprint of its files."""
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
+        if self._named is None:
+            raise UnsuitableTable("changes of a frame would go unseen: name the path or the table it was read from")
+        with _failures():
+            return self._named, frame_fingerprint(self._frame, self._named)
+
+    @unchained
+    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Write a table of the catalogue with the ranked contributions, and the manifest as its property."""
+        check_suitable(aggregation, self._schema)
+        with self._job() as views:
+            template = self._template(views)
+            pairs = template.pairs(aggregation, template.rows(aggregation, hint=self._hint()))
+            prepared = template.prepared(template.ranked(pairs, self._secret(views)))
+            frame = self._frame.sparkSession.sql(prepared, args=template.parameters.values)
+            store_frame(frame, destination, manifest)
+
+    def cancel(self) -> None:
+        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
+        with self._lock:
+            groups = list(self._groups)
+        for group in groups:
+            self._cancel_group(group)
+
+    def close(self) -> None:
+        """Let go of the session, if it was started here."""
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        self.check(aggregation)
+        with self._job() as views:
+            template = self._template(views)
+            if self._manifest is None:
+                counts = self._counts(aggregation, template, views)
+            else:
+                counts = template.counts_of_prepared(aggregation, self._in_domain(aggregation, "item", views))
+            statement = counts if most is None else template.highest(counts, most)
+            found: pa.Table = self._frame.sparkSession.sql(statement, args=template.parameters.values).toArrow()
+        return Histogram.from_arrow(found)
+
+    def _template(self, views: "_Views") -> Template:
+        dialect = SparkDialect()
+        return Template(dialect, views.add("table", self._frame), self._schema, Parameters(dialect))
+
+    def _counts(self, aggregation: Aggregation, template: Template, views: "_Views") -> str:
+        conditions = self._in_domain(aggregation, template.item(aggregation), views)
+        if aggregation.sampled is None:
+            rows = template.rows(aggregation, conditions)
+            return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
+        rows = template.rows(aggregation, conditions, self._hint())
+        if sql.matters(aggregation) and self._repeated_seldom(aggregation, template, conditions):
+            return template.counts_of_rows(aggregation, rows, self._secret(views))
+        pairs = template.bounded_pairs(aggregation, rows)
+        kept = template.kept(aggregation, template.ranked(pairs, self._secret(views)))
+        return template.counts(aggregation, kept)
+
+    def _hint(self) -> str:
+        """Return the hint that sends rows to where their user is: grouping and window then stay there.
+
+        In parts as large as Spark would make them by itself, sorting takes twice as long.
+        """
+        size = int(str(self._frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        parts = max(PARTS_PER_CORE * self._frame.sparkSession.sparkContext.defaultParallelism, size // PART_BYTES)
+        return "/*+ REPARTITION(u) */ " if size > MOST_BYTES else f"/*+ REPARTITION({parts}, u) */ "
+
+    def _repeated_seldom(self, aggregation: Aggregation, template: Template, conditions: list[str]) -> bool:
+        """Whether users seldom have several rows for an item; learned from some of the users."""
+        user = template.dialect.user(self._schema.column(aggregation.user))
+        some = template.rows(aggregation, [*conditions, f"pmod(xxhash64({user}), {PROBED_SHARE}) = 0"])
+        statement = sql.probe(template, aggregation, some)
+        [(found, pairs)] = self._frame.sparkSession.sql(statement, args=template.parameters.values).collect()
+        return sql.seldom(found, pairs)
+
+    def _in_domain(self, aggregation: Aggregation, item: str, views: "_Views") -> list[str]:
+        if aggregation.domain is None or aggregation.item is None:
+            return []
+        kind = label_kind(self.describe().column(aggregation.item))
+        labels = [(label,) for label in aggregation.domain if kind is str or -(2**63) <= int(label) < 2**63]
+        frame = self._frame.sparkSession.createDataFrame(labels, "label STRING" if kind is str else "label BIGINT")
+        return [f"{item} IN (SELECT label FROM {views.add('domain', frame)})"]
+
+    def _secret(self, views: "_Views") -> str:
+        """Return a new salt for SQL: plans are shown and logged with their constants, but a view shows only columns."""
+        salt = self._frame.sparkSession.createDataFrame([(self._salts(),)], "salt BIGINT")
+        return f"(SELECT salt FROM {views.add('secret', salt)})"
+
+    def _cancel_group(self, group: str) -> None:
+        """Cancel the jobs of a question, those still to come included: one question is several jobs."""
+        self._frame.sparkSession.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+    @contextmanager
+    def _job(self) -> Iterator["_Views"]:
+        """Give the jobs of one question a group of their own, known to `cancel` and watched, and views to name."""
+        session = self._frame.sparkSession
+        context = session.sparkContext
+        group = f"setwise-{uuid.uuid4().hex}"
+        views = _Views(session, group)
+
+        def look() -> bool:
+            tracker = context.statusTracker()
+            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            total = sum(stage.numTasks for stage in stages if stage is not None)
+            if total:
+                self._progress(sum(stage.numCompletedTasks for stage in stages if stage is not None) / total)
+            return False
+
+        before = {name: context.getLocalProperty(name) for name in _GROUP_PROPERTIES}
+        context.setJobGroup(group, "setwise", interruptOnCancel=True)
+        with self._lock:
+            self._groups.add(group)
+        try:
+            with _failures(), Watch(look):
+                yield views
+        except BaseException:
+            self._cancel_group(group)
+            raise
+        finally:
+            with self._lock:
+                self._groups.discard(group)
+            # Left in the group, the caller's next job would be cancelled with it.
+            for name, value in before.items():
+                context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None takes it away
+            views.drop()
+
+
+class _Views:
+    """Temporary views for one question, under names nobody else uses."""
+
+    def __init__(self, session: SparkSession, group: str) -> None:
+        self._session = session
+        self._prefix = group.replace("-", "_")
+        self._names: list[str] = []
+
+    def add(self, what: str, frame: DataFrame) -> str:
+        """Name a frame for SQL."""
+        name = f"{self._prefix}_{what}"
+        frame.createOrReplaceTempView(name)
+        self._names.append(name)
+        return name
+
+    def drop(self) -> None:
+        """Forget the names."""
+        for name in self._names:
+            self._session.catalog.dropTempView(name)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """Turn Spark's errors into ours with a fixed sentence: its own quote rows and plans."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        cancelled = "cancelled" in str(error)
+        raise EngineFailed("the query was cancelled" if cancelled else "Spark could not answer the query") from None

@@ -1,0 +1,70 @@
+"""A prepared dataset as a table of Spark's catalogue, whose property is the manifest."""
+
+import hashlib
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from setwise.analytics.tables.prepared import Manifest
+from setwise.errors import InvalidParameter, UnsuitableTable
+
+PROPERTY = "setwise.prepared"
+
+
+def source_frame(session: SparkSession, source: str) -> DataFrame:
+    """Return the frame of a path of Parquet or CSV files, or of a table; all columns of CSV are text."""
+    suffix = Path(source).suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        separator = "," if suffix == ".csv" else "\t"
+        return session.read.csv(source, header=True, sep=separator, escape='"', inferSchema=False)
+    if _is_path(source):
+        return session.read.parquet(source)
+    return session.table(source)
+
+
+def frame_fingerprint(frame: DataFrame, source: str) -> str:
+    """Return a digest of the names, sizes and times of change of a frame's files, as Hadoop tells them."""
+    files = sorted(frame.inputFiles())
+    if not files:
+        raise UnsuitableTable(
+            f"changes of {source!r} would go unseen, for Spark names no files of it: write it to Parquet"
+        )
+    session = frame.sparkSession
+    hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    configuration = session._jsc.hadoopConfiguration()
+    digest = hashlib.sha256()
+    for file in files:
+        path = hadoop.Path(file)
+        status = path.getFileSystem(configuration).getFileStatus(path)
+        digest.update(f"{file!r} {status.getLen()} {status.getModificationTime()} ".encode())
+    return digest.hexdigest()
+
+
+def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
+    """Return the manifest of a table that is a prepared dataset, or None."""
+    if _is_path(source):
+        return None
+    session = frame.sparkSession
+    properties = session.sql(f"SHOW TBLPROPERTIES {_named(source)}").collect()
+    written = {row["key"]: row["value"] for row in properties}.get(PROPERTY)
+    return None if written is None else Manifest.read(written)
+
+
+def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
+    """Make the table and its property, in place of a prepared dataset of that name."""
+    session = prepared.sparkSession
+    if session.catalog.tableExists(destination):
+        if stored_manifest(prepared, destination) is None:
+            raise InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
+        session.sql(f"DROP TABLE {_named(destination)}")
+    prepared.write.format("parquet").saveAsTable(destination)
+    written = manifest.written().replace("\\", "\\\\").replace("'", "\\'")
+    session.sql(f"ALTER TABLE {_named(destination)} SET TBLPROPERTIES ('{PROPERTY}' = '{written}')")
+
+
+def _is_path(source: str) -> bool:
+    return "/" in source or Path(source).suffix.lower() in (".parquet", ".pq", ".csv", ".tsv")
+
+
+def _named(table: str) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in table.split("."))

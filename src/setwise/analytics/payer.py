@@ -1,0 +1,88 @@
+"""The port to whatever pays for questions, and the budget of a question that brings its own."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from setwise.accounting.guarantees import Use
+from setwise.errors import KeyConflict
+from setwise.ledger.account import Receipt
+from setwise.ledger.status import Standing
+
+
+class Budget(Protocol):
+    """What a question is charged to before data is touched, and where its answer is kept; accounts of a ledger are."""
+
+    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
+        """Charge the uses for good; a key charged before for the same request costs nothing and may have an answer."""
+        ...
+
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
+        """Store the answer, give unused draws back, and return the text that is stored: only that may be shown."""
+        ...
+
+
+class AccountBudget(Budget, Protocol):
+    """A budget that says what it promises: the ledger's accounts."""
+
+    def standing(self) -> Standing:
+        """Return what was promised, what is left and what is spent."""
+        ...
+
+    def shortage(self, uses: Sequence[Use]) -> str | None:
+        """Return in words what is missing to pay for the uses, or None when enough is left; nothing is charged."""
+        ...
+
+
+class DatasetBudget(AccountBudget, Protocol):
+    """An account that says whether it may pay for questions about a dataset."""
+
+    def check_dataset(self, known_as: str) -> None:
+        """Raise `InvalidParameter` when draws on the dataset of that name must be paid for by another account."""
+        ...
+
+
+class OneOff:
+    """The budget of questions that bring their own total, kept in memory; it remembers what each was charged.
+
+    It refuses nothing: each question's total is its caller's word, and the plan is certified to stay within it.
+
+    >>> from setwise.accounting.guarantees import PureDP
+    >>> budget = OneOff()
+    >>> receipt = budget.charge([Use(PureDP(epsilon=0.5))], key="a", request="{}")
+    >>> budget.settle(receipt, answer="42"), budget.charge([], key="a", request="{}").answer
+    ('42', '42')
+    """
+
+    __slots__ = ("_answers", "_receipts", "_requests")
+
+    def __init__(self) -> None:
+        self._receipts: dict[str, Receipt] = {}
+        self._requests: dict[str, str] = {}
+        self._answers: dict[str, str] = {}
+
+    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
+        """Remember the uses under the key."""
+        if key in self._receipts:
+            if self._requests[key] != request:
+                raise KeyConflict(f"key {key!r} was used for a different request; choose another key")
+            first = self._receipts[key]
+            return Receipt(
+                account=first.account,
+                key=key,
+                entry=first.entry,
+                period="",
+                uses=first.uses,
+                answer=self._answers.get(key),
+            )
+        receipt = Receipt(account="one-off", key=key, entry=len(self._receipts) + 1, period="", uses=tuple(uses))
+        self._receipts[key], self._requests[key] = receipt, request
+        return receipt
+
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:  # noqa: ARG002
+        """Store the answer; the first one stays. Nothing is given back, for nothing is left to draw on."""
+        return self._answers.setdefault(receipt.key, answer)
+
+    @property
+    def charges(self) -> tuple[tuple[Use, ...], ...]:
+        """What each question was charged, in order."""
+        return tuple(receipt.uses for receipt in self._receipts.values())

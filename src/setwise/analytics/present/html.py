@@ -1,0 +1,55 @@
+"""How an answer looks in a notebook: a table with bars, and the promise below it."""
+
+from html import escape
+
+from setwise.analytics.answer import AnswerItem, PrivateAnswer
+from setwise.analytics.present.text import number
+
+MOST_ROWS = 100
+
+_BAR = "#0072B2"
+"""Blue of the palette of Okabe and Ito; the interval is drawn in ink, so colour carries no meaning alone."""
+
+
+def answer_html(answer: PrivateAnswer) -> str:
+    """Return the answer as an HTML table; nothing in it needs a script or a style sheet of its own."""
+    counted = any(each.count is not None for each in answer.items)
+    reach = max([1.0, *(_high(each) for each in answer.items)])
+    rows = "".join(_row(place, each, counted, reach) for place, each in enumerate(answer.items[:MOST_ROWS], start=1))
+    left = len(answer.items) - MOST_ROWS
+    more = f"<p style='margin:4px 0'>and {left:,} more</p>" if left > 0 else ""
+    interval = f"<th style='{_CELL}'>{answer.confidence:.0%} interval</th><th></th>" if counted else ""
+    count = f"<th style='{_CELL}text-align:right'>{escape(answer.measure)}</th>" if counted else ""
+    return (
+        "<div style='font-family:system-ui,sans-serif;font-size:13px;max-width:60em'>"
+        "<table style='border-collapse:collapse'><thead><tr>"
+        f"<th style='{_CELL}'></th><th style='{_CELL}text-align:left'>item</th>{count}{interval}</tr></thead>"
+        f"<tbody>{rows}</tbody></table>{more}"
+        f"<p style='margin:6px 0'>{'Complete' if answer.complete else 'Not complete'}: {escape(answer.reason)}. "
+        f"{escape(answer.guarantee)}</p></div>"
+    )
+
+
+_CELL = "padding:2px 10px;white-space:nowrap;"
+
+
+def _row(place: int, each: AnswerItem, counted: bool, reach: float) -> str:
+    name = f"<td style='{_CELL}color:#888'>{place}</td><td style='{_CELL}text-align:left'>{escape(str(each.item))}</td>"
+    if not counted or each.count is None or each.interval is None:
+        return f"<tr>{name}</tr>"
+    low, high = each.interval
+    bar, left, width = (100 * max(0.0, float(value)) / reach for value in (each.count, low, high - low))
+    drawn = (
+        "<div style='position:relative;width:240px;height:12px;background:rgba(128,128,128,.12)'>"
+        f"<div style='position:absolute;height:12px;width:{bar:.2f}%;background:{_BAR}'></div>"
+        "<div style='position:absolute;top:5px;height:2px;background:currentColor;"
+        f"left:{left:.2f}%;width:{width:.2f}%'></div></div>"
+    )
+    return (
+        f"<tr>{name}<td style='{_CELL}text-align:right'>{number(each.count)}</td>"
+        f"<td style='{_CELL}text-align:center;color:#888'>{low:,} to {high:,}</td><td style='{_CELL}'>{drawn}</td></tr>"
+    )
+
+
+def _high(each: AnswerItem) -> float:
+    return float(each.interval[1]) if each.interval is not None else 0.0

@@ -1,0 +1,69 @@
+"""A picture of an answer: bars with their intervals."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from setwise.accounting.notation import rounded_up
+from setwise.errors import InvalidParameter, MissingExtra
+
+if TYPE_CHECKING:
+    from setwise.analytics.answer import PrivateAnswer
+
+_FORMATS = {".png", ".svg"}
+MOST_BARS = 60
+
+
+def check_picture(path: str) -> None:
+    """Raise `InvalidParameter` unless the path names a .png or .svg file in a directory that exists."""
+    place = Path(path)
+    if place.suffix.lower() not in _FORMATS:
+        raise InvalidParameter(f"a plot is written to a .png or .svg file, not to {path!r}")
+    if not place.absolute().parent.is_dir():
+        raise InvalidParameter(f"the directory of {path!r} does not exist")
+    try:
+        import matplotlib as mpl  # noqa: F401
+    except ImportError:
+        raise MissingExtra("plots need matplotlib: pip install 'setwise[paper]'") from None
+
+
+def plot_answer(answer: "PrivateAnswer", path: str) -> None:
+    """Draw the items as bars, highest first, with their intervals as error bars, into a .png or .svg file."""
+    check_picture(path)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    shown = answer.items[:MOST_BARS]
+    figure = Figure(figsize=(8.0, max(1.8, 1.2 + 0.3 * len(shown))), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    places = list(range(len(shown)))
+    counts = [max(0.0, float(each.count)) if each.count is not None else 0.0 for each in shown]
+    # Blue of the palette of Okabe and Ito, intervals in black: readable without colour.
+    axes.barh(places, counts, color="#56B4E9", height=0.72)
+    held = [(place, count, each.interval) for place, count, each in zip(places, counts, shown, strict=True)]
+    for place, count, interval in held:
+        if interval is not None:
+            below, above = max(0.0, count - interval[0]), max(0.0, interval[1] - count)
+            axes.errorbar(count, place, xerr=[[below], [above]], color="black", capsize=3, linewidth=1.1)
+    axes.set_yticks(places, [_short(str(each.item)) for each in shown])
+    axes.invert_yaxis()
+    if any(each.count is not None for each in shown):
+        held_with = f"error bars hold the exact number with probability {answer.confidence:.0%} each"
+        axes.set_xlabel(f"{answer.measure}\n(noisy; {held_with})")
+    else:
+        axes.set_xticks([])
+        axes.set_xlabel("in order; no counts were asked for" if shown else "no item passed the threshold")
+    axes.set_title(
+        f"epsilon {rounded_up(answer.epsilon.upper, 4)}, delta {answer.delta:g}, {answer.mechanism}", fontsize=9
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError:
+        raise InvalidParameter(f"{path!r} cannot be written") from None
+
+
+def _short(label: str) -> str:
+    # A dollar sign would start a formula.
+    plain = label.replace("$", r"\$")
+    return plain if len(plain) <= 32 else plain[:31] + "…"

@@ -1,0 +1,1 @@
+"""Tables: where they are, their columns, public domains, prepared copies."""

@@ -1,0 +1,137 @@
+"""Prepared datasets: every user's items ranked once under a secret salt, for any number of questions.
+
+What is stored is (item, n, rank, users): how much a user contributes under an item, the item's place in a uniformly
+random order of that user's items, and how many users have the same of both. A question keeps `rank <= contributions`
+and counts `users` times `LEAST(n, per_item)`. Who they are is not stored: nothing after the ranking needs it.
+One salt for the lifetime of the dataset is sound, because which items a user keeps depends on that user's rows alone,
+whatever the salt.
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from setwise.analytics.engines.base import Aggregation, Engine, check_suitable
+from setwise.analytics.filter.expression import Filter
+from setwise.analytics.tables.schema import Column, Schema
+from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
+from setwise.mechanisms.histogram import Label
+
+MANIFEST_NAME = "prepared.json"
+CONTRIBUTIONS_NAME = "contributions.parquet"
+VERSION = 2
+TAKES_NO_FILTER = (
+    "a prepared dataset takes no filter, for its contributions are bounded already: "
+    "give the filter when preparing it, or ask the table it was prepared from"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a prepared dataset was made of: whose items, by which columns, from which source as it then was."""
+
+    user: Column
+    item: Column
+    value: Column | None
+    where: str | None
+    null_item: Label | None
+    origin: str
+    fingerprint: str
+
+    def schema(self) -> Schema:
+        """Return the columns that questions may name."""
+        return Schema((self.user, self.item) if self.value is None else (self.user, self.item, self.value))
+
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise unless the dataset was prepared for this aggregation."""
+        if aggregation.where is not None:
+            raise InvalidFilter(TAKES_NO_FILTER)
+        check_suitable(aggregation, self.schema())
+        value = None if self.value is None else self.value.name
+        asked = (aggregation.user, aggregation.item, aggregation.value, aggregation.null_item)
+        if asked != (self.user.name, self.item.name, value, self.null_item):
+            summed = "" if value is None else f", with the value {value!r}"
+            missing = "" if self.null_item is None else f", with missing items as {self.null_item!r}"
+            raise UnsuitableTable(
+                f"the dataset was prepared for users {self.user.name!r} and items {self.item.name!r}{summed}{missing}: "
+                f"ask for these, or prepare another"
+            )
+
+    def check_fresh(self, fingerprint: str) -> None:
+        """Raise unless the source still has the fingerprint it had when the dataset was prepared."""
+        if fingerprint != self.fingerprint:
+            raise UnsuitableTable(f"{self.origin} has changed since the dataset was prepared: prepare it again")
+
+    def written(self) -> str:
+        """Return the manifest as JSON text."""
+        return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True)
+
+    @classmethod
+    def read(cls, text: str) -> "Manifest":
+        """Return the manifest of JSON text, or raise `UnsuitableTable`."""
+        try:
+            told = json.loads(text)
+            if told.pop("version") != VERSION:
+                raise UnsuitableTable("the dataset was prepared by another version of Setwise: prepare it again")
+            for name in ("user", "item", "value"):
+                told[name] = None if told[name] is None else Column(**told[name])
+            return cls(**told)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise UnsuitableTable("the prepared dataset's manifest is damaged: prepare it again") from None
+
+
+class PreparingEngine(Engine, Protocol):
+    """An engine that can also rank a table's contributions and store them."""
+
+    def origin(self) -> tuple[str, str]:
+        """Return the source's name and fingerprint, or raise `UnsuitableTable` when changes would go unseen."""
+        ...
+
+    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Rank contributions and store them with the manifest, in place of what was prepared there before."""
+        ...
+
+
+def prepare(
+    engine: PreparingEngine,
+    *,
+    user: str,
+    item: str,
+    destination: str | Path,
+    value: str | None = None,
+    where: Filter | None = None,
+    null_item: Label | None = None,
+) -> Manifest:
+    """Rank every user's items once and store the result, and return what was stored.
+
+    `destination` is a directory for DuckDB, and the name of a table for PostgreSQL and Spark. `open_engine` opens
+    it like any other source, and refuses it once the original source has changed.
+    """
+    aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
+    schema = engine.describe()
+    check_suitable(aggregation, schema)
+    origin, fingerprint = engine.origin()
+    manifest = Manifest(
+        user=schema.column(user),
+        item=schema.column(item),
+        value=None if value is None else schema.column(value),
+        where=None if where is None else where.text,
+        null_item=null_item,
+        origin=origin,
+        fingerprint=fingerprint,
+    )
+    engine.store(aggregation, manifest, str(destination))
+    return manifest
+
+
+def read_prepared(directory: Path) -> Manifest | None:
+    """Return the manifest of a prepared dataset in a directory, or None if it holds none."""
+    manifest = directory / MANIFEST_NAME
+    return Manifest.read(manifest.read_text()) if manifest.is_file() else None
+
+
+def check_destination(path: Path) -> None:
+    """Raise unless nothing is there, or a dataset prepared earlier."""
+    if path.exists() and not (path / MANIFEST_NAME).is_file():
+        raise InvalidParameter(f"{path} exists and is not a prepared dataset: name another destination")

@@ -1,0 +1,287 @@
+"""From what a person names, a path, an address or a table in memory, to an engine that reads it."""
+
+import glob
+import hashlib
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from setwise.analytics.engines.base import Progress, silent
+from setwise.analytics.tables.prepared import PreparingEngine, read_prepared
+from setwise.analytics.tables.schema import Kind
+from setwise.errors import InvalidParameter, UnsuitableTable
+
+if TYPE_CHECKING:
+    from setwise.analytics.engines.duckdb.tables import DuckDBTable
+import csv
+import gzip
+from dataclasses import dataclass
+
+PARQUET_SUFFIXES = (".parquet", ".pq")
+CSV_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+TAIL_BYTES = 65536
+"""How much of a file's end is read for its fingerprint: a Parquet file keeps its metadata there."""
+
+
+def files_of(path: str) -> tuple[Path, ...]:
+    """Return the files that a path, a glob or a directory names, sorted, or raise `UnsuitableTable`."""
+    place = Path(path)
+    if place.is_dir():
+        found = sorted(file for suffix in PARQUET_SUFFIXES for file in place.rglob(f"*{suffix}"))
+        if not found:
+            found = sorted(file for suffix in CSV_SEPARATORS for file in place.rglob(f"*{suffix}"))
+        if not found:
+            raise UnsuitableTable(f"the directory {path} holds no Parquet or CSV files")
+    elif place.is_file():
+        found = [place]
+    else:
+        found = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
+        if not found:
+            raise UnsuitableTable(f"there is no file {path}")
+    return tuple(file.absolute() for file in found)
+
+
+def files_fingerprint(files: Sequence[Path]) -> str:
+    """Return a digest of the files' paths, sizes, times of change and ends."""
+    digest = hashlib.sha256()
+    for file in files:
+        try:
+            told = file.stat()
+            with file.open("rb") as opened:
+                opened.seek(-min(TAIL_BYTES, told.st_size), os.SEEK_END)
+                tail = opened.read()
+        except OSError:
+            raise UnsuitableTable(f"{file} cannot be read") from None
+        digest.update(f"{str(file)!r} {told.st_size} {told.st_mtime_ns} ".encode())
+        digest.update(hashlib.sha256(tail).digest())
+    return digest.hexdigest()
+
+
+Source: TypeAlias = str | Path | object
+"""A path, a glob, a directory, `database-file::table`, the name of a table, or a table in memory."""
+
+_MASTERS = ("spark://", "local", "yarn", "k8s://")
+_DUCKDB_MAGIC = b"DUCK"
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_PARQUET_MAGIC = b"PAR1"
+
+
+def open_engine(
+    source: Source,
+    engine: str = "duckdb",
+    *,
+    table: str | None = None,
+    types: Mapping[str, Kind] | None = None,
+    memory: str | None = None,
+    progress: Progress = silent,
+) -> PreparingEngine:
+    """Return an engine that reads the source.
+
+    `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
+    "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
+    "postgresql://..." (for the table that `source` names). `table` names a table inside a database file;
+    `file::table` says the same. `types` says which columns of a CSV file are not text. `memory` limits DuckDB,
+    as in "4GiB".
+    """
+    if engine == "duckdb" and type(source).__module__.partition(".")[0] != "pyspark":
+        from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+
+        manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
+        opened = duckdb_table(source, table, types or {})
+        return DuckDBEngine(opened, memory=memory, progress=progress, manifest=manifest)
+    if engine.startswith(("postgresql://", "postgres://")):
+        from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
+
+        return PostgresqlEngine(engine, table or str(source))
+    if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
+        from setwise.analytics.engines.spark.tables import open_spark
+
+        return open_spark(source, None if engine in ("duckdb", "spark") else engine, types or {}, progress)
+    raise InvalidParameter(
+        f"engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not {engine!r}"
+    )
+
+
+def duckdb_table(source: Source, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
+    """Return what DuckDB is to read."""
+    match source:
+        case str() | Path():
+            return _file_table(str(source), table, types)
+        case _:
+            return _frame_table(source)
+
+
+def _file_table(source: str, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
+    from setwise.analytics.engines.duckdb.sqlite import SqliteTable
+    from setwise.analytics.engines.duckdb.tables import CsvFiles, DatabaseTable, ParquetFiles
+
+    path, separator, named = source.partition("::")
+    table = named if separator else table
+    if "://" in path:
+        raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
+    files = files_of(path)
+    stems = {_suffix(file) for file in files}
+    magics = {_magic(file) for file in files}
+    if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:
+        if not table:
+            raise UnsuitableTable(f"{path} is a database: name one of its tables, as in {path}::TABLE")
+        database = DatabaseTable if _DUCKDB_MAGIC in magics else SqliteTable
+        return database(files[0], table)
+    if stems <= set(PARQUET_SUFFIXES) or magics == {_PARQUET_MAGIC}:
+        return ParquetFiles(files, os.path.abspath(path))
+    if len(stems) == 1 and (suffix := stems.pop()) in CSV_SEPARATORS:
+        return CsvFiles(files, os.path.abspath(path), CSV_SEPARATORS[suffix], types)
+    raise UnsuitableTable(f"{path} is not Parquet, CSV, DuckDB or SQLite, or mixes several of them")
+
+
+def _suffix(file: Path) -> str:
+    return Path(file.stem).suffix.lower() if file.suffix == ".gz" else file.suffix.lower()
+
+
+def _magic(file: Path) -> bytes | None:
+    """Return the mark by which a file's format is known, or None."""
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(16)
+    except OSError:
+        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
+    for magic, found in (
+        (_PARQUET_MAGIC, start[:4]),
+        (_SQLITE_MAGIC, start),
+        (_DUCKDB_MAGIC, start[8:12]),
+    ):
+        if magic == found:
+            return magic
+    return None
+
+
+def _frame_table(source: object) -> "DuckDBTable":
+    """Return a table in memory as DuckDB reads it: Arrow, pandas or Polars, told by their modules."""
+    from setwise.analytics.engines.duckdb.tables import ArrowTable
+
+    library = type(source).__module__.partition(".")[0]
+    arrow = importlib.import_module("pyarrow")
+    failed = False
+    try:
+        match library, type(source).__name__:
+            case "pyarrow", "Table":
+                return ArrowTable(source)
+            case "pyarrow", "RecordBatch":
+                return ArrowTable(arrow.Table.from_batches([source]))
+            case "pandas", "DataFrame":
+                return ArrowTable(arrow.Table.from_pandas(source, preserve_index=False))
+            case "polars", "DataFrame":
+                return ArrowTable(source.to_arrow())  # type: ignore[attr-defined]
+            case _:
+                pass
+    except (arrow.ArrowException, TypeError, ValueError):
+        failed = True  # the message would quote a value
+    if failed:
+        raise UnsuitableTable(
+            "the frame has a column of mixed types that Arrow cannot hold: give every column one type"
+        )
+    raise InvalidParameter(
+        f"a source must be a path, an Arrow table, or a pandas or Polars DataFrame, not {type(source).__name__}"
+    )
+
+
+_WILDCARDS = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The local files of a table, with those it was `prepared` from, and its name: empty for a table in memory."""
+
+    name: str
+    files: tuple[Path, ...] = ()
+    prepared: bool = False
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path leads to one of the files, by whatever name or link."""
+        return any(_same(path, file) for file in self.files)
+
+
+NOWHERE = Place(name="")
+"""The place of a table in memory, or of one that only a service can see."""
+
+
+def place_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Place:
+    """Return the place of what `open_engine` would open.
+
+    A table of a database is known by its own name, a file by its name without endings, a folder or glob by the name of
+    the folder, and what was prepared by the name of what it was prepared from.
+
+    >>> place_of("shop.duckdb::main.visits").name, place_of("logs/visits.csv.gz").name, place_of("visits/*.csv").name
+    ('visits', 'visits', 'visits')
+    """
+    if not isinstance(source, str | Path):
+        return NOWHERE
+    path, separator, named = str(source).partition("::")
+    table = named if separator else table
+    if engine.startswith(("postgresql://", "postgres://")):
+        return Place(name=_last_part(table or path))
+    files = _files(path)
+    prepared = read_prepared(Path(path)) if Path(path).is_dir() else None
+    if prepared is not None:
+        origin = place_of(prepared.origin)
+        return Place(name=origin.name, files=files + origin.files, prepared=True)
+    return Place(name=_last_part(table) if table else _name_of(path, engine), files=files)
+
+
+def _files(path: str) -> tuple[Path, ...]:
+    try:
+        return files_of(path)
+    except UnsuitableTable:
+        return ()
+
+
+def _name_of(path: str, engine: str) -> str:
+    place = Path(path)
+    if wild := [index for index, part in enumerate(place.parts) if _WILDCARDS & set(part)]:
+        return Path(*place.parts[: wild[0]]).absolute().name
+    if place.is_dir():
+        return place.absolute().name
+    if engine != "duckdb" and not place.exists() and "/" not in path:
+        return _last_part(path)
+    return Path(place.name.removesuffix(".gz")).stem
+
+
+def _last_part(table: str) -> str:
+    return table.rpartition(".")[2].strip('"`')
+
+
+def _same(path: Path, file: Path) -> bool:
+    try:
+        return path.samefile(file)
+    except OSError:
+        return False
+
+
+LONGEST_HEADER = 1_000_000
+
+
+def csv_header(files: Sequence[Path], separator: str) -> list[str]:
+    """Return the header that all files share, or raise `UnsuitableTable`."""
+    headers = [_header(file, separator) for file in files]
+    for file, header in zip(files, headers, strict=True):
+        if header != headers[0]:
+            raise UnsuitableTable(f"{file} has other columns than {files[0]}: files of one table must share a header")
+    return headers[0]
+
+
+def _header(file: Path, separator: str) -> list[str]:
+    names: list[str] = []
+    try:
+        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as opened:
+            line = opened.readline(LONGEST_HEADER).decode("utf-8-sig")
+        names = next(csv.reader([line], delimiter=separator), [])
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error):
+        names = []
+    if not names or len(set(names)) != len(names) or not all(names):
+        raise UnsuitableTable(
+            f"{file} cannot be read as CSV: its first line must be a header of distinct names "
+            f"separated by {separator!r}"
+        )
+    return names

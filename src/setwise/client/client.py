@@ -1,0 +1,172 @@
+"""The Python client: the calls and results of a local session, answered by a service.
+
+It asks again under the same key when a connection is lost, so that nothing is paid for twice.
+"""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+from setwise.errors import InvalidParameter, MissingExtra, Unavailable
+from setwise.service.api.problems import error_of
+
+if TYPE_CHECKING:
+    import httpx
+
+    from setwise.client.remote_dataset import RemoteDataset
+
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 2.0
+_TRY_AGAIN = {429, 502, 503, 504}
+_REFUSED_PATIENCE = 3.0
+"""How long a request is tried that no replica has received."""
+
+
+def connect(url: str | Sequence[str], *, token: str, patience: float = 60.0) -> "Client":
+    """Connect to a service with a token that a steward has given.
+
+    `url` is the service's address, or those of several replicas, which are tried in turn. For `patience` seconds lost
+    connections and busy replicas are tried again, always under the same idempotency key. A request that could not be
+    sent at all, because nobody accepts the connection, is given up after 3 seconds: nothing is under way. Queries that
+    are, ride out a replica's restart.
+
+        events = setwise.connect("https://setwise.example", token=...).dataset("events")
+        events.top_k(item="word", k=10, discover="bounded-range:0.1", counts="pure:0.1", delta=1e-9)
+    """
+    return Client([url] if isinstance(url, str) else list(url), token=token, patience=patience)
+
+
+class Client:
+    """A connection to a service; `connect` makes one."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        *,
+        token: str,
+        patience: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        try:
+            import httpx
+        except ModuleNotFoundError:
+            raise MissingExtra("the client needs httpx: pip install 'setwise[client]'") from None
+        if not urls:
+            raise InvalidParameter("give the address of the service, such as https://setwise.example")
+        self._addresses = [_checked(url) for url in urls]
+        self._client: httpx.Client = httpx.Client(
+            headers={"Authorization": f"Bearer {token}"}, timeout=httpx.Timeout(30.0, connect=5.0)
+        )
+        self._lost: type[Exception] = httpx.TransportError
+        self._not_sent: tuple[type[Exception], ...] = (httpx.ConnectError, httpx.ConnectTimeout)
+        self._patience = patience
+        self._monotonic = monotonic
+        self._sleep = sleep
+
+    def __repr__(self) -> str:
+        return f"<setwise client of {self._addresses[0]}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._client.close()
+
+    def datasets(self) -> list[dict[str, Any]]:
+        """Return what can be asked about."""
+        found: list[dict[str, Any]] = self.request("GET", "/datasets")
+        return found
+
+    def accounts(self) -> list[dict[str, Any]]:
+        """Return how one's accounts stand."""
+        found: list[dict[str, Any]] = self.request("GET", "/accounts")
+        return found
+
+    def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
+        """Return a data set to ask, paid for by an account: the named one, or the only one there is for it."""
+        from setwise.client.remote_dataset import RemoteDataset
+
+        if account is None:
+            mine = [each["account"] for each in self.accounts() if each["dataset"] == name]
+            if len(mine) != 1:
+                there = ", ".join(map(repr, mine)) or "none"
+                raise InvalidParameter(f"name the account that pays for questions to {name!r}: you have {there}")
+            (account,) = mine
+        return RemoteDataset(self, name, account)
+
+    def request(self, method: str, path: str, body: object = None, *, key: str | None = None) -> Any:  # noqa: ANN401
+        """Return the JSON that a route answers with, or raise the error of the tree that its problem stands for.
+
+        Lost connections and busy replicas are tried again for as long as `patience` allows, and less long while no
+        replica has received the request, unless it asks after a query that one of them has.
+        """
+        headers = {} if key is None else {"Idempotency-Key": key}
+        content = None if body is None else json.dumps(body, allow_nan=False).encode()
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        began, pause, tried = self._monotonic(), _FIRST_PAUSE, 0
+        patience = self._patience if path.startswith("/queries/") else min(self._patience, _REFUSED_PATIENCE)
+        while True:
+            tried += 1
+            url = f"{self._addresses[0]}/api/v1{path}"
+            try:
+                response = self._client.request(method, url, content=content, headers=headers)
+            except self._lost as error:
+                if not isinstance(error, self._not_sent):
+                    patience = self._patience
+                if self._monotonic() - began >= patience and tried >= len(self._addresses):
+                    raise Unavailable(f"the service at {self._addresses[0]} cannot be reached; try again") from None
+                self._addresses.append(self._addresses.pop(0))
+            else:
+                patience = self._patience
+                if response.status_code not in _TRY_AGAIN or self._monotonic() - began >= patience:
+                    return _read(response)
+            self._sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def wait(self, query: dict[str, Any]) -> dict[str, Any]:
+        """Return a query when it has ended; interrupting the wait cancels it."""
+        pause = _FIRST_PAUSE
+        path = f"/queries/{query['id']}"
+        try:
+            while query["state"] == "running":
+                self._sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                query = self.request("GET", path)
+        except KeyboardInterrupt:
+            self.request("DELETE", path)
+            raise
+        return query
+
+
+def _checked(url: str) -> str:
+    """Return an address without its last slash, or raise `InvalidParameter` for one that would show the token."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise InvalidParameter(f"the address of a service must be https://..., not {url!r}")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise InvalidParameter(f"a token must not travel unencrypted: use https://, not {url!r}")
+    return url.rstrip("/")
+
+
+def _read(response: "httpx.Response") -> Any:  # noqa: ANN401 - JSON
+    try:
+        found = response.json()
+    except ValueError:
+        found = None
+    if response.is_success and found is not None:
+        return found
+    if not isinstance(found, dict):
+        raise Unavailable(f"the service answered {response.status_code} without saying why; is the address right?")
+    raise error_of(found)

@@ -1,0 +1,171 @@
+"""The chain of one account, recomputed entry by entry."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, and_, select
+
+from setwise.errors import InvalidParameter
+from setwise.ledger.amounts import Totals
+from setwise.ledger.clock import moment_of
+from setwise.ledger.opening import Opening
+from setwise.ledger.records import Entry, link
+from setwise.ledger.stores.base import Movement
+from setwise.ledger.stores.queries import movements_of, read_entry
+from setwise.ledger.stores.schema import entries
+from setwise.ledger.terms import drawn, given_back, period_id
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong, and with which entry of which account; None where it is not about one."""
+
+    account: str | None
+    entry: int | None
+    what: str
+
+    def __str__(self) -> str:
+        if self.account is None:
+            return f"the ledger {self.what}"
+        if self.entry is None:
+            return f"the account {self.account!r} {self.what}"
+        return f"entry {self.entry} of the account {self.account!r} {self.what}"
+
+
+Tally = dict[tuple[int, str, str], int]
+"""What was spent, per holder, period and line."""
+
+_PAGE = 5000
+
+
+@dataclass(slots=True)
+class Chain:
+    """What recomputing found: where the chain ends, and what is wrong on the way."""
+
+    head: str
+    at: int
+    count: int = 0
+    charges: int = 0
+    period: str = ""
+    watched: str | None = None
+    faults: list[Fault] = field(default_factory=list)
+
+
+class ChainCheck:
+    """Recompute the chain of an account, and add what it should have spent to a tally."""
+
+    def __init__(self, opening: Opening, cap: Totals | None, tally: Tally) -> None:
+        self._holder = opening.holder
+        self._terms = opening.terms
+        self._cap = cap
+        self._tally = tally
+        self._priced: dict[tuple[str, str, str], list[Movement]] = {}
+        self._chain = Chain(head=opening.hash, at=opening.at)
+
+    def run(self, connection: Connection, watched: int) -> Chain:
+        """Walk the chain; keep the hash of the entry at the `watched` position."""
+        chain = self._chain
+        moved = itertools.groupby(movements_of(connection, self._holder), key=lambda pair: pair[0])
+        ahead = next(moved, None)
+        for row in _rows(connection, self._holder):
+            found: list[Movement] = []
+            while ahead is not None and ahead[0] <= row["position"]:
+                movements = [movement for _, movement in ahead[1]]
+                if ahead[0] == row["position"]:
+                    found = movements
+                else:
+                    self._fault(ahead[0], "has movements, but is missing")
+                ahead = next(moved, None)
+            self._check(row, found)
+            if row["position"] == watched:
+                chain.watched = row["hash"]
+        if ahead is not None:
+            self._fault(ahead[0], "has movements, but is missing")
+        return chain
+
+    def _check(self, row: RowMapping, found: list[Movement]) -> None:
+        chain, terms = self._chain, self._terms
+        entry = read_entry(terms.name, row)
+        gap = entry.position != chain.count + 1
+        if gap:
+            self._fault(chain.count + 1, f"is missing: entry {entry.position} comes after entry {chain.count}")
+        own = entry.contents.digest()
+        if own != row["digest"] or entry.hash != link(entry.previous, entry.position, entry.at, own):
+            self._fault(entry.position, "was changed: its hash does not fit what it says")
+        elif not gap and entry.previous != chain.head:
+            if entry.position == 1:
+                self._fault(1, "does not follow the opening of the account")
+            elif not any(fault.entry == entry.position - 1 for fault in chain.faults[-2:]):
+                self._fault(entry.position - 1, f"was replaced: entry {entry.position} follows another")
+        if entry.at < chain.at:
+            self._fault(entry.position, "is stamped before the entry before it")
+        self._check_sense(entry, row, found)
+        chain.head, chain.at, chain.count = entry.hash, max(chain.at, entry.at), entry.position
+        chain.charges += entry.contents.kind == "charge"
+        chain.period = max(chain.period, entry.contents.period)
+
+    def _check_sense(self, entry: Entry, row: RowMapping, found: list[Movement]) -> None:
+        """Check that an entry is in its period, settles a charge if it is a settlement, and moved what it says."""
+        period = entry.contents.period
+        if entry.contents.kind == "charge":
+            if period != period_id(self._terms.period, moment_of(entry.at)):
+                self._fault(entry.position, f"is not in the period {period!r}")
+        elif row["charged_period"] != period:
+            self._fault(entry.position, "settles a charge that is missing")
+        try:
+            expected = self._expected(entry)
+        except (InvalidParameter, ValueError):
+            self._fault(entry.position, "draws what is not registered")
+            return
+        if sorted(found, key=_place) != sorted(expected, key=_place):
+            self._fault(entry.position, "moved other amounts than it says")
+        for movement in expected:
+            place = (movement.holder, movement.period, movement.what)
+            self._tally[place] = self._tally.get(place, 0) + movement.amount
+
+    def _expected(self, entry: Entry) -> list[Movement]:
+        contents = entry.contents
+        known = (contents.kind, contents.uses, contents.period)
+        if known not in self._priced:
+            if contents.kind == "charge":
+                moves = drawn(self._holder, self._terms, self._cap, entry.uses, contents.period)
+            else:
+                moves = given_back(self._holder, entry.uses, contents.period)
+            self._priced[known] = moves
+        return self._priced[known]
+
+    def _fault(self, position: int, what: str) -> None:
+        self._chain.faults.append(Fault(self._terms.name, position, what))
+
+
+def _place(movement: Movement) -> tuple[int, str, str]:
+    return movement.holder, movement.period, movement.what
+
+
+def _rows(connection: Connection, holder: int) -> Iterator[RowMapping]:
+    """Yield the entries of an account in order, settlements with the period of their charge."""
+    charge = entries.alias("charge")
+    settles = and_(
+        entries.c.kind == "settle",
+        charge.c.holder == entries.c.holder,
+        charge.c.key == entries.c.key,
+        charge.c.kind == "charge",
+        charge.c.position < entries.c.position,
+    )
+    columns: list[Any] = [*entries.c, charge.c.period.label("charged_period")]
+    after = -(2**62)
+    while True:
+        found = (
+            select(*columns)
+            .select_from(entries.outerjoin(charge, settles))
+            .where(entries.c.holder == holder, entries.c.position > after)
+            .order_by(entries.c.position)
+            .limit(_PAGE)
+        )
+        page = connection.execute(found).mappings().all()
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1]["position"]

@@ -1,0 +1,126 @@
+"""One entry of an account: a charge or its settlement, linked to the entry before it."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from setwise.accounting.guarantees import Use
+from setwise.accounting.notation import format_use, parse_use
+from setwise.errors import InvalidParameter
+from setwise.ledger.clock import moment_of
+
+NOTHING_BEFORE = "0" * 64
+"""What the first link of a chain follows."""
+
+
+def canonical(record: Mapping[str, object]) -> str:
+    """Return a record as JSON with sorted names and no spaces.
+
+    >>> canonical({"b": 1, "a": [2]})
+    '{"a":[2],"b":1}'
+    """
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+EntryKind = Literal["charge", "settle"]
+
+
+def write_uses(uses: Iterable[Use]) -> str:
+    """Return uses as a JSON list of MECH."""
+    return json.dumps([format_use(use) for use in uses], separators=(",", ":"))
+
+
+def link(previous: str, position: int, at: int, contents: str) -> str:
+    """Return the hash of an entry: over the hash before it, its place, its stamp and the digest of its contents.
+
+    PostgreSQL computes the same in its trigger.
+    """
+    return digest(f"{previous}\n{position}\n{at}\n{contents}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What an entry says, before it has a place in the chain: `text` is the request of a charge, or the answer."""
+
+    account: str
+    kind: EntryKind
+    key: str
+    period: str
+    uses: str
+    text: str
+
+    def digest(self) -> str:
+        """Return the digest of the canonical text."""
+        return digest(
+            canonical(
+                {
+                    "account": self.account,
+                    "kind": self.kind,
+                    "key": self.key,
+                    "period": self.period,
+                    "uses": self.uses,
+                    "text": self.text,
+                }
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """An entry in its place: `uses` were drawn by a charge, or returned by a settlement."""
+
+    contents: Contents
+    position: int
+    at: int
+    previous: str
+    hash: str
+
+    @property
+    def moment(self) -> datetime:
+        """When it was made."""
+        return moment_of(self.at)
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        """The uses drawn or returned."""
+        return tuple(parse_use(text) for text in json.loads(self.contents.uses))
+
+
+LONGEST_NAME = 200
+
+
+def check_name(value: object, what: str) -> str:
+    """Return a name of 1 to 200 printable characters, or raise `InvalidParameter`."""
+    if not isinstance(value, str):
+        raise InvalidParameter(f"{what} must be text, not {value!r}")
+    if not 1 <= len(value) <= LONGEST_NAME:
+        raise InvalidParameter(f"{what} must have 1 to {LONGEST_NAME} characters, not {len(value)}")
+    if not value.isprintable() or value != value.strip():
+        raise InvalidParameter(f"{what} must be printable, without spaces around it, not {value!r}")
+    return value
+
+
+def check_label(value: object, what: str) -> str:
+    """Return a name, or the empty text for none."""
+    return "" if value == "" else check_name(value, what)
+
+
+def check_text(value: object, what: str) -> str:
+    """Return a text that UTF-8 and both databases can hold, or raise `InvalidParameter`."""
+    if not isinstance(value, str):
+        raise InvalidParameter(f"{what} must be text, not {type(value).__name__}")
+    if "\0" in value:
+        raise InvalidParameter(f"{what} must not contain the character NUL")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidParameter(f"{what} must be text that UTF-8 can write") from None
+    return value

@@ -1,0 +1,66 @@
+"""What the ledger needs of a database: consistent reading, exclusive writing, and appending an entry."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import Connection
+
+from setwise.ledger.records import Contents, Entry
+
+SKEW = 10_000_000
+"""Microseconds by which the clocks of several hosts may disagree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """`amount` drawn from (or, when negative, returned to) a line of a holder in a period."""
+
+    holder: int
+    period: str
+    what: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An entry to be appended to an account, with its movements; the store gives it its place, stamp and hash."""
+
+    holder: int
+    at: int
+    contents: Contents
+    movements: Sequence[Movement]
+
+
+class Refused(Exception):
+    """The database refused an entry: its key is taken, it overspends, or its clock is behind; nothing was changed."""
+
+
+class Store(Protocol):
+    """A database that keeps a ledger."""
+
+    @property
+    def address(self) -> str:
+        """Where the store is, without any password."""
+        ...
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Open a consistent view."""
+        ...
+
+    def writing(self) -> AbstractContextManager[Connection]:
+        """Open a transaction that is alone in changing what is opened; it is committed when the block ends well."""
+        ...
+
+    def append(self, draft: Draft) -> Entry:
+        """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
+        ...
+
+    def append_in(self, connection: Connection, draft: Draft) -> Entry:
+        """Append an entry inside a transaction of `writing`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        ...

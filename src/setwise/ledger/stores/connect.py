@@ -1,0 +1,59 @@
+"""From an address to the store behind it."""
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from setwise.errors import InvalidParameter
+from setwise.ledger.stores.base import Store
+from setwise.ledger.stores.migrations import MIGRATIONS, check_version, migrate, version_of
+from setwise.ledger.stores.postgresql import PostgresqlStore
+from setwise.ledger.stores.sqlite import SqliteStore
+
+_FORMS = "a path such as setwise.db, or postgresql://user@host/database"
+
+
+def connect(url: str, at: int) -> Store:
+    """Open the store at an address, and make its schema or bring it up to date."""
+    store = _store(url)
+    try:
+        with store.reading() as connection:
+            version = version_of(connection)
+        check_version(version, store.address)
+        if version < len(MIGRATIONS):
+            with store.writing() as connection:
+                migrate(connection, store.address, at)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def sqlite_path(url: str) -> str | None:
+    """Return the path of a ledger in SQLite, or None for a ledger elsewhere."""
+    if not isinstance(url, str) or not url.strip():
+        raise InvalidParameter(f"a ledger's address is {_FORMS}, not {url!r}")
+    if "://" not in url:
+        path = url
+    elif url.startswith("sqlite:///"):
+        path = url.removeprefix("sqlite:///")
+    else:
+        return None
+    if path in ("", ":memory:") or "\0" in path:
+        raise InvalidParameter("a ledger must outlive its process; give the path of a file")
+    return path
+
+
+def _store(url: str) -> Store:
+    path = sqlite_path(url)
+    return PostgresqlStore(_postgresql(url)) if path is None else SqliteStore(path)
+
+
+def _postgresql(url: str) -> URL:
+    """Return the address of a PostgreSQL database; it may hold a password, so no error repeats it."""
+    scheme = url.partition("://")[0]
+    if scheme not in ("postgresql", "postgres"):
+        raise InvalidParameter(f"a ledger's address is {_FORMS}, not {scheme}://...")
+    try:
+        return make_url(url).set(drivername="postgresql")
+    except (ArgumentError, ValueError):
+        raise InvalidParameter("the ledger's postgresql:// address cannot be read") from None

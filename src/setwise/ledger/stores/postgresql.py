@@ -1,0 +1,182 @@
+"""The ledger in PostgreSQL 15 or later: an entry, its movements and its balances in one statement."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from setwise.errors import MissingExtra, StoreFailed
+from setwise.ledger.records import Entry
+from setwise.ledger.stores.base import Draft, Refused
+
+_ALONE = 0x5345545749534531
+"""The advisory lock of whoever changes what is opened."""
+
+_SESSION = """
+SET synchronous_commit = on; SET default_transaction_isolation = 'read committed'; SET client_encoding = 'UTF8';
+SET lock_timeout = '60s'
+"""
+"""Durable whatever the server's defaults are, and no waiting for ever."""
+
+_APPEND = """
+WITH entry AS (
+  INSERT INTO ledger_entries (holder, kind, key, period, at, uses, content, digest)
+       VALUES (%(holder)s, %(kind)s, %(key)s, %(period)s, %(at)s, %(uses)s, %(content)s, %(digest)s)
+    RETURNING holder, position, at, previous, hash
+), moved AS (
+  INSERT INTO ledger_movements (account, position, holder, period, what, amount)
+       SELECT entry.holder, entry.position, moves.holder, moves.period, moves.what, moves.amount
+         FROM entry, unnest(%(holders)s::bigint[], %(periods)s::text[], %(whats)s::text[], %(amounts)s::bigint[])
+              WITH ORDINALITY AS moves (holder, period, what, amount, place)
+        ORDER BY moves.place
+)
+SELECT position, at, previous, hash FROM entry
+"""
+
+_INTEGRITY = "23"
+"""The class of the errors that say a constraint forbids it."""
+
+_ATTEMPTS = 2
+"""A second one goes over a fresh connection when the first was cut. Appending is safe to repeat: a key is used once."""
+
+
+class PostgresqlStore:
+    """A PostgreSQL database that keeps a ledger."""
+
+    def __init__(self, url: URL) -> None:
+        shown = url.set(drivername="postgresql").difference_update_query(["password", "sslpassword"])
+        self._address = shown.render_as_string(hide_password=True)
+        self._engine = _engine(url)
+
+    @property
+    def address(self) -> str:
+        """The address, without any password."""
+        return self._address
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a consistent view: every query in it sees the same state."""
+        with self._telling(), self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+            try:
+                yield connection
+            finally:
+                _abandon(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction that is alone in changing what is opened; charges go on meanwhile."""
+        with self._telling(), self._begun("BEGIN") as connection:
+            try:
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ALONE})")
+                yield connection
+                connection.exec_driver_sql("COMMIT")
+            except BaseException:
+                _abandon(connection)
+                raise
+
+    def append(self, draft: Draft) -> Entry:
+        """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
+        with self._telling():
+            for _ in range(_ATTEMPTS - 1):
+                try:
+                    return self._append_once(draft)
+                except DBAPIError as error:
+                    if not error.connection_invalidated:
+                        raise
+            return self._append_once(draft)
+
+    def append_in(self, connection: Connection, draft: Draft) -> Entry:
+        """Append an entry inside a transaction of `writing`."""
+        contents = draft.contents
+        values = {
+            "holder": draft.holder,
+            "kind": contents.kind,
+            "key": contents.key,
+            "period": contents.period,
+            "at": draft.at,
+            "uses": contents.uses,
+            "content": contents.text,
+            "digest": contents.digest(),
+            "holders": [movement.holder for movement in draft.movements],
+            "periods": [movement.period for movement in draft.movements],
+            "whats": [movement.what for movement in draft.movements],
+            "amounts": [movement.amount for movement in draft.movements],
+        }
+        try:
+            position, at, previous, hashed = connection.exec_driver_sql(_APPEND, values).one()
+        except DBAPIError as error:
+            if str(getattr(error.orig, "sqlstate", "")).startswith(_INTEGRITY):
+                raise Refused from None
+            raise
+        return Entry(contents=contents, position=position, at=at, previous=previous, hash=hashed)
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._engine.dispose()
+
+    def _append_once(self, draft: Draft) -> Entry:
+        with self._engine.connect() as connection:  # one statement, committed as it ends
+            return self.append_in(connection, draft)
+
+    @contextmanager
+    def _begun(self, begin: str) -> Iterator[Connection]:
+        """Yield a connection with a transaction begun, over a fresh connection when the pooled one was cut."""
+        connection = self._engine.connect()
+        try:
+            try:
+                connection.exec_driver_sql(begin)
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+                connection.close()
+                connection = self._engine.connect()
+                connection.exec_driver_sql(begin)
+            yield connection
+        finally:
+            connection.close()
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Turn what goes wrong with the database into one sentence."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise StoreFailed(f"the ledger {self.address} failed: {_cause(error)}") from None
+
+
+def _engine(url: URL) -> Engine:
+    try:
+        engine = create_engine(
+            url.set(drivername="postgresql+psycopg"),
+            isolation_level="AUTOCOMMIT",
+            connect_args={"connect_timeout": 10, "application_name": "setwise"},
+            pool_size=8,
+            max_overflow=32,
+        )
+    except ModuleNotFoundError:
+        raise MissingExtra("a ledger in PostgreSQL needs psycopg: pip install 'setwise[postgres]'") from None
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: object, _: object) -> None:
+        connection.autocommit = True  # type: ignore[attr-defined]
+        connection.execute(_SESSION)  # type: ignore[attr-defined]
+
+    return engine
+
+
+def _abandon(connection: Connection) -> None:
+    """Roll back, unless the connection is gone and the transaction with it."""
+    if connection.invalidated or connection.closed:
+        return
+    try:
+        connection.exec_driver_sql("ROLLBACK")
+    except DBAPIError:
+        connection.invalidate()
+
+
+def _cause(error: SQLAlchemyError) -> str:
+    """Return the first line of what the driver said."""
+    said = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return (said.splitlines() or ["no reason was given"])[0].rstrip(".")

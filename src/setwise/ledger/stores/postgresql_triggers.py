@@ -1,0 +1,187 @@
+"""Triggers that make PostgreSQL chain entries, apply movements to balances, and refuse to rewrite history.
+
+An entry is inserted without place or hash; the trigger locks its account, gives it both, and so puts writers in a line.
+"""
+
+from setwise.ledger.stores.schema import APPEND_ONLY, versions
+
+_REWRITE = """
+CREATE FUNCTION ledger_refuse_rewrite() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'ledger: history is never rewritten' USING ERRCODE = 'restrict_violation';
+END $$
+"""
+
+_OPENING_IS_COMPLETE = """
+CREATE FUNCTION ledger_lines_complete() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF (SELECT count(*) FROM ledger_lines WHERE holder = NEW.holder)
+     > (SELECT lines FROM ledger_openings WHERE holder = NEW.holder) THEN
+    RAISE EXCEPTION 'ledger: this opening has all its lines' USING ERRCODE = 'restrict_violation';
+  END IF;
+  RETURN NULL;
+END $$
+"""
+
+_ACCOUNT_STARTS = """
+CREATE FUNCTION ledger_accounts_start() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.entries <> 0 OR NEW.charges <> 0 OR NEW.period <> ''
+     OR NOT EXISTS (SELECT 1 FROM ledger_openings
+                    WHERE holder = NEW.holder AND kind = NEW.kind AND name = NEW.name AND hash = NEW.head
+                      AND at = NEW.at) THEN
+    RAISE EXCEPTION 'ledger: an account starts from its opening' USING ERRCODE = 'restrict_violation';
+  END IF;
+  RETURN NEW;
+END $$
+"""
+
+_ACCOUNT_ADVANCES = """
+CREATE FUNCTION ledger_accounts_advance() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF (NEW.holder, NEW.name, NEW.kind, NEW.dataset, NEW.cap) IS DISTINCT FROM
+     (OLD.holder, OLD.name, OLD.kind, OLD.dataset, OLD.cap)
+     OR NEW.entries <> OLD.entries + 1
+     OR NOT EXISTS (SELECT 1 FROM ledger_entries e
+                    WHERE e.holder = NEW.holder AND e.position = NEW.entries AND e.hash = NEW.head
+                      AND e.previous = OLD.head AND e.at = NEW.at AND NEW.period = greatest(OLD.period, e.period)
+                      AND NEW.charges = OLD.charges + (e.kind = 'charge')::int) THEN
+    RAISE EXCEPTION 'ledger: an account only moves on by its next entry' USING ERRCODE = 'restrict_violation';
+  END IF;
+  RETURN NEW;
+END $$
+"""
+
+_ENTRY_FOLLOWS = """
+CREATE FUNCTION ledger_entries_follow() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE last record;
+BEGIN
+  SELECT * INTO last FROM ledger_accounts WHERE holder = NEW.holder FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'ledger: no such account' USING ERRCODE = 'foreign_key_violation';
+  END IF;
+  IF NEW.kind = 'charge' AND (NEW.at < last.at - 10000000 OR NEW.period < last.period) THEN
+    RAISE EXCEPTION 'ledger: the clock is behind' USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF NEW.kind = 'settle'
+     AND NOT EXISTS (SELECT 1 FROM ledger_entries
+                     WHERE holder = NEW.holder AND key = NEW.key AND kind = 'charge' AND period = NEW.period) THEN
+    RAISE EXCEPTION 'ledger: only a charge can be settled' USING ERRCODE = 'foreign_key_violation';
+  END IF;
+  NEW.position := last.entries + 1;
+  NEW.at := greatest(NEW.at, last.at);
+  NEW.previous := last.head;
+  NEW.hash := encode(sha256(convert_to(
+    NEW.previous || chr(10) || NEW.position || chr(10) || NEW.at || chr(10) || NEW.digest, 'UTF8')), 'hex');
+  RETURN NEW;
+END $$
+"""
+
+_ENTRY_APPLIES = """
+CREATE FUNCTION ledger_entries_apply() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE ledger_accounts
+     SET entries = NEW.position, charges = charges + (NEW.kind = 'charge')::int, head = NEW.hash, at = NEW.at,
+         period = greatest(period, NEW.period)
+   WHERE holder = NEW.holder;
+  RETURN NULL;
+END $$
+"""
+
+_MOVEMENT_APPLIES = """
+CREATE FUNCTION ledger_movements_apply() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NOT EXISTS (
+    SELECT 1 FROM ledger_entries e JOIN ledger_accounts a ON a.holder = e.holder
+     WHERE e.holder = NEW.account AND e.position = NEW.position AND a.entries = NEW.position
+       AND ((e.kind = 'charge' AND NEW.amount > 0
+             AND ((NEW.holder = a.holder AND NEW.period = e.period) OR (NEW.holder = a.cap AND NEW.period = '')))
+         OR (e.kind = 'settle' AND NEW.amount < 0 AND a.kind = 'setwise'
+             AND NEW.holder = a.holder AND NEW.period = e.period
+             AND -NEW.amount <= (SELECT m.amount FROM ledger_movements m
+                                   JOIN ledger_entries c ON c.holder = m.account AND c.position = m.position
+                                  WHERE c.holder = e.holder AND c.key = e.key AND c.kind = 'charge'
+                                    AND m.holder = NEW.holder AND m.what = NEW.what)))) THEN
+    RAISE EXCEPTION 'ledger: a movement belongs to the last entry of its account' USING ERRCODE = 'restrict_violation';
+  END IF;
+  UPDATE ledger_balances SET spent = spent + NEW.amount, movement = NEW.number
+   WHERE holder = NEW.holder AND period = NEW.period AND what = NEW.what;
+  IF NOT FOUND THEN
+    INSERT INTO ledger_balances (holder, period, what, total, spent, movement)
+         SELECT l.holder, NEW.period, l.what, l.total, 0, 0 FROM ledger_lines l
+          WHERE l.holder = NEW.holder AND l.what = NEW.what
+    ON CONFLICT DO NOTHING;
+    UPDATE ledger_balances SET spent = spent + NEW.amount, movement = NEW.number
+     WHERE holder = NEW.holder AND period = NEW.period AND what = NEW.what;
+  END IF;
+  RETURN NULL;
+END $$
+"""
+
+_BALANCE_STARTS = """
+CREATE FUNCTION ledger_balances_start() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF NEW.spent <> 0 OR NEW.movement <> 0 THEN
+    RAISE EXCEPTION 'ledger: a balance starts at nothing' USING ERRCODE = 'restrict_violation';
+  END IF;
+  RETURN NEW;
+END $$
+"""
+
+_BALANCE_MOVES = """
+CREATE FUNCTION ledger_balances_move() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF pg_trigger_depth() < 2
+     OR (NEW.holder, NEW.period, NEW.what, NEW.total) IS DISTINCT FROM (OLD.holder, OLD.period, OLD.what, OLD.total)
+     OR NEW.movement = OLD.movement
+     OR NOT EXISTS (SELECT 1 FROM ledger_movements
+                    WHERE number = NEW.movement AND holder = NEW.holder AND period = NEW.period AND what = NEW.what
+                      AND amount = NEW.spent - OLD.spent) THEN
+    RAISE EXCEPTION 'ledger: a balance only changes by a new movement' USING ERRCODE = 'restrict_violation';
+  END IF;
+  RETURN NEW;
+END $$
+"""
+
+_FUNCTIONS = (
+    _REWRITE,
+    _OPENING_IS_COMPLETE,
+    _ACCOUNT_STARTS,
+    _ACCOUNT_ADVANCES,
+    _ENTRY_FOLLOWS,
+    _ENTRY_APPLIES,
+    _MOVEMENT_APPLIES,
+    _BALANCE_STARTS,
+    _BALANCE_MOVES,
+)
+
+_TRIGGERS = (
+    # when, verb, table, function
+    ("AFTER", "INSERT", "ledger_lines", "ledger_lines_complete"),
+    ("BEFORE", "INSERT", "ledger_accounts", "ledger_accounts_start"),
+    ("BEFORE", "UPDATE", "ledger_accounts", "ledger_accounts_advance"),
+    ("BEFORE", "INSERT", "ledger_entries", "ledger_entries_follow"),
+    ("AFTER", "INSERT", "ledger_entries", "ledger_entries_apply"),
+    ("AFTER", "INSERT", "ledger_movements", "ledger_movements_apply"),
+    ("BEFORE", "INSERT", "ledger_balances", "ledger_balances_start"),
+    ("BEFORE", "UPDATE", "ledger_balances", "ledger_balances_move"),
+)
+
+
+def statements() -> list[str]:
+    """Return the statements that create every function and trigger."""
+    kept = [table.name for table in APPEND_ONLY] + [versions.name]
+    frozen = [(name, verbs) for name in kept for verbs in ("UPDATE OR DELETE", "TRUNCATE")]
+    frozen += [(name, verb) for name in ("ledger_accounts", "ledger_balances") for verb in ("DELETE", "TRUNCATE")]
+    return [
+        *_FUNCTIONS,
+        *(
+            f"CREATE TRIGGER {function} {when} {verb} ON {table} FOR EACH ROW EXECUTE FUNCTION {function}()"
+            for when, verb, table, function in _TRIGGERS
+        ),
+        *(
+            f"CREATE TRIGGER {name}_no_{verbs.replace(' ', '_')} BEFORE {verbs} ON {name} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_rewrite()"
+            for name, verbs in frozen
+        ),
+    ]

@@ -1,0 +1,158 @@
+"""The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time."""
+
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
+
+from setwise.errors import StoreFailed
+from setwise.ledger.records import Entry, link
+from setwise.ledger.stores.base import SKEW, Draft, Refused
+
+PATIENCE = 60.0
+"""Seconds a writer waits for the others."""
+
+_LONGEST_PAUSE = 0.004
+"""Seconds between two looks at the write lock; SQLite's own pauses grow to a tenth of a second and starve writers."""
+
+_LAST = "SELECT entries, head, at FROM ledger_accounts WHERE holder = ?"
+_ENTRY = """
+INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, digest, previous, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_MOVEMENT = """
+INSERT INTO ledger_movements (account, position, holder, period, what, amount) VALUES (?, ?, ?, ?, ?, ?)
+"""
+
+
+class SqliteStore:
+    """A SQLite file that keeps a ledger."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+        self._writer = threading.Lock()
+        self._engine = _engine(self._path)
+
+    @property
+    def address(self) -> str:
+        """The path of the file."""
+        return str(self._path)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Open a consistent view: a deferred transaction sees one state of the log."""
+        with self._connection() as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                _abandon(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Open a transaction that holds the file's only write lock; threads of this process queue before it."""
+        with self._writer, self._connection() as connection:
+            self._begin(_driver(connection))
+            try:
+                yield connection
+                connection.exec_driver_sql("COMMIT")
+            except BaseException:
+                _abandon(connection)
+                raise
+
+    def append(self, draft: Draft) -> Entry:
+        """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
+        with self.writing() as connection:
+            return self.append_in(connection, draft)
+
+    def append_in(self, connection: Connection, draft: Draft) -> Entry:
+        """Append an entry inside a transaction of `writing`."""
+        count, head, last = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
+        contents = draft.contents
+        if contents.kind == "charge" and draft.at < last - SKEW:
+            raise Refused
+        own = contents.digest()
+        position, at = count + 1, max(last, draft.at)
+        hashed = link(head, position, at, own)
+        said = (contents.kind, contents.key, contents.period, at, contents.uses, contents.text)
+        try:
+            connection.exec_driver_sql(_ENTRY, (draft.holder, position, *said, own, head, hashed))
+            for move in draft.movements:
+                moved = (draft.holder, position, move.holder, move.period, move.what, move.amount)
+                connection.exec_driver_sql(_MOVEMENT, moved)
+        except IntegrityError:
+            raise Refused from None
+        return Entry(contents=contents, position=position, at=at, previous=head, hash=hashed)
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        self._engine.dispose()
+
+    def _begin(self, driver: sqlite3.Connection) -> None:
+        """Take the write lock, with short random pauses while another process has it."""
+        deadline = time.monotonic() + PATIENCE
+        driver.execute("PRAGMA busy_timeout = 0")
+        try:
+            while True:
+                try:
+                    driver.execute("BEGIN IMMEDIATE")
+                except sqlite3.OperationalError as error:
+                    busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+                    if not busy or time.monotonic() > deadline:
+                        raise StoreFailed(f"the ledger {self.address} failed: {error}") from None
+                    time.sleep(random.uniform(0.0, _LONGEST_PAUSE))  # noqa: S311 - a pause, not a secret
+                else:
+                    return
+        finally:
+            driver.execute(f"PRAGMA busy_timeout = {round(1000 * PATIENCE)}")
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        try:
+            with self._engine.connect() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise StoreFailed(f"the ledger {self.address} failed: {_cause(error)}") from None
+
+
+def _engine(path: Path) -> Engine:
+    engine = create_engine(
+        URL.create("sqlite", database=str(path)),
+        isolation_level="AUTOCOMMIT",
+        connect_args={"timeout": PATIENCE, "check_same_thread": False},
+        poolclass=QueuePool,
+        pool_size=8,
+        max_overflow=32,
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: sqlite3.Connection, _: object) -> None:
+        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    return engine
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    return cast(sqlite3.Connection, connection.connection.driver_connection)
+
+
+def _abandon(connection: Connection) -> None:
+    """Roll back; some errors of SQLite have ended the transaction already."""
+    if not connection.invalidated and _driver(connection).in_transaction:
+        connection.exec_driver_sql("ROLLBACK")
+
+
+def _cause(error: SQLAlchemyError) -> str:
+    """Return the first line of what the driver said."""
+    said = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return (said.splitlines() or ["no reason was given"])[0].rstrip(".")

@@ -1,0 +1,164 @@
+"""Triggers that make SQLite refuse to rewrite history, and that apply movements to balances.
+
+SQLite replaces rows without firing delete triggers (INSERT OR REPLACE), so every table also refuses a second row under
+a key that is taken.
+"""
+
+from setwise.ledger.stores.schema import APPEND_ONLY, versions
+
+_TAKEN = {
+    "ledger_openings": (
+        "holder = NEW.holder",
+        "hash = NEW.hash",
+        "kind = 'cap' AND NEW.kind = 'cap' AND name = NEW.name",
+    ),
+    "ledger_lines": ("holder = NEW.holder AND what = NEW.what",),
+    "ledger_accounts": ("holder = NEW.holder", "name = NEW.name"),
+    "ledger_entries": (
+        "holder = NEW.holder AND position = NEW.position",
+        "holder = NEW.holder AND key = NEW.key AND kind = NEW.kind",
+    ),
+    "ledger_movements": (
+        "number = NEW.number",
+        "account = NEW.account AND position = NEW.position AND holder = NEW.holder AND what = NEW.what",
+    ),
+    "ledger_balances": ("holder = NEW.holder AND period = NEW.period AND what = NEW.what",),
+    "ledger_versions": ("version = NEW.version",),
+}
+"""Per table, what makes a row the same as one that is there; each is served by an index of its own."""
+
+_OPENING_IS_COMPLETE = """
+CREATE TRIGGER ledger_lines_complete BEFORE INSERT ON ledger_lines
+WHEN (SELECT count(*) FROM ledger_lines WHERE holder = NEW.holder)
+  >= (SELECT lines FROM ledger_openings WHERE holder = NEW.holder)
+BEGIN SELECT RAISE(ABORT, 'ledger: this opening has all its lines'); END
+"""
+
+_ACCOUNT_STARTS = """
+CREATE TRIGGER ledger_accounts_start BEFORE INSERT ON ledger_accounts
+WHEN NEW.entries <> 0 OR NEW.charges <> 0 OR NEW.period <> ''
+  OR NOT EXISTS (SELECT 1 FROM ledger_openings
+                 WHERE holder = NEW.holder AND kind = NEW.kind AND name = NEW.name AND hash = NEW.head AND at = NEW.at)
+BEGIN SELECT RAISE(ABORT, 'ledger: an account starts from its opening'); END
+"""
+
+_ACCOUNT_ADVANCES = """
+CREATE TRIGGER ledger_accounts_advance BEFORE UPDATE ON ledger_accounts
+WHEN NEW.holder <> OLD.holder OR NEW.name <> OLD.name OR NEW.kind <> OLD.kind OR NEW.dataset <> OLD.dataset
+  OR NEW.cap IS NOT OLD.cap OR NEW.entries <> OLD.entries + 1
+  OR NOT EXISTS (SELECT 1 FROM ledger_entries e
+                 WHERE e.holder = NEW.holder AND e.position = NEW.entries AND e.hash = NEW.head
+                   AND e.previous = OLD.head AND e.at = NEW.at AND NEW.period = max(OLD.period, e.period)
+                   AND NEW.charges = OLD.charges + (e.kind = 'charge'))
+BEGIN SELECT RAISE(ABORT, 'ledger: an account only moves on by its next entry'); END
+"""
+
+_ENTRY_FOLLOWS = """
+CREATE TRIGGER ledger_entries_follow BEFORE INSERT ON ledger_entries
+WHEN NOT EXISTS (SELECT 1 FROM ledger_accounts a
+                 WHERE a.holder = NEW.holder AND NEW.position = a.entries + 1 AND NEW.previous = a.head
+                   AND NEW.at >= a.at AND (NEW.kind = 'settle' OR NEW.period >= a.period))
+BEGIN SELECT RAISE(ABORT, 'ledger: an entry follows the one before it'); END
+"""
+
+_SETTLE_HAS_CHARGE = """
+CREATE TRIGGER ledger_entries_settle BEFORE INSERT ON ledger_entries
+WHEN NEW.kind = 'settle'
+  AND NOT EXISTS (SELECT 1 FROM ledger_entries
+                  WHERE holder = NEW.holder AND key = NEW.key AND kind = 'charge' AND period = NEW.period)
+BEGIN SELECT RAISE(ABORT, 'ledger: only a charge can be settled'); END
+"""
+
+_ENTRY_APPLIES = """
+CREATE TRIGGER ledger_entries_apply AFTER INSERT ON ledger_entries
+BEGIN
+  UPDATE ledger_accounts
+     SET entries = NEW.position, charges = charges + (NEW.kind = 'charge'), head = NEW.hash, at = NEW.at,
+         period = max(period, NEW.period)
+   WHERE holder = NEW.holder;
+END
+"""
+
+_MOVEMENT_BELONGS = """
+CREATE TRIGGER ledger_movements_belong BEFORE INSERT ON ledger_movements
+WHEN NOT EXISTS (
+  SELECT 1 FROM ledger_entries e JOIN ledger_accounts a ON a.holder = e.holder
+   WHERE e.holder = NEW.account AND e.position = NEW.position AND a.entries = NEW.position
+     AND ((e.kind = 'charge' AND NEW.amount > 0
+           AND ((NEW.holder = a.holder AND NEW.period = e.period) OR (NEW.holder = a.cap AND NEW.period = '')))
+       OR (e.kind = 'settle' AND NEW.amount < 0 AND a.kind = 'setwise'
+           AND NEW.holder = a.holder AND NEW.period = e.period
+           AND -NEW.amount <= (SELECT m.amount FROM ledger_movements m
+                                 JOIN ledger_entries c ON c.holder = m.account AND c.position = m.position
+                                WHERE c.holder = e.holder AND c.key = e.key AND c.kind = 'charge'
+                                  AND m.holder = NEW.holder AND m.what = NEW.what))))
+BEGIN SELECT RAISE(ABORT, 'ledger: a movement belongs to the last entry of its account'); END
+"""
+
+_MOVEMENT_APPLIES = """
+CREATE TRIGGER ledger_movements_apply AFTER INSERT ON ledger_movements
+BEGIN
+  INSERT INTO ledger_balances (holder, period, what, total, spent, movement)
+       SELECT l.holder, NEW.period, l.what, l.total, 0, 0 FROM ledger_lines l
+        WHERE l.holder = NEW.holder AND l.what = NEW.what
+          AND NOT EXISTS (SELECT 1 FROM ledger_balances b
+                           WHERE b.holder = l.holder AND b.period = NEW.period AND b.what = l.what);
+  UPDATE ledger_balances SET spent = spent + NEW.amount, movement = NEW.number
+   WHERE holder = NEW.holder AND period = NEW.period AND what = NEW.what;
+END
+"""
+
+_BALANCE_STARTS = """
+CREATE TRIGGER ledger_balances_start BEFORE INSERT ON ledger_balances
+WHEN NEW.spent <> 0 OR NEW.movement <> 0
+BEGIN SELECT RAISE(ABORT, 'ledger: a balance starts at nothing'); END
+"""
+
+_BALANCE_MOVES = """
+CREATE TRIGGER ledger_balances_move BEFORE UPDATE ON ledger_balances
+WHEN NEW.holder <> OLD.holder OR NEW.period <> OLD.period OR NEW.what <> OLD.what OR NEW.total <> OLD.total
+  OR NEW.movement <= OLD.movement
+  OR NOT EXISTS (SELECT 1 FROM ledger_movements
+                 WHERE number = NEW.movement AND holder = NEW.holder AND period = NEW.period AND what = NEW.what
+                   AND amount = NEW.spent - OLD.spent)
+BEGIN SELECT RAISE(ABORT, 'ledger: a balance only changes by a new movement'); END
+"""
+
+
+def statements() -> list[str]:
+    """Return the statements that create every trigger."""
+    kept = [table.name for table in APPEND_ONLY] + [versions.name]
+    frozen = [
+        f"CREATE TRIGGER {name}_no_{verb} BEFORE {verb} ON {name} "
+        f"BEGIN SELECT RAISE(ABORT, 'ledger: history is never rewritten'); END"
+        for name in kept
+        for verb in ("UPDATE", "DELETE")
+    ]
+    frozen += [
+        f"CREATE TRIGGER {name}_no_DELETE BEFORE DELETE ON {name} "
+        f"BEGIN SELECT RAISE(ABORT, 'ledger: history is never rewritten'); END"
+        for name in ("ledger_accounts", "ledger_balances")
+    ]
+    taken = [
+        f"CREATE TRIGGER {name}_taken BEFORE INSERT ON {name} WHEN {_any_exists(name, same)} "
+        f"BEGIN SELECT RAISE(ABORT, 'ledger: taken in {name}'); END"
+        for name, same in _TAKEN.items()
+    ]
+    return [
+        *frozen,
+        *taken,
+        _OPENING_IS_COMPLETE,
+        _ACCOUNT_STARTS,
+        _ACCOUNT_ADVANCES,
+        _ENTRY_FOLLOWS,
+        _SETTLE_HAS_CHARGE,
+        _ENTRY_APPLIES,
+        _MOVEMENT_BELONGS,
+        _MOVEMENT_APPLIES,
+        _BALANCE_STARTS,
+        _BALANCE_MOVES,
+    ]
+
+
+def _any_exists(name: str, conditions: tuple[str, ...]) -> str:
+    return " OR ".join(f"EXISTS (SELECT 1 FROM {name} WHERE {condition})" for condition in conditions)  # noqa: S608 - constants

@@ -1,0 +1,1 @@
+"""Integer noise: Laplace, Gaussian, rounded and truncated."""

@@ -1,0 +1,1 @@
+"""Which mechanism answers a question within a budget, and with what error."""

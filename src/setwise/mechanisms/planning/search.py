@@ -1,0 +1,189 @@
+"""How to split a budget between finding labels and counting them: a quick search with closed forms.
+
+The search compares splits by rough costs (zCDP sums, or plain sums where they are less) and by the continuous laws of
+the noise. It only suggests; the planner calibrates what it suggests against the certified composition.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from scipy.special import ndtri
+
+from setwise.mechanisms.planning.accuracy import laplace_lead
+from setwise.mechanisms.planning.request import LIMIT, CountNoise, MechanismName, Question
+
+_MISS = 0.05
+"""The chance of missing that previews allow, one minus their usual confidence."""
+
+_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+"""Shares of delta that a threshold may take."""
+
+_RATIOS = tuple(10.0 ** (step / 12) for step in range(-12, 13))
+"""How many times as wide the noise on counts may be as the noise on picks."""
+
+_LAPLACE_RADIUS = -math.log(_MISS)
+_GAUSSIAN_RADIUS = -float(ndtri(_MISS / 2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A mechanism, the noise on counts of its second phase, and how its budget is divided.
+
+    `share` of delta goes to a threshold; counts get noise `ratio` times as wide as picks. `spread` is the noise this
+    leaves and `merit` what it gives, both rough.
+    """
+
+    name: MechanismName
+    counts: CountNoise
+    share: float
+    ratio: float
+    spread: float
+    merit: float
+
+
+def splits(question: Question) -> tuple[Split, ...]:
+    """Return the best split of every mechanism that can answer the question, best first."""
+    found = [
+        min(
+            (
+                _split(question, name, counts, share, ratio)
+                for share in _shares(name, question)
+                for ratio in _ratios(counts)
+            ),
+            key=lambda split: split.merit,
+        )
+        for name, counts in _cells(question)
+    ]
+    return tuple(sorted(found, key=lambda split: split.merit))
+
+
+def _cells(question: Question) -> Iterator[tuple[MechanismName, CountNoise]]:
+    """Yield the mechanisms of the question's cell: noise on every count where contributions are bounded, and picks."""
+    known = question.domain is not None
+    laplace = MechanismName.KNOWN_LAPLACE if known else MechanismName.UNKNOWN_LAPLACE
+    gaussian = MechanismName.KNOWN_GAUSSIAN if known else MechanismName.TRUNCATED_GAUSSIAN
+    gumbel = MechanismName.KNOWN_GUMBEL if known else MechanismName.UNKNOWN_GUMBEL
+    without_delta = question.delta == 0  # Gaussian noise always needs one
+    wants = {
+        CountNoise.NONE: (CountNoise.LAPLACE, CountNoise.GAUSSIAN),
+        CountNoise.BEST: (CountNoise.LAPLACE, CountNoise.GAUSSIAN),
+    }.get(question.counts, (question.counts,))
+    noises = [noise for noise in wants if not (noise is CountNoise.GAUSSIAN and without_delta)]
+    cells: list[tuple[MechanismName, CountNoise]] = []
+    if changeable(question) is not None:
+        cells += [(laplace if noise is CountNoise.LAPLACE else gaussian, CountNoise.NONE) for noise in noises]
+    if question.k is not None:
+        phases = [CountNoise.NONE] if question.counts is CountNoise.NONE else noises
+        cells += [(gumbel, noise) for noise in phases]
+    return (cell for cell in cells if question.mechanism in (None, cell[0]))
+
+
+def changeable(question: Question) -> int | None:
+    """Return how many counts one user can change: no more than the domain has; None when there is no bound."""
+    bounds = [question.contributions, None if question.domain is None else len(question.domain)]
+    given = [bound for bound in bounds if bound is not None]
+    return min(given) if given else None
+
+
+def rivals(question: Question) -> int:
+    """Return how many labels compete: the domain, or the limit of an unknown one."""
+    return len(question.domain) if question.domain is not None else search_limit(question)
+
+
+def search_limit(question: Question) -> int:
+    """Return among how many of the highest labels an unknown domain is searched."""
+    return question.limit or max(LIMIT, question.k or 1)
+
+
+def _shares(name: MechanismName, question: Question) -> tuple[float, ...]:
+    match name:
+        case MechanismName.UNKNOWN_LAPLACE if question.limit is not None:
+            return (0.999,)  # its epsilon is plain, so nothing is left to compose
+        case MechanismName.UNKNOWN_LAPLACE | MechanismName.TRUNCATED_GAUSSIAN | MechanismName.UNKNOWN_GUMBEL:
+            return _SHARES
+        case _:
+            return (0.0,)
+
+
+def _ratios(counts: CountNoise) -> tuple[float, ...]:
+    return (1.0,) if counts is CountNoise.NONE else _RATIOS
+
+
+def _split(question: Question, name: MechanismName, counts: CountNoise, share: float, ratio: float) -> Split:
+    """Return the split with its rough spread and merit, in units of per_item."""
+    delta = float(question.delta)
+    changed, k = changeable(question) or 0, question.k or 0
+    counted = min(k, changed) if changed else k
+    rho, pure = _cost_of_unit_noise(name, counts, changed, k, counted, ratio)
+    spread = _rough_spread(rho, pure, float(question.epsilon), delta * (1.0 - share))
+    if name is MechanismName.UNKNOWN_LAPLACE and question.limit is not None:
+        spread = changed / float(question.epsilon)
+    reach = _rough_reach(question, name, spread, share * delta, changed)
+    width = _rough_radius(name, counts, spread, ratio) if question.counts is not CountNoise.NONE else 0.0
+    return Split(name=name, counts=counts, share=share, ratio=ratio, spread=spread, merit=reach + width)
+
+
+def _cost_of_unit_noise(
+    name: MechanismName, counts: CountNoise, changed: int, k: int, counted: int, ratio: float
+) -> tuple[float, float]:
+    """Return the zCDP and the sum of epsilons at spread 1; they fall with its square and with itself."""
+    match name:
+        case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
+            return changed / 2, float(changed)
+        case MechanismName.KNOWN_GAUSSIAN | MechanismName.TRUNCATED_GAUSSIAN:
+            return changed / 2, math.inf
+        case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
+            if counts is CountNoise.NONE:
+                return k / 8, float(k)
+            plain = k + counted / ratio if counts is CountNoise.LAPLACE else math.inf
+            return k / 8 + counted / (2 * ratio**2), plain
+
+
+def _rough_spread(rho: float, pure: float, epsilon: float, delta: float) -> float:
+    plain = pure / epsilon
+    if delta <= 0.0:
+        return plain
+    tail = -math.log(delta)
+    return min(plain, math.sqrt(rho) / (math.sqrt(tail + epsilon) - math.sqrt(tail)))
+
+
+def _rough_reach(question: Question, name: MechanismName, spread: float, failure: float, changed: int) -> float:
+    """Return by how much a label must lead to come out in its place."""
+    contests = (question.k or 0) * rivals(question)
+    match name:
+        case MechanismName.KNOWN_LAPLACE:
+            return spread * laplace_lead(contests, _MISS)
+        case MechanismName.KNOWN_GAUSSIAN:
+            return spread * _gaussian_lead(contests)
+        case MechanismName.UNKNOWN_LAPLACE if question.limit is not None:
+            odds = failure / (1.0 + math.exp(min(changed / spread, 700.0)))
+            seen = 1 + spread * (laplace_lead(min(changed, question.limit), odds) + 2 * (_LAPLACE_RADIUS + math.log(2)))
+            return max(seen, spread * laplace_lead(contests, _MISS))
+        case MechanismName.UNKNOWN_LAPLACE:
+            seen = 1 + spread * (max(0.0, math.log(changed / (2 * failure))) + _LAPLACE_RADIUS)
+            return max(seen, spread * laplace_lead(contests, _MISS))
+        case MechanismName.TRUNCATED_GAUSSIAN:
+            level = math.sqrt(max(1.0, 2 * math.log(max(2.0, changed / (failure * spread * 2.5066)))))
+            return max(spread * (level + _GAUSSIAN_RADIUS), spread * _gaussian_lead(contests))
+        case MechanismName.KNOWN_GUMBEL:
+            return spread * math.log(contests / _MISS)
+        case MechanismName.UNKNOWN_GUMBEL:
+            limit = search_limit(question)
+            hidden = min(changed, limit) if changed else limit
+            seen = 1 + spread * (math.log(hidden / failure) + math.log(1 / _MISS - 1))
+            return max(seen, spread * math.log(contests / _MISS))
+
+
+def _gaussian_lead(contests: int) -> float:
+    return -math.sqrt(2.0) * float(ndtri(_MISS / contests)) if contests else 0.0
+
+
+def _rough_radius(name: MechanismName, counts: CountNoise, spread: float, ratio: float) -> float:
+    match name:
+        case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
+            return spread * _LAPLACE_RADIUS
+        case MechanismName.KNOWN_GAUSSIAN | MechanismName.TRUNCATED_GAUSSIAN:
+            return spread * _GAUSSIAN_RADIUS
+        case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
+            return spread * ratio * (_LAPLACE_RADIUS if counts is CountNoise.LAPLACE else _GAUSSIAN_RADIUS)

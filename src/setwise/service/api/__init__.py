@@ -1,0 +1,1 @@
+"""REST: routes, bodies, answers, problem documents."""

@@ -1,0 +1,73 @@
+"""Compose and calibrate: free, and about no data."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from fastapi import Body as JsonBody
+from pydantic import Field, model_validator
+
+from setwise.accounting.answer import Interaction
+from setwise.errors import InvalidParameter
+from setwise.service.api.problems import at_field
+from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, PlannedUse, Use
+from setwise.service.api.views import CalibrationView, CompositionView
+from setwise.service.auth.permissions import API
+from setwise.service.auth.route import GuardedRoute, service_of
+
+router = APIRouter(prefix=API, tags=["calculators"], route_class=GuardedRoute)
+
+
+class ComposeBody(Body):
+    """Uses, the interaction, and one of delta and epsilon; the other is found."""
+
+    uses: Annotated[list[Use], Field(min_length=1, max_length=MOST_USES)]
+    interaction: Annotated[Interaction, Field(strict=False)] = Interaction.SETWISE
+    delta: Delta | None = None
+    epsilon: Epsilon | None = None
+
+    @model_validator(mode="after")
+    def _one_is_given(self) -> "ComposeBody":
+        if (self.delta is None) == (self.epsilon is None):
+            raise InvalidParameter("give either delta or epsilon, and the other is found")
+        return self
+
+
+class CalibrateBody(Body):
+    """Uses with one ? in them, and the target."""
+
+    uses: Annotated[list[PlannedUse], Field(min_length=1, max_length=MOST_USES)]
+    epsilon: Epsilon
+    delta: Delta
+    interaction: Annotated[Interaction, Field(strict=False)] = Interaction.SETWISE
+
+
+@router.post("/compose")
+async def compose(
+    request: Request,
+    body: Annotated[
+        ComposeBody,
+        JsonBody(examples=[{"uses": ["pure:0.1x25", "bounded-range:0.1x25"], "delta": 1e-6}]),
+    ],
+) -> CompositionView:
+    """Say what uses add up to: the tightest (epsilon, delta) that can be proven for the interaction."""
+    asked: dict[str, Any] = {"what": "compose", "uses": body.uses, "interaction": str(body.interaction)}
+    asked |= {"delta": body.delta} if body.delta is not None else {"epsilon": body.epsilon}
+    with at_field("uses"):
+        return CompositionView(**await service_of(request).calculator.calculate(asked))
+
+
+@router.post("/calibrate")
+async def calibrate(
+    request: Request,
+    body: Annotated[CalibrateBody, JsonBody(examples=[{"uses": ["gaussian:?x25"], "epsilon": 1.0, "delta": 1e-6}])],
+) -> CalibrationView:
+    """Find the noise, epsilon or count for which planned uses meet a target."""
+    asked = {
+        "what": "calibrate",
+        "uses": body.uses,
+        "interaction": str(body.interaction),
+        "epsilon": body.epsilon,
+        "delta": body.delta,
+    }
+    with at_field("uses"):
+        return CalibrationView(**await service_of(request).calculator.calculate(asked))

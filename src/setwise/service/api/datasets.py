@@ -1,0 +1,156 @@
+"""Data sets: stewards register tables, everybody sees what may be asked of them."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi import Body as JsonBody
+from pydantic import BaseModel, Field, StringConstraints
+
+from setwise.analytics.tables.schema import Kind, Schema
+from setwise.service.api.problems import at_field
+from setwise.service.api.schemas import NO_CONTROL, Body, Bound, Column, Delta, Epsilon, Name
+from setwise.service.auth.permissions import API
+from setwise.service.auth.route import GuardedRoute, caller, service_of
+from setwise.service.replica import Service
+from setwise.service.storage.datasets import Dataset, EngineKind
+
+router = APIRouter(prefix=API, tags=["data sets"], route_class=GuardedRoute)
+
+DatasetName = Annotated[Name, Path(examples=["events"])]
+
+
+class DatasetBody(Body):
+    """A table to register. For DuckDB `table` is a path in the service's data folder, else the table's name.
+
+    What `setwise prepare` made is a table too, and repeated questions to it run much quicker.
+    """
+
+    name: Name
+    engine: Annotated[EngineKind, Field(strict=False)] = EngineKind.DUCKDB
+    table: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_CONTROL)]
+    user: Column
+    items: Annotated[list[Column], Field(min_length=1, max_length=100)]
+    values: Annotated[list[Column], Field(max_length=100, default_factory=list)]
+    filters: Annotated[list[Column], Field(max_length=100, default_factory=list)]
+    contributions: Bound | None = None
+    per_item: Bound = 1
+    types: Annotated[dict[Column, Annotated[Kind, Field(strict=False)]], Field(max_length=100, default_factory=dict)]
+
+
+class CapBody(Body):
+    """A total for all accounts on the data set together."""
+
+    epsilon: Epsilon
+    delta: Delta
+
+
+class ColumnView(BaseModel):
+    """A column that may be named in questions."""
+
+    name: str = Field(examples=["word"])
+    kind: Kind = Field(examples=["text"])
+
+
+class DatasetView(BaseModel):
+    """What may be asked of a data set; where its table is remains with the stewards."""
+
+    name: str = Field(examples=["events"])
+    engine: EngineKind = Field(examples=["duckdb"])
+    user: str = Field(examples=["user_id"])
+    items: list[ColumnView]
+    values: list[ColumnView]
+    filters: list[ColumnView]
+    contributions: int | None = Field(examples=[10])
+    per_item: int = Field(examples=[1])
+
+
+class CapView(BaseModel):
+    """The cap of a data set."""
+
+    dataset: str = Field(examples=["events"])
+    epsilon: float = Field(examples=[10.0])
+    delta: float = Field(examples=[1e-5])
+
+
+@router.get("/datasets")
+async def list_datasets(request: Request) -> list[DatasetView]:
+    """List what can be asked about."""
+    service = service_of(request)
+    return await service.pool.run(lambda: [_view(service, dataset) for dataset in service.datasets.all()])
+
+
+@router.post("/datasets", status_code=201)
+async def register_dataset(
+    request: Request,
+    body: Annotated[
+        DatasetBody,
+        JsonBody(
+            examples=[
+                {
+                    "name": "events",
+                    "engine": "duckdb",
+                    "table": "events.parquet",
+                    "user": "user_id",
+                    "items": ["word"],
+                    "filters": ["country"],
+                    "contributions": 10,
+                }
+            ]
+        ),
+    ],
+) -> DatasetView:
+    """Register a table; its columns are looked up now, its rows are not read."""
+    service = service_of(request)
+    return await service.pool.run(_registered, service, body, caller(request).person.name)
+
+
+@router.get("/datasets/{dataset}")
+async def show_dataset(request: Request, dataset: DatasetName) -> DatasetView:
+    """Show what may be asked of a data set."""
+    service = service_of(request)
+    return await service.pool.run(lambda: _view(service, service.datasets.get(dataset)))
+
+
+@router.put("/datasets/{dataset}/cap")
+async def set_cap(
+    request: Request,
+    dataset: DatasetName,
+    body: Annotated[CapBody, JsonBody(examples=[{"epsilon": 10.0, "delta": 1e-5}])],
+) -> CapView:
+    """Limit all accounts on a data set together, for good; set once, before the first account is opened."""
+    service = service_of(request)
+
+    def capped() -> None:
+        with at_field("dataset"):
+            service.datasets.get(dataset)
+            service.ledger.set_cap(dataset, epsilon=body.epsilon, delta=body.delta)
+
+    await service.pool.run(capped)
+    return CapView(dataset=dataset, epsilon=body.epsilon, delta=body.delta)
+
+
+def _registered(service: Service, body: DatasetBody, by: str) -> DatasetView:
+    given: dict[str, Any] = body.model_dump() | {"types": tuple(body.types.items())}
+    with at_field("items"):
+        dataset = Dataset(**given)
+    service.engines.check(dataset)
+    with at_field("name"):
+        return _view(service, service.datasets.add(dataset, by=by))
+
+
+def _view(service: Service, dataset: Dataset) -> DatasetView:
+    schema = service.engines.schema(dataset)
+    return DatasetView(
+        name=dataset.name,
+        engine=dataset.engine,
+        user=dataset.user,
+        items=_columns(schema, dataset.items),
+        values=_columns(schema, dataset.values),
+        filters=_columns(schema, dataset.filters),
+        contributions=dataset.contributions,
+        per_item=dataset.per_item,
+    )
+
+
+def _columns(schema: Schema, names: tuple[str, ...]) -> list[ColumnView]:
+    return [ColumnView(name=name, kind=schema.column(name).kind) for name in names]

@@ -1,0 +1,328 @@
+"""What the API shows of people, tokens and calculations; the schemas of its answers."""
+
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.notation import format_use
+from setwise.analytics.planning import Planned
+from setwise.ledger.audit.verification import Verification
+from setwise.ledger.joint import Joint
+from setwise.ledger.records import Entry
+from setwise.ledger.status import Standing
+from setwise.service.auth.people import NewToken, Person, Role, Token
+from setwise.service.queries.jobs import Job, JobState
+
+
+class ProblemView(BaseModel):
+    """application/problem+json: what went wrong and how to mend it."""
+
+    type: str = Field(examples=["urn:setwise:problem:invalid-parameter"])
+    title: str = Field(examples=["Invalid parameter"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["k: Input should be greater than or equal to 1"])
+    field: str | None = Field(default=None, examples=["query.k"], description="the part of the request at fault")
+
+
+class PersonView(BaseModel):
+    """A person."""
+
+    name: str = Field(examples=["ada"])
+    role: Role = Field(examples=["analyst"])
+
+    @staticmethod
+    def of(person: Person) -> "PersonView":
+        """Show a person."""
+        return PersonView(name=person.name, role=person.role)
+
+
+class TokenView(BaseModel):
+    """A token without its secret. Times are seconds since 1970."""
+
+    id: str = Field(examples=["9f86d081884c7d65"])
+    person: str = Field(examples=["ada"])
+    label: str = Field(examples=["laptop"])
+    created_at: float = Field(examples=[1760000000.0])
+    expires_at: float | None = Field(examples=[1767776000.0])
+    revoked_at: float | None = Field(examples=[None])
+
+    @staticmethod
+    def of(token: Token) -> "TokenView":
+        """Show a token."""
+        return TokenView(
+            id=token.id,
+            person=token.person,
+            label=token.label,
+            created_at=token.created_at,
+            expires_at=token.expires_at,
+            revoked_at=token.revoked_at,
+        )
+
+
+class NewTokenView(TokenView):
+    """A token that was just made; `secret` is shown here and never again."""
+
+    secret: str = Field(examples=["setwise_..."])
+
+    @staticmethod
+    def made(new: NewToken) -> "NewTokenView":
+        """Show a new token, this once."""
+        return NewTokenView(**TokenView.of(new.token).model_dump(), secret=new.secret)
+
+
+class BracketView(BaseModel):
+    """A certified [lower, upper]; the upper end is promised."""
+
+    lower: float = Field(examples=[2.4319])
+    upper: float = Field(examples=[2.4326])
+
+
+class CompositionView(BaseModel):
+    """What uses add up to, and the statement it rests on."""
+
+    interaction: Interaction = Field(examples=["setwise"])
+    epsilon: BracketView
+    delta: BracketView
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+
+
+class CalibrationView(CompositionView):
+    """The value found for the ? and what the uses then add up to."""
+
+    free: Literal["noise", "epsilon", "count"] = Field(examples=["noise"])
+    value: float = Field(examples=[21.12])
+    uses: list[str] = Field(examples=[["gaussian:21.12x25"]])
+
+
+class HealthView(BaseModel):
+    """Whether this replica serves and reaches its database."""
+
+    status: Literal["ok"] = "ok"
+    version: str = Field(examples=["0.1.0"])
+
+
+class AccountView(BaseModel):
+    """How an account stands. The upper end of `epsilon` is the promise at `delta`; `odometer` is what is used of it."""
+
+    account: str = Field(examples=["ada-events"])
+    kind: Literal["setwise", "filter"] = Field(examples=["setwise"])
+    analyst: str = Field(examples=["ada"])
+    dataset: str = Field(examples=["events"])
+    epsilon: BracketView
+    delta: float = Field(examples=[1e-6])
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+    left: list[str] = Field(examples=[["bounded-range:0.1x15", "pure:0.1x15"]])
+    spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
+    share_left: float = Field(examples=[0.6])
+    odometer: BracketView
+    charges: int = Field(examples=[1])
+    every: str | None = Field(examples=[None], description="the calendar period after which the budget is fresh")
+    period: str = Field(examples=[""], description="the present period")
+
+    @staticmethod
+    def of(standing: Standing) -> "AccountView":
+        """Show how an account stands."""
+        return AccountView(
+            account=standing.name,
+            kind="filter" if standing.kind == "filter" else "setwise",
+            analyst=standing.analyst,
+            dataset=standing.dataset,
+            epsilon=bracket(standing.epsilon),
+            delta=standing.delta,
+            method=standing.epsilon.method,
+            statement=standing.epsilon.statement,
+            left=[format_use(use) for use in standing.left],
+            spent=[format_use(use) for use in standing.spent],
+            share_left=standing.share_left,
+            odometer=bracket(standing.odometer),
+            charges=standing.charges,
+            every=standing.every,
+            period=standing.period,
+        )
+
+
+class EntryView(BaseModel):
+    """An entry of an account: a charge with what was asked, or a settlement with the answer and the draws returned."""
+
+    position: int = Field(examples=[1])
+    kind: Literal["charge", "settle"] = Field(examples=["charge"])
+    key: str = Field(examples=["monday-top-ten"])
+    at: float = Field(examples=[1760000000.0], description="seconds since 1970")
+    period: str = Field(examples=[""])
+    uses: list[str] = Field(
+        examples=[["bounded-range:0.1x10"]], description="drawn by a charge, returned by a settlement"
+    )
+    request: Any = Field(examples=[{"query": {"kind": "top-k"}}], description="what was asked, of a charge")
+    answer: Any = Field(examples=[None], description="what was answered, of a settlement")
+    hash: str = Field(examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])
+
+    @staticmethod
+    def of(entry: Entry) -> "EntryView":
+        """Show an entry."""
+        contents = entry.contents
+        return EntryView(
+            position=entry.position,
+            kind=contents.kind,
+            key=contents.key,
+            at=entry.at / 1e6,
+            period=contents.period,
+            uses=[format_use(use) for use in entry.uses],
+            request=_parsed(contents.text) if contents.kind == "charge" else None,
+            answer=_parsed(contents.text) if contents.kind == "settle" else None,
+            hash=entry.hash,
+        )
+
+
+class JointView(BaseModel):
+    """What the accounts on a data set promise together, over some periods of each."""
+
+    dataset: str = Field(examples=["events"])
+    accounts: list[str] = Field(examples=[["ada-events", "bob-events"]])
+    periods: int = Field(examples=[1])
+    epsilon: BracketView
+    delta: float = Field(examples=[2e-6])
+    interaction: Interaction = Field(examples=["setwise"])
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+    cap_epsilon: float | None = Field(examples=[None], description="the data set's cap, if it has one")
+    cap_delta: float | None = Field(examples=[None])
+
+    @staticmethod
+    def of(joint: Joint) -> "JointView":
+        """Show a joint promise."""
+        return JointView(
+            dataset=joint.dataset,
+            accounts=list(joint.accounts),
+            periods=joint.periods,
+            epsilon=bracket(joint.epsilon),
+            delta=joint.delta,
+            interaction=joint.epsilon.interaction,
+            method=joint.epsilon.method,
+            statement=joint.epsilon.statement,
+            cap_epsilon=None if joint.cap is None else joint.cap.epsilon.upper,
+            cap_delta=None if joint.cap is None else joint.cap.delta,
+        )
+
+
+class AuditView(BaseModel):
+    """What verifying the ledger found: nothing is wrong when there are no faults. Keep `head` to compare later."""
+
+    entries: int = Field(examples=[42])
+    head: str = Field(examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])
+    faults: list[str] = Field(examples=[[]])
+
+    @staticmethod
+    def of(found: Verification) -> "AuditView":
+        """Show a verification."""
+        return AuditView(entries=found.entries, head=found.anchor.head, faults=[str(fault) for fault in found.faults])
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON
+    """Return JSON as it is, and a text that somebody else stored as text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def bracket(answer: Answer) -> BracketView:
+    """Show the ends of a bracket."""
+    return BracketView(lower=answer.lower, upper=answer.upper)
+
+
+class PreviewView(BaseModel):
+    """What a question would cost at most, and how far off its answer may be. Free; no data was touched.
+
+    With probability `confidence`: a count is off by at most `radius`, an item that leads by `detectable` is found, and
+    no pick misses the best item left by more than `shortfall`. null where the mechanism has no such number.
+    """
+
+    mechanism: str = Field(examples=["unknown_gumbel"])
+    cost: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10", "approx:0.0,1e-09"]])
+    epsilon: BracketView
+    delta: float = Field(examples=[1e-6])
+    expected_error: float | None = Field(examples=[9.99])
+    radius: int | None = Field(examples=[30])
+    detectable: int | None = Field(examples=[None])
+    shortfall: int | None = Field(examples=[214])
+    confidence: float = Field(examples=[0.95])
+    why: str = Field(examples=["unknown_gumbel: the draws decide"])
+    left: list[str] = Field(examples=[["bounded-range:0.1x50", "pure:0.1x50"]])
+
+    @staticmethod
+    def of(planned: Planned, standing: Standing) -> "PreviewView":
+        """Show a plan."""
+        return PreviewView(
+            mechanism=planned.name,
+            cost=[format_use(use) for use in planned.uses],
+            epsilon=bracket(planned.overall),
+            delta=planned.delta,
+            expected_error=planned.preview.expected_error,
+            radius=planned.preview.radius,
+            detectable=planned.preview.detectable,
+            shortfall=planned.preview.shortfall,
+            confidence=float(planned.preview.confidence),
+            why=planned.why,
+            left=[format_use(use) for use in standing.left],
+        )
+
+
+class AnswerItemView(BaseModel):
+    """One item, its noisy count, and the interval that holds the true count with the answer's confidence."""
+
+    item: str | int = Field(examples=["the"])
+    count: int | float | None = Field(examples=[731])
+    interval: tuple[int, int] | None = Field(examples=[[701, 761]])
+
+
+class AnswerView(BaseModel):
+    """A private answer, as it is stored; `alone` is the epsilon and delta of a question to a filter, by itself."""
+
+    kind: str = Field(examples=["top-k"])
+    measure: str = Field(examples=["users"])
+    items: list[AnswerItemView]
+    mechanism: str = Field(examples=["unknown_gumbel"])
+    interaction: Interaction = Field(examples=["setwise"])
+    epsilon: BracketView
+    delta: float = Field(examples=[1e-6])
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+    spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
+    complete: bool = Field(examples=[True])
+    reason: str = Field(examples=["all 10 items were found"])
+    why: str = Field(examples=["unknown_gumbel: the draws decide"])
+    confidence: float = Field(examples=[0.95])
+    alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
+
+
+class QueryView(BaseModel):
+    """A query: poll it while it is running; `answer` is there when it is done, `problem` when it failed."""
+
+    id: str = Field(examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])
+    account: str = Field(examples=["ada-events"])
+    key: str = Field(examples=["monday-top-ten"])
+    state: JobState = Field(examples=["done"])
+    progress: float = Field(examples=[1.0])
+    created_at: float = Field(examples=[1760000000.0])
+    asked: dict[str, Any] = Field(examples=[{"dataset": "events", "query": {"kind": "top-k", "item": "word", "k": 10}}])
+    answer: AnswerView | None = None
+    problem: ProblemView | None = None
+
+    @staticmethod
+    def of(job: Job) -> "QueryView":
+        """Show a query."""
+        return QueryView(
+            id=job.id,
+            account=job.account,
+            key=job.key,
+            state=job.state,
+            progress=job.progress,
+            created_at=job.created_at,
+            asked=json.loads(job.request),
+            answer=None if job.answer is None else AnswerView.model_validate_json(job.answer),
+            problem=None if job.problem is None else ProblemView.model_validate_json(job.problem),
+        )

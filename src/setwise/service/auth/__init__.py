@@ -1,0 +1,1 @@
+"""People, tokens, permissions, rate limits."""

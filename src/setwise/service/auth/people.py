@@ -1,0 +1,226 @@
+"""People and their tokens; a token is stored as its digest and shown once."""
+
+import hashlib
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from setwise.errors import InvalidParameter, NameTaken, NotSignedIn, UnknownName
+from setwise.service.api.problems import at_field
+from setwise.service.storage import schema
+from setwise.service.storage.database import Database
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""The names of people, data sets and accounts: safe in addresses, file names and log lines."""
+
+
+class Role(StrEnum):
+    """What a person is trusted with."""
+
+    STEWARD = "steward"
+    """Registers data, opens accounts, manages people, audits."""
+    ANALYST = "analyst"
+    """Asks questions from accounts of their own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """A name and a role.
+
+    >>> Person(name="ada", role=Role.ANALYST).role
+    <Role.ANALYST: 'analyst'>
+    """
+
+    name: str
+    role: Role
+
+    def __post_init__(self) -> None:
+        check_name("the name of a person", self.name)
+        object.__setattr__(self, "role", Role(self.role))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A person as recognised by a token or by the session cookie that the token was exchanged for.
+
+    Both ways lead to the same `person`; `csrf` is set for a cookie and must then accompany every change.
+    """
+
+    person: Person
+    token: str
+    expires_at: float | None = None
+    csrf: str | None = None
+
+    @property
+    def is_steward(self) -> bool:
+        """Whether the person is a steward."""
+        return self.person.role is Role.STEWARD
+
+
+def check_name(what: str, name: str) -> str:
+    """Return the name, or raise `InvalidParameter`."""
+    if not re.fullmatch(NAME, name):
+        raise InvalidParameter(
+            f"{what} must be 1 to 64 letters, digits, dots, dashes or underscores and begin with a letter or digit"
+        )
+    return name
+
+
+Clock = Callable[[], float]
+"""Seconds since 1970."""
+
+TOKEN_PREFIX = "setwise_"  # noqa: S105 - every token has it
+"""What every token begins with, so that one in the wrong place is known for what it is."""
+
+_FIRST_STEWARD = "steward"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Token:
+    """What is known of a token; never the token itself."""
+
+    id: str
+    person: str
+    label: str
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken:
+    """A token as it is shown, once, to the person who will use it."""
+
+    token: Token
+    secret: str = field(repr=False)
+
+
+class People:
+    """The store of people and tokens."""
+
+    def __init__(self, database: Database, *, clock: Clock = time.time) -> None:
+        self._database = database
+        self._clock = clock
+
+    def first_steward(self) -> NewToken | None:
+        """Create the first steward and return a token, when there is nobody yet; else None."""
+        with self._database.reading() as connection:
+            if connection.scalar(select(func.count()).select_from(schema.people)):
+                return None
+        now = self._clock()
+        first = {"name": _FIRST_STEWARD, "role": str(Role.STEWARD), "created_at": now}
+        new = _made(_FIRST_STEWARD, "first start", now, None)
+        try:
+            with self._database.writing() as connection:  # both or neither: a steward without a token could do nothing
+                connection.execute(insert(schema.people).values(first))
+                connection.execute(insert(schema.tokens).values(_row(new)))
+        except IntegrityError:  # another replica was quicker
+            return None
+        return new
+
+    def another_steward_token(self) -> NewToken:
+        """Return a new token of the first steward, for an operator whose stewards have lost theirs."""
+        return self.issue(_FIRST_STEWARD, label="from the command line")
+
+    def add(self, person: Person) -> Person:
+        """Add a person; raise `NameTaken` when there is one of that name."""
+        row = {"name": person.name, "role": str(person.role), "created_at": self._clock()}
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(schema.people).values(row))
+        except IntegrityError:
+            raise NameTaken(f"there is a person named {person.name!r} already; choose another name") from None
+        return person
+
+    def person(self, name: str) -> Person:
+        """Return the person of that name or raise `UnknownName`."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(schema.people).where(schema.people.c.name == name)).first()
+        if row is None:
+            raise UnknownName(f"there is no person named {name!r}")
+        return Person(name=row.name, role=Role(row.role))
+
+    def all(self) -> list[Person]:
+        """Return everybody, by name."""
+        with self._database.reading() as connection:
+            rows = connection.execute(select(schema.people).order_by(schema.people.c.name)).all()
+        return [Person(name=row.name, role=Role(row.role)) for row in rows]
+
+    def issue(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewToken:
+        """Make a token for a person; the secret is in the result and nowhere else."""
+        with at_field("person"):
+            self.person(person)
+        now = self._clock()
+        if expires_at is not None and not expires_at > now:
+            raise InvalidParameter("a token must expire in the future")
+        new = _made(person, label, now, expires_at)
+        with self._database.writing() as connection:
+            connection.execute(insert(schema.tokens).values(_row(new)))
+        return new
+
+    def tokens(self, person: str) -> list[Token]:
+        """Return what is known of a person's tokens, oldest first."""
+        self.person(person)
+        query = select(schema.tokens).where(schema.tokens.c.person == person).order_by(schema.tokens.c.created_at, "id")
+        with self._database.reading() as connection:
+            return [_token(row) for row in connection.execute(query)]
+
+    def revoke(self, person: str, token: str) -> Token:
+        """End a token, and with it the browser sessions it began; revoking twice keeps the first time."""
+        ours = (schema.tokens.c.id == token) & (schema.tokens.c.person == person)
+        with self._database.writing() as connection:
+            connection.execute(
+                update(schema.tokens).where(ours, schema.tokens.c.revoked_at.is_(None)).values(revoked_at=self._clock())
+            )
+            row = connection.execute(select(schema.tokens).where(ours)).first()
+        if row is None:
+            raise UnknownName(f"{person!r} has no token {token!r}")
+        return _token(row)
+
+    def recognise(self, secret: str) -> Identity:
+        """Return whose token this is, or raise `NotSignedIn`."""
+        query = (
+            select(schema.tokens, schema.people.c.role)
+            .join(schema.people)
+            .where(schema.tokens.c.digest == digest(secret))
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        now = self._clock()
+        if row is None or row.revoked_at is not None or (row.expires_at is not None and now >= row.expires_at):
+            raise NotSignedIn("the token is unknown, expired or revoked; ask a steward for a new one")
+        person = Person(name=row.person, role=Role(row.role))
+        return Identity(person=person, token=row.id, expires_at=row.expires_at)
+
+
+def digest(secret: str) -> str:
+    """A secret of 256 random bits needs no slow hash: it cannot be guessed from its digest."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(row: Row[tuple[object, ...]]) -> Token:
+    return Token(
+        id=row.id,
+        person=row.person,
+        label=row.label,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+    )
+
+
+def _made(person: str, label: str, now: float, expires_at: float | None) -> NewToken:
+    token = Token(
+        id=secrets.token_hex(8), person=person, label=label, created_at=now, expires_at=expires_at, revoked_at=None
+    )
+    return NewToken(token=token, secret=f"{TOKEN_PREFIX}{secrets.token_urlsafe(32)}")
+
+
+def _row(new: NewToken) -> dict[str, object]:
+    return asdict(new.token) | {"digest": digest(new.secret)}

@@ -1,0 +1,1 @@
+"""A query on its way: planned, queued, run, timed."""

@@ -1,0 +1,152 @@
+"""Engines for registered tables: opened where the replica may read, lent to one query at a time."""
+
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import assert_never
+
+from setwise.analytics.tables.prepared import PreparingEngine
+from setwise.analytics.tables.schema import Kind, Schema
+from setwise.analytics.tables.source import files_of, open_engine
+from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
+from setwise.service.api.problems import at_field
+from setwise.service.settings import Settings
+from setwise.service.storage.datasets import Dataset, EngineKind
+
+_CATALOGUE_TABLE = re.compile(r"[A-Za-z_]\w*(\.(?!(parquet|pq|csv|tsv)$)[A-Za-z_]\w*){0,2}", re.ASCII | re.IGNORECASE)
+_SHARED_STORAGE = ("hdfs://", "viewfs://", "s3a://", "gs://", "abfs://", "abfss://", "wasbs://", "dbfs:/")
+"""Where a cluster keeps its tables. The machine's own files, and addresses of web servers, are not among them."""
+
+_EXPANDED = set("{}")
+"""Spark makes several paths of these, which nobody has looked at."""
+
+
+class Engines:
+    """The engines of one replica. A query has its engine to itself, so that cancelling one stops no other."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._idle: defaultdict[str, list[PreparingEngine]] = defaultdict(list)
+        self._schemas: dict[str, Schema] = {}
+        self._lock = threading.Lock()
+
+    def check(self, dataset: Dataset) -> Schema:
+        """Return the schema of a table that is to be registered, or raise what is wrong with the registration."""
+        with at_field("table"):
+            try:
+                engine = self._opened(dataset)
+            except UnsuitableTable as error:
+                raise self._without_folder(error) from None
+        with engine:
+            schema = engine.describe()
+        for name in ("user", "items", "values", "filters"):
+            columns = (dataset.user,) if name == "user" else getattr(dataset, name)
+            with at_field(name):
+                for column in columns:
+                    schema.column(column)
+        return schema
+
+    def schema(self, dataset: Dataset) -> Schema:
+        """Return the columns of a registered table, from metadata alone."""
+        if dataset.name not in self._schemas:
+            with self.lent(dataset) as engine:
+                self._schemas[dataset.name] = engine.describe()
+        return self._schemas[dataset.name]
+
+    @contextmanager
+    def lent(self, dataset: Dataset) -> Iterator[PreparingEngine]:
+        """Lend an engine on the table; one that failed is not used again."""
+        with self._lock:
+            idle = self._idle[dataset.name]
+            engine = idle.pop() if idle else None
+        if engine is None:
+            engine = self._reopened(dataset)
+        keep = False
+        try:
+            yield engine
+            keep = True
+        except UnsuitableTable as error:
+            raise self._without_folder(error) from None
+        except (BadRequest, BudgetExhausted):  # the request was at fault, not the engine
+            keep = True
+            raise
+        finally:
+            with self._lock:
+                keep = keep and len(idle) < self._settings.workers
+                if keep:
+                    idle.append(engine)
+            if not keep:
+                engine.close()
+
+    def close(self) -> None:
+        """Close every idle engine."""
+        with self._lock:
+            idle = [engine for engines in self._idle.values() for engine in engines]
+            self._idle.clear()
+        for engine in idle:
+            engine.close()
+
+    def _reopened(self, dataset: Dataset) -> PreparingEngine:
+        """Open a registered table; what is wrong with it by now is the stewards' business, not the analyst's."""
+        try:
+            return self._opened(dataset)
+        except BadRequest:
+            raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
+
+    def _opened(self, dataset: Dataset) -> PreparingEngine:
+        address = self._address(dataset.engine)
+        source = self._source(dataset)
+        types = {name: Kind(kind) for name, kind in dataset.types}
+        return open_engine(source, address, types=types, memory=self._settings.memory)
+
+    def _address(self, kind: EngineKind) -> str:
+        """Return where the engine of this kind is, as the replica was started with it."""
+        match kind:
+            case EngineKind.DUCKDB:
+                found = [each for each in self._settings.engines if each == "duckdb"]
+            case EngineKind.SPARK:
+                found = [each for each in self._settings.engines if each.startswith(("spark", "local"))]
+            case EngineKind.POSTGRESQL:
+                found = [each for each in self._settings.engines if each.startswith("postgres")]
+            case _:
+                assert_never(kind)
+        if not found:
+            raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
+        return found[0]
+
+    def _without_folder(self, error: UnsuitableTable) -> UnsuitableTable:
+        """Show paths as they were given, from the data folder on."""
+        return UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", ""))
+
+    def _source(self, dataset: Dataset) -> str:
+        """Return what the engine is to open: a path below the data folder, or the name of a table it knows."""
+        match dataset.engine:
+            case EngineKind.DUCKDB:
+                return self._inside(dataset.table)
+            case EngineKind.SPARK:
+                if _CATALOGUE_TABLE.fullmatch(dataset.table) or dataset.table.startswith(_SHARED_STORAGE):
+                    return dataset.table
+                return self._inside(dataset.table)
+            case EngineKind.POSTGRESQL:
+                return dataset.table
+            case _:
+                assert_never(dataset.engine)
+
+    def _inside(self, table: str) -> str:
+        """Return the path of a table below the data folder, or raise `UnsuitableTable`.
+
+        Every file that the path leads to is looked at, whatever links, globs and folders it goes through.
+        """
+        folder = self._settings.data_dir.resolve()
+        path, _, _ = table.partition("::")
+        inside = not (Path(path).is_absolute() or ".." in path or ":" in path or set(path) & _EXPANDED)
+        try:
+            inside = inside and all(file.resolve().is_relative_to(folder) for file in files_of(str(folder / path)))
+        except (OSError, ValueError, NotImplementedError):  # not a path at all, or too long for one
+            inside = False
+        if not inside:
+            raise UnsuitableTable("a table must lie in the data folder of the service; give its path from there")
+        return str(folder / table)

@@ -1,0 +1,208 @@
+"""The store of queries on their way, through which replicas agree on who runs what."""
+
+import secrets
+import time
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, Row, and_, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from setwise.errors import KeyConflict, UnknownName
+from setwise.service.auth.people import Clock
+from setwise.service.storage import schema
+from setwise.service.storage.database import Database
+
+
+class JobState(StrEnum):
+    """Where a query stands."""
+
+    RUNNING = "running"
+    """Waiting for its turn or being answered; `progress` says how far."""
+    DONE = "done"
+    """Answered; the answer is stored."""
+    FAILED = "failed"
+    """Ended in a problem; the same request under the same key starts it again, at no further charge."""
+    CANCELLED = "cancelled"
+    """Stopped by a person; the same request under the same key starts it again, at no further charge."""
+
+
+class Progress:
+    """The share done at each stage; stages do not depend on the data."""
+
+    WAITING = 0.0
+    CHARGED = 0.1
+    READING = 0.25
+    DONE = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One query as the database knows it; `attempt` counts the replicas that have taken it up."""
+
+    id: str
+    person: str
+    account: str
+    key: str
+    request: str
+    state: JobState
+    attempt: int
+    replica: str
+    heartbeat_at: float
+    created_at: float
+    progress: float
+    cancelled_by: str | None = None
+    answer: str | None = None
+    problem: str | None = None
+
+
+_BEATS_UNTIL_LOST = 10.0
+
+
+class Jobs:
+    """The store of queries.
+
+    A query is taken up by whoever inserts its row, or raises its `attempt`: a compare-and-swap, so that one replica
+    does. Should two run the same query after all (one was slow, not dead), the ledger keeps the answer that was stored
+    first and both show that.
+    """
+
+    def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:
+        self._database = database
+        self._replica = replica
+        self._lost_after = _BEATS_UNTIL_LOST * heartbeat_seconds
+        self._clock = clock
+
+    def ask(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
+        """Return the query under this key, and whether this replica is to run it now.
+
+        Raise `KeyConflict` when the key was used for another request.
+        """
+        now = self._clock()
+        fresh = Job(
+            id=secrets.token_hex(16),
+            person=person,
+            account=account,
+            key=key,
+            request=request,
+            state=JobState.RUNNING,
+            attempt=1,
+            replica=self._replica,
+            heartbeat_at=now,
+            created_at=now,
+            progress=Progress.WAITING,
+        )
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(schema.jobs).values(asdict(fresh)))
+            return fresh, True
+        except IntegrityError:
+            job = self._under(account, key)
+        if job.request != request:
+            raise KeyConflict(f"the key {key!r} was used before for a different request on this account; use a new key")
+        return self.take_up(job) if self._is_free(job, again=True) else (job, False)
+
+    def take_up(self, job: Job) -> tuple[Job, bool]:
+        """Try to become the replica that runs a query that nobody runs; return it and whether that worked."""
+        ours = update(schema.jobs).where(schema.jobs.c.id == job.id, schema.jobs.c.attempt == job.attempt)
+        fresh = {
+            "attempt": job.attempt + 1,
+            "replica": self._replica,
+            "state": str(JobState.RUNNING),
+            "heartbeat_at": self._clock(),
+            "progress": Progress.WAITING,
+            "cancelled_by": None,
+            "problem": None,
+        }
+        with self._database.writing() as connection:
+            won = connection.execute(ours.values(fresh)).rowcount == 1
+        return self.get(job.id), won
+
+    def is_lost(self, job: Job) -> bool:
+        """Whether the replica that runs the query has not been heard of for long."""
+        return self._is_free(job, again=False)
+
+    def _is_free(self, job: Job, *, again: bool) -> bool:
+        ended = job.state in {JobState.FAILED, JobState.CANCELLED}
+        lost = job.state is JobState.RUNNING and job.heartbeat_at < self._clock() - self._lost_after
+        return lost or (again and ended)
+
+    def get(self, id_: str) -> Job:
+        """Return the query of that id or raise `UnknownName`."""
+        with self._database.reading() as connection:
+            row = connection.execute(select(schema.jobs).where(schema.jobs.c.id == id_)).first()
+        if row is None:
+            raise UnknownName("there is no such query, or it is not yours")
+        return _job(row)
+
+    def of(self, person: str, most: int) -> list[Job]:
+        """Return a person's latest queries, newest first."""
+        query = (
+            select(schema.jobs)
+            .where(schema.jobs.c.person == person)
+            .order_by(schema.jobs.c.created_at.desc(), schema.jobs.c.id)
+            .limit(most)
+        )
+        with self._database.reading() as connection:
+            return [_job(row) for row in connection.execute(query)]
+
+    def ids_on(self, account: str) -> dict[str, str]:
+        """Return the ids of the queries on an account, by their keys."""
+        query = select(schema.jobs.c.key, schema.jobs.c.id).where(schema.jobs.c.account == account)
+        with self._database.reading() as connection:
+            return {row.key: row.id for row in connection.execute(query)}
+
+    def beat(self, progress: dict[str, float]) -> Collection[str]:
+        """Say that this replica's queries are alive and how far they are; return those that are to be cancelled."""
+        mine = and_(
+            schema.jobs.c.replica == self._replica,
+            schema.jobs.c.state == str(JobState.RUNNING),
+            schema.jobs.c.id.in_(progress),
+        )
+        with self._database.writing() as connection:
+            for share in set(progress.values()):
+                at_it = [id_ for id_, reached in progress.items() if reached == share]
+                connection.execute(
+                    update(schema.jobs)
+                    .where(mine, schema.jobs.c.id.in_(at_it))
+                    .values(heartbeat_at=self._clock(), progress=share)
+                )
+            wanted = select(schema.jobs.c.id).where(mine, schema.jobs.c.cancelled_by.is_not(None))
+            return list(connection.scalars(wanted))
+
+    def cancel(self, job: Job, *, by: str) -> Job:
+        """Ask for a query to be stopped; the replica that runs it will see. One that has ended stays as it is."""
+        running = and_(schema.jobs.c.id == job.id, schema.jobs.c.state == str(JobState.RUNNING))
+        with self._database.writing() as connection:
+            connection.execute(update(schema.jobs).where(running).values(cancelled_by=by))
+            lost: ColumnElement[bool] = schema.jobs.c.heartbeat_at < self._clock() - self._lost_after
+            connection.execute(update(schema.jobs).where(running, lost).values(state=str(JobState.CANCELLED)))
+        return self.get(job.id)
+
+    def done(self, job: Job, answer: str) -> None:
+        """Record the answer that the ledger has stored; whichever replica says so, it is the same."""
+        self._end(schema.jobs.c.id == job.id, {"state": str(JobState.DONE), "answer": answer, "problem": None})
+
+    def stopped(self, job: Job, state: JobState, problem: str) -> None:
+        """Record that a query failed or was cancelled, unless another replica has taken it up since."""
+        mine = and_(
+            schema.jobs.c.id == job.id,
+            schema.jobs.c.attempt == job.attempt,
+            schema.jobs.c.state == str(JobState.RUNNING),
+        )
+        self._end(mine, {"state": str(state), "problem": problem})
+
+    def _end(self, which: ColumnElement[bool], ended: dict[str, str | None]) -> None:
+        with self._database.writing() as connection:
+            connection.execute(update(schema.jobs).where(which).values(progress=Progress.DONE, **ended))
+
+    def _under(self, account: str, key: str) -> Job:
+        query = select(schema.jobs).where(schema.jobs.c.account == account, schema.jobs.c.key == key)
+        with self._database.reading() as connection:
+            return _job(connection.execute(query).one())
+
+
+def _job(row: Row[tuple[object, ...]]) -> Job:
+    kept = {name: getattr(row, name) for name in Job.__dataclass_fields__}
+    return Job(**(kept | {"state": JobState(row.state)}))

@@ -1,0 +1,156 @@
+"""The pace of one query: its turn with the engine, its end at a padded moment, and whether it is to stop."""
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from setwise.accounting.guarantees import Use
+from setwise.analytics.engines.base import Engine
+from setwise.errors import EngineFailed
+from setwise.ledger.account import Account, Receipt
+from setwise.ledger.status import Standing
+from setwise.service.queries.jobs import Progress
+
+
+def padded(elapsed: float, step: float) -> float:
+    """Return the least of step, 2 step, 4 step, 8 step, ... that is no less than `elapsed`; with step 0, `elapsed`.
+
+    An observer of one answer learns which power of two its time lay under, and no more.
+
+    >>> [padded(seconds, 0.25) for seconds in (0.01, 0.25, 0.26, 3.0)]
+    [0.25, 0.25, 0.5, 4.0]
+    """
+    if step <= 0.0:
+        return elapsed
+    if elapsed <= step:
+        return step
+    power = math.ceil(math.log2(elapsed / step))
+    return float(step * 2**power) if step * 2**power >= elapsed else float(step * 2 ** (power + 1))
+
+
+_LOOK_AGAIN = 0.05
+
+
+class Pace:
+    """Holds a query back until an engine is free, and its end until a padded moment after it was asked.
+
+    What an analyst can see of a query that touched data (its answer, the draws given back, its failure) happens at
+    padded moments only.
+    """
+
+    def __init__(
+        self,
+        turns: threading.Semaphore,
+        *,
+        step: float,
+        seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._turns = turns
+        self._step = step
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._asked = monotonic()
+        self._began: float | None = None
+        self._touched = False
+        self._engine: Engine | None = None
+        self._stop: str | None = None
+        self._lock = threading.Lock()
+        self.progress = Progress.WAITING
+
+    @contextmanager
+    def using(self, engine: Engine) -> Iterator[None]:
+        """Have stopping the query stop this engine, until it is given back: then it may serve another query."""
+        with self._lock:
+            self._engine = engine
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._engine = None
+
+    def stop(self, reason: str) -> None:
+        """Stop the query, from any thread: while it waits, in the engine, or until its padded moment."""
+        with self._lock:
+            self._stop = self._stop or reason
+            if self._engine is not None and self._began is not None:
+                self._engine.cancel()  # under the lock, so that the engine is not given back meanwhile
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the query was stopped, or None."""
+        return self._stop
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the query has had its engine for longer than it may."""
+        began = self._began
+        return began is not None and self._monotonic() - began > self._seconds
+
+    def begin(self) -> None:
+        """Wait for a turn with the engine."""
+        self.progress = Progress.CHARGED
+        while not self._turns.acquire(timeout=_LOOK_AGAIN):
+            self.check()
+        with self._lock:
+            self._began = self._monotonic()
+        self._touched = True
+        self.progress = Progress.READING
+        self.check()
+
+    def end(self) -> None:
+        """Give the turn back; doing so twice is doing so once. Progress does not tell: when is not to be seen."""
+        with self._lock:
+            had, self._began = self._began is not None, None
+        if had:
+            self._turns.release()
+
+    def pad(self) -> None:
+        """Give the turn back and wait for the padded moment, when data was touched; once."""
+        self.end()
+        if self._touched:
+            self._touched = False
+            elapsed = self._monotonic() - self._asked
+            self._sleep(max(0.0, padded(elapsed, self._step) - elapsed))
+
+    def check(self) -> None:
+        """Raise `EngineFailed` when the query was stopped.
+
+        Asked once more at the padded moment: were an answer that is ready kept from being stopped, stopping would tell
+        when the engine was done, again and again under one charge.
+        """
+        if self._stop is not None:
+            raise EngineFailed(self._stop)
+
+
+class PacedAccount:
+    """An account whose charges wait for a turn and whose answers are stored at padded moments."""
+
+    def __init__(self, account: Account, pace: Pace) -> None:
+        self._account = account
+        self._pace = pace
+
+    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
+        """Charge; then wait for a turn, unless the answer is there already."""
+        receipt = self._account.charge(uses, key=key, request=request)
+        if receipt.answer is None:
+            self._pace.begin()
+        return receipt
+
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
+        """Store the answer, at a padded moment, unless the query was stopped before that moment."""
+        self._pace.pad()
+        self._pace.check()
+        return self._account.settle(receipt, answer=answer, returned=returned)
+
+    def standing(self) -> Standing:
+        """Return how the account stands."""
+        return self._account.standing()
+
+    def shortage(self, uses: Sequence[Use]) -> str | None:
+        """Return in words what is missing to pay for the uses."""
+        return self._account.shortage(uses)

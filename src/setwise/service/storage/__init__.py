@@ -1,0 +1,1 @@
+"""The service's own tables, beside the ledger's."""

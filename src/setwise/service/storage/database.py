@@ -1,0 +1,130 @@
+"""The database that the service shares with the ledger: connections, and the schema's versions."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
+from sqlalchemy.exc import ArgumentError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
+
+from setwise.errors import InvalidParameter, MissingExtra, StoreFailed
+from setwise.service.storage import schema
+from setwise.service.workers.threads import Pool
+
+_MIGRATIONS: tuple[Callable[[Connection], None], ...] = (schema.metadata.create_all,)
+"""Step n takes the schema from version n to n + 1; steps are appended, never changed."""
+
+_MIGRATION_LOCK = 0x73657477
+"""The advisory lock under which a PostgreSQL schema is migrated."""
+
+_BUSY_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Connections to the service's tables; what the driver raises becomes `StoreFailed`, in words for the operator."""
+
+    engine: Engine
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection for reading."""
+        with _one_sentence(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction that is committed at the end."""
+        with _one_sentence(), self.engine.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+
+def open_database(url: str) -> Database:
+    """Open the database at a path or URL, and bring the service's tables to the current version."""
+    try:
+        engine = create_engine(_driver_url(url), pool_pre_ping=True, pool_size=16, max_overflow=16)
+    except ModuleNotFoundError:
+        raise MissingExtra("a PostgreSQL ledger needs psycopg: pip install 'setwise[postgres]'") from None
+    except ArgumentError:
+        raise InvalidParameter("the ledger must be a file or postgresql://user@host/database") from None
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+    database = Database(engine)
+    _migrate(database)
+    return database
+
+
+def _driver_url(url: str) -> str:
+    for written in ("postgresql://", "postgres://"):
+        if url.startswith(written):
+            return "postgresql+psycopg://" + url.removeprefix(written)
+    return url if "://" in url else f"sqlite:///{url}"
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection has no type here
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute(f"PRAGMA busy_timeout = {1000 * _BUSY_SECONDS}")
+
+
+def _migrate(database: Database) -> None:
+    """Run the steps that are missing, one replica at a time."""
+    with database.writing() as connection:
+        if database.engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATION_LOCK})
+        schema.versions.create(connection, checkfirst=True)
+        version = max(connection.scalars(select(schema.versions.c.version)), default=0)
+        if version > len(_MIGRATIONS):
+            raise StoreFailed(
+                f"the service's tables are of version {version}, newer than this program's {len(_MIGRATIONS)}: "
+                "upgrade setwise"
+            )
+        for step in range(version, len(_MIGRATIONS)):
+            _MIGRATIONS[step](connection)
+            connection.execute(insert(schema.versions).values(version=step + 1))
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    try:
+        yield
+    except IntegrityError:  # a name or key that is taken: the caller knows what it means
+        raise
+    except (OperationalError, InterfaceError) as error:  # of connections and locks: their words hold no values
+        said = (str(error.orig).splitlines() or [type(error).__name__])[0]
+        raise StoreFailed(f"the service's database did not answer ({said}); try again in a moment") from None
+    except SQLAlchemyError as error:
+        kind = type(error).__name__
+        raise StoreFailed(f"the service's database did not answer ({kind}); try again in a moment") from None
+
+
+_SECONDS = 1.0
+
+
+class Pulse:
+    """The last time the database answered."""
+
+    def __init__(self, database: Database, pool: Pool, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._database = database
+        self._pool = pool
+        self._monotonic = monotonic
+        self._answered = float("-inf")
+
+    async def check(self) -> None:
+        """Return when the database answers, or raise `StoreFailed`."""
+        if self._monotonic() - self._answered > _SECONDS:
+            await self._pool.run(self._ask)
+            self._answered = self._monotonic()
+
+    def _ask(self) -> None:
+        with self._database.reading() as connection:
+            connection.execute(text("SELECT 1"))

@@ -1,0 +1,111 @@
+"""The store of registered data sets."""
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from sqlalchemy import insert, select
+from sqlalchemy.exc import IntegrityError
+
+from setwise.errors import InvalidParameter, NameTaken, UnknownName
+from setwise.service.auth.people import Clock, check_name
+from setwise.service.storage import schema
+from setwise.service.storage.database import Database
+
+
+class EngineKind(StrEnum):
+    """What reads the table; which of them a replica has is for whoever starts it to say."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+    POSTGRESQL = "postgresql"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dataset:
+    """A table on an engine, its user column, and the columns that may be items, summed values or filters.
+
+    `contributions` (Delta) and `per_item` (tau) bound what one user may add: a question that leaves them out gets
+    these, and none may ask for more. `types` says which columns of a CSV file are not text.
+    """
+
+    name: str
+    engine: EngineKind
+    table: str
+    user: str
+    items: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
+    contributions: int | None = None
+    per_item: int = 1
+    types: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        check_name("the name of a data set", self.name)
+        object.__setattr__(self, "engine", EngineKind(self.engine))
+        for name in ("items", "values", "filters"):
+            columns = tuple(getattr(self, name))
+            object.__setattr__(self, name, columns)
+            if self.user in columns:
+                raise InvalidParameter(f"{name} must not hold the user column {self.user!r}: it says who is protected")
+        object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
+        for name in ("contributions", "per_item"):
+            bound = getattr(self, name)
+            if bound is not None and bound < 1:
+                raise InvalidParameter(f"{name} must be a positive whole number, not {bound!r}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that the registration names, each once."""
+        return tuple(dict.fromkeys((self.user, *self.items, *self.values, *self.filters)))
+
+    def text(self) -> str:
+        """Return the definition as JSON text."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def read(text: str) -> "Dataset":
+        """Return the data set of a definition written by `text`."""
+        return Dataset(**json.loads(text))
+
+
+class Datasets:
+    """The store of registered data sets. A registration is never changed, so a replica may remember it."""
+
+    def __init__(self, database: Database, *, clock: Clock = time.time) -> None:
+        self._database = database
+        self._clock = clock
+        self._remembered: dict[str, Dataset] = {}
+
+    def add(self, dataset: Dataset, *, by: str) -> Dataset:
+        """Register a data set, or raise `NameTaken`."""
+        row = {
+            "name": dataset.name,
+            "definition": dataset.text(),
+            "created_at": self._clock(),
+            "created_by": by,
+        }
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(schema.datasets).values(row))
+        except IntegrityError:
+            raise NameTaken(f"there is a data set named {dataset.name!r} already; choose another name") from None
+        return dataset
+
+    def get(self, name: str) -> Dataset:
+        """Return the data set of that name or raise `UnknownName`."""
+        if name not in self._remembered:
+            query = select(schema.datasets.c.definition).where(schema.datasets.c.name == name)
+            with self._database.reading() as connection:
+                definition = connection.scalar(query)
+            if definition is None:
+                raise UnknownName(f"there is no data set named {name!r}")
+            self._remembered[name] = Dataset.read(definition)
+        return self._remembered[name]
+
+    def all(self) -> list[Dataset]:
+        """Return every data set, by name."""
+        query = select(schema.datasets.c.definition).order_by(schema.datasets.c.name)
+        with self._database.reading() as connection:
+            return [Dataset.read(definition) for definition in connection.scalars(query)]

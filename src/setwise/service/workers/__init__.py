@@ -1,0 +1,1 @@
+"""Processes and threads for work that must not hold up a replica."""
