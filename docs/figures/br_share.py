@@ -12,9 +12,9 @@ import matplotlib as mpl
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
-from setwise.accounting.moments import subgaussian_sum
 
 from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.methods.moments import subgaussian_sum
 
 USES, EPSILON, DELTA = 50, 0.1, 1e-6
 SETWISE, BATCH = "setwise", "batch"

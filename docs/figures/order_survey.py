@@ -4,7 +4,7 @@ All sets of two, three and four of the parameters 0.25, 0.5, ..., 1.5, at sixtee
 docs/open-questions.md, in a minute or two. Run it from the repository: python docs/figures/order_survey.py
 """
 
-from setwise.paper.worst_order import survey
+from setwise.paper.figures.unequal_order import survey
 
 VALUES = tuple(step / 4 for step in range(1, 7))
 SHARES = tuple(step / 20 for step in range(16))

@@ -19,10 +19,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from setwise.analytics.engines.duckdb_table import ArrowTable
-from setwise.analytics.spending import Total
 
-from setwise.analytics.engines.duckdb import DuckDBEngine
+from setwise.analytics.budget import Total
+from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+from setwise.analytics.engines.duckdb.tables import ArrowTable
 from setwise.analytics.query import TopK
 from setwise.analytics.session import Session
 

@@ -1,8 +1,12 @@
-"""Nothing in the repository points at a machine or a registry."""
+"""What the repository names exists, and nothing in it points at a machine or a registry."""
 
+import ast
 import re
 import subprocess
 from pathlib import Path
+from pkgutil import resolve_name
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,3 +31,36 @@ def test_no_file_names_a_path_of_a_machine():
 def test_files_stay_short():
     long = [path for path in tracked() if path.suffix == ".py" and len(path.read_text().splitlines()) > 400]
     assert not long
+
+
+def named_files() -> list[tuple[str, str]]:
+    """Return pairs of a page and a Python file it names; a folder may stand before the name, and a star in it."""
+    pages = [path for path in tracked() if path.suffix == ".md"]
+    return [
+        (str(page.relative_to(ROOT)), name)
+        for page in pages
+        for name in re.findall(r"`([\w./*-]+\.py)`", page.read_text(encoding="utf-8"))
+    ]
+
+
+@pytest.mark.parametrize(("page", "name"), named_files())
+def test_every_file_that_a_page_names_exists(page, name):
+    assert any(path.match(name) for path in tracked())
+
+
+def imported_names() -> list[tuple[str, str]]:
+    """Return pairs of a script outside the package and a name it imports from the package."""
+    scripts = [path for path in tracked() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] != "src"]
+    return [
+        (str(script.relative_to(ROOT)), f"{node.module}.{alias.name}")
+        for script in scripts
+        for node in ast.walk(ast.parse(script.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "setwise"
+        for alias in node.names
+    ]
+
+
+def test_every_name_that_a_script_imports_exists():
+    """Scripts that no test runs (pictures, benchmarks) go stale unnoticed otherwise."""
+    for script, name in imported_names():
+        assert resolve_name(name) is not None, script

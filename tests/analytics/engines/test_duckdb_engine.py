@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.duckdb import engine as engine_module
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-from setwise.analytics.engines.duckdb.engine import engine as engine_module
 from setwise.analytics.engines.duckdb.tables import ArrowTable, ParquetFiles
 from setwise.errors import EngineFailed
 from tests.analytics.engines.reference import as_dict

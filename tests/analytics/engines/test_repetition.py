@@ -21,7 +21,7 @@ def events(rows: int, users: int, items: int) -> pa.Table:
 def probed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Backend:
     """An engine that looks at all users before it chooses, as small tables need."""
     if backend.name == "spark":
-        from setwise.analytics.engines.spark.engine import engine
+        from setwise.analytics.engines.spark import engine
 
         monkeypatch.setattr(engine, "PROBED_SHARE", 1)
     return backend
