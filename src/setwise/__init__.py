@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from setwise.ledger.account import Account as Account
     from setwise.ledger.account import Receipt as Receipt
     from setwise.ledger.ledger import Ledger as Ledger
-    from setwise.ledger.status import Standing as Standing
+    from setwise.ledger.status import AccountStatus as AccountStatus
     from setwise.mechanisms.histogram import Histogram as Histogram
     from setwise.mechanisms.known_domain import Exponential as Exponential
     from setwise.mechanisms.known_domain import KnownGaussian as KnownGaussian
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
 # Loaded when first used, so that `import setwise` and `setwise --help` stay quick.
 _HOMES = {
     "Account": "ledger.account",
+    "AccountStatus": "ledger.status",
     "Answer": "accounting.answer",
     "AnswerItem": "analytics.answer",
     "ApproxDP": "accounting.guarantees",
@@ -118,7 +119,6 @@ _HOMES = {
     "Receipt": "ledger.account",
     "Release": "mechanisms.release",
     "Session": "analytics.session",
-    "Standing": "ledger.status",
     "Sum": "analytics.query",
     "SystemRandomness": "mechanisms.randomness",
     "Threshold": "mechanisms.unknown_gaussian",

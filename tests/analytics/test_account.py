@@ -34,7 +34,7 @@ def ledger(tmp_path):
 
 
 def left(account):
-    return {format_use(Use(use.guarantee)): use.count for use in account.standing().left}
+    return {format_use(Use(use.guarantee)): use.count for use in account.status().left}
 
 
 def test_the_most_is_charged_and_the_unused_comes_back(ledger):
@@ -56,8 +56,8 @@ def test_the_most_is_charged_and_the_unused_comes_back(ledger):
         "gaussian:20.0": 10,
         "approx:0.0,1e-07": 2,
     }
-    assert set(account.standing().spent) == set(answer.spent)
-    assert session.spent == account.standing().spent
+    assert set(account.status().spent) == set(answer.spent)
+    assert session.spent == account.status().spent
     assert session.guarantee(1e-5).interaction == "setwise"
 
 
@@ -128,7 +128,7 @@ def test_runs_that_race_to_settle_one_key_show_one_answer(ledger, tmp_path):
     assert first == second == [("top", 1001)]
     assert one == other
     account = ledger.account("ada")
-    assert account.standing().charges == 1
+    assert account.status().charges == 1
     assert [entry.contents.kind for entry in ledger.history("ada")] == ["charge", "settle"]
     assert left(account)["pure:0.3"] == 10 - len(one)
     assert left(account)["bounded-range:0.5"] == 20 - min(len(one) + 1, 6)
@@ -188,10 +188,10 @@ def test_filters_take_any_parameters_and_give_nothing_back(ledger):
     _, session = recorded_session(account=account)
     answer = session.top_k(item="page", k=6, discover="bounded-range:0.31", counts="gaussian:31", delta=1e-8)
     assert answer.interaction == "adaptive"
-    after = account.standing().share_left
+    after = account.status().share_left
     planned = session.top_k(item="page", k=2, epsilon=0.5, delta=1e-7)
     assert planned.epsilon.upper <= 0.6
-    assert account.standing().share_left < after
+    assert account.status().share_left < after
     assert session.guarantee(1e-5).upper == pytest.approx(3.0)
 
 
@@ -218,7 +218,7 @@ def test_a_filter_that_cannot_pay_says_what_it_needs_and_what_would_fit(ledger, 
         BudgetExhausted, match=r"needs a rho of [\d.]+, and 0\.08344 is left; it would fit with"
     ) as told:
         session.count(**words)
-    assert (engine.events, account.standing().charges) == ([], 0)
+    assert (engine.events, account.status().charges) == ([], 0)
     noise, epsilon, delta = re.search(
         r"fit with (gaussian counts)?(?:an epsilon of ([\d.]+))?(?: and a delta of (\S+))?$", str(told.value)
     ).groups()

@@ -52,7 +52,7 @@ def test_who_may_pay(ledger, name, source, words):
         with setwise.open(source, user="who", account=ledger.account(name), **words):
             return
     assert len(count(ledger, name, source, **words)) == 1
-    assert ledger.account(name).standing().charges == 1
+    assert ledger.account(name).status().charges == 1
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_who_may_pay(ledger, name, source, words):
 def test_who_may_not(ledger, name, source, words, named):
     with pytest.raises(InvalidParameter, match=named):
         count(ledger, name, source, **words)
-    assert ledger.account(name).standing().charges == 0
+    assert ledger.account(name).status().charges == 0
 
 
 def test_a_dataset_without_an_account_says_nothing(ledger):

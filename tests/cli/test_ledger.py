@@ -182,12 +182,12 @@ def test_errors_are_one_sentence_with_the_status_of_the_tree(in_folder):
 
 
 def test_tampering_is_status_4_and_named(in_folder):
-    from tests.ledger.raw import unguarded
+    from tests.ledger.raw import without_triggers
 
     run(*OPEN)
     with Ledger.open("setwise.db") as ledger:
         ledger.account("ada").charge([parse_use("pure:0.1x2")], key="k", request="q")
-    with unguarded("setwise.db") as intruder:
+    with without_triggers("setwise.db") as intruder:
         intruder("UPDATE ledger_entries SET content = 'other'")
     done = setwise("verify", "--json")
     assert done.returncode == 4

@@ -30,7 +30,7 @@ def test_every_promise_has_its_test(promise, tests):
 
 def test_the_example_runs(tmp_path):
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    code = example + "    print(shown, *account.standing().left)\n"
+    code = example + "    print(shown, *account.status().left)\n"
     done = subprocess.run(
         [sys.executable, "-c", code.replace("    ...", "    pass")],
         cwd=tmp_path,

@@ -26,7 +26,7 @@ def _rows(cursor):
 
 
 @contextmanager
-def unguarded(url):
+def without_triggers(url):
     """The same, as an intruder who owns the database: no trigger and no foreign key is in the way."""
     with raw_connection(url) as run:
         if "://" in url:

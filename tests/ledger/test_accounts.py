@@ -29,12 +29,12 @@ def written(found):
 
 
 def test_opening_certifies_the_set_wise_optimum(ledger):
-    standing = ledger.open_setwise("ada", REGISTERED, delta=1e-6, analyst="Ada", dataset="visits")
-    assert standing.epsilon == compose(REGISTERED, "setwise").epsilon(1e-6)
-    assert (standing.analyst, standing.dataset, standing.kind) == ("Ada", "visits", "setwise")
-    assert written(standing.left) == REGISTERED
-    assert standing.spent == ()
-    assert (standing.odometer.lower, standing.odometer.upper) == (0.0, 0.0)
+    status = ledger.open_setwise("ada", REGISTERED, delta=1e-6, analyst="Ada", dataset="visits")
+    assert status.epsilon == compose(REGISTERED, "setwise").epsilon(1e-6)
+    assert (status.analyst, status.dataset, status.kind) == ("Ada", "visits", "setwise")
+    assert written(status.left) == REGISTERED
+    assert status.spent == ()
+    assert (status.odometer.lower, status.odometer.upper) == (0.0, 0.0)
 
 
 def test_draws_in_any_order_until_nothing_is_left(ledger, store_url):
@@ -42,10 +42,10 @@ def test_draws_in_any_order_until_nothing_is_left(ledger, store_url):
     account = ledger.account("ada")
     for number, draw in enumerate(["pure:0.1x2", "bounded-range:0.1x7", "pure:0.1x3", "bounded-range:0.1x3"]):
         account.charge(uses(draw), key=str(number), request="q")
-    standing = account.standing()
-    assert standing.left == ()
-    assert written(standing.spent) == REGISTERED
-    assert standing.charges == 4
+    status = account.status()
+    assert status.left == ()
+    assert written(status.spent) == REGISTERED
+    assert status.charges == 4
     for draw in ("pure:0.1", "bounded-range:0.1"):
         with pytest.raises(BudgetExhausted, match="nothing is left"):
             account.charge(uses(draw), key="more", request="q")
@@ -57,10 +57,10 @@ def test_a_charge_of_several_uses_is_all_or_nothing(ledger, store_url):
     account = ledger.account("ada")
     with pytest.raises(BudgetExhausted, match=r"bounded-range:0.1x10, pure:0.1x5 is left"):
         account.charge(uses("bounded-range:0.1x10", "pure:0.1x6"), key="k", request="q")
-    assert written(account.standing().left) == REGISTERED
+    assert written(account.status().left) == REGISTERED
     assert account.entries() == 0
     account.charge(uses("bounded-range:0.1x10", "pure:0.1x2", "pure:0.1x3"), key="k", request="q")
-    assert account.standing().left == ()
+    assert account.status().left == ()
     audit(store_url)
 
 
@@ -86,10 +86,10 @@ def test_a_filter_takes_any_parameters_up_to_its_total(ledger, store_url):
             promise = promise.admit(parse_use(draw))  # raises when the ledger was more generous
             granted += 1
     assert 0 < granted < 36
-    standing = account.standing()
-    assert standing.charges == granted
-    assert standing.epsilon.upper == 1.0
-    assert standing.odometer.upper <= 1.0
+    status = account.status()
+    assert status.charges == granted
+    assert status.epsilon.upper == 1.0
+    assert status.odometer.upper <= 1.0
     audit(store_url)
 
 
@@ -97,12 +97,12 @@ def test_a_filter_pays_for_exactly_what_it_says_is_left(ledger, store_url):
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
     account = ledger.account("bob")
     account.charge(uses("gaussian:20x3", "approx:0,1e-8"), key="0", request="q")
-    (left,) = account.standing().left
+    (left,) = account.status().left
     more = f"zcdp:{math.nextafter(left.guarantee.rho, 1) * (1 + 1e-15)!r}"
     with pytest.raises(BudgetExhausted):
         account.charge(uses(more), key="1", request="q")
     account.charge([left], key="1", request="q")
-    assert account.standing().share_left < 1e-15
+    assert account.status().share_left < 1e-15
     with pytest.raises(BudgetExhausted):
         account.charge(uses("gaussian:1000"), key="2", request="q")
     book = audit(store_url)["bob"]
@@ -131,36 +131,36 @@ def test_odometer_brackets_the_draws_so_far(ledger):
     ends = []
     for number in range(5):
         account.charge(uses("gaussian:20x5", "bounded-range:0.1x2"), key=str(number), request="q")
-        standing = account.standing()
-        exact = compose(standing.spent, "batch").epsilon(1e-6)
-        assert standing.odometer.lower <= exact.upper
-        assert exact.lower <= standing.odometer.upper <= standing.epsilon.upper
-        ends.append(standing.odometer.upper)
+        status = account.status()
+        exact = compose(status.spent, "batch").epsilon(1e-6)
+        assert status.odometer.lower <= exact.upper
+        assert exact.lower <= status.odometer.upper <= status.epsilon.upper
+        ends.append(status.odometer.upper)
     assert ends == sorted(ends)
     ledger.open_setwise("pure", ["pure:0.1x100"], delta=1e-6)
     ledger.account("pure").charge(uses("pure:0.1x2"), key="0", request="q")
-    assert ledger.account("pure").standing().odometer.upper == pytest.approx(0.2, rel=1e-12)
+    assert ledger.account("pure").status().odometer.upper == pytest.approx(0.2, rel=1e-12)
 
 
 def test_a_filters_odometer_by_its_entries_is_the_least_statement(ledger):
     ledger.open_filter("bob", epsilon=2.0, delta=1e-6, period="year")
     account = ledger.account("bob")
-    assert account.standing_by_entries() == account.standing()
+    assert account.status_by_entries() == account.status()
     account.charge(uses("pure:0.1x2", "bounded-range:0.05"), key="0", request="q")
-    found = account.standing_by_entries()
+    found = account.status_by_entries()
     assert found.odometer.upper == pytest.approx(0.25)
     assert found.odometer.method == "basic-composition"
-    assert account.standing().odometer.upper > 0.3
+    assert account.status().odometer.upper > 0.3
     account.charge(uses("gaussian:20x5"), key="1", request="q")
-    assert account.standing_by_entries().odometer.upper == pytest.approx(account.standing().odometer.upper)
+    assert account.status_by_entries().odometer.upper == pytest.approx(account.status().odometer.upper)
 
 
 def test_a_filter_half_spent_reads_well_below_its_promise(ledger):
     ledger.open_filter("bob", epsilon=2.0, delta=1e-6)
     account = ledger.account("bob")
-    (left,) = account.standing().left
+    (left,) = account.status().left
     account.charge(uses(f"zcdp:{left.guarantee.rho / 2!r}"), key="0", request="q")
-    assert account.standing().odometer.upper < 1.7
+    assert account.status().odometer.upper < 1.7
 
 
 def test_what_is_missing_is_told_before_and_when_it_is_refused(ledger):
@@ -179,7 +179,7 @@ def test_what_is_missing_is_told_before_and_when_it_is_refused(ledger):
         with pytest.raises(BudgetExhausted) as refused:
             account.charge(uses(*draw), key="k", request="q")
         assert str(refused.value) == missing
-        assert account.standing().charges == 0
+        assert account.status().charges == 0
     assert ledger.account("bob").shortage(["gaussian:50"]) is None
     with pytest.raises(InvalidParameter, match="not registered"):
         ledger.account("ada").shortage(["pure:0.2"])
@@ -195,7 +195,7 @@ def test_an_account_shows_what_it_is(ledger):
 def test_accounts_are_found_by_name(ledger):
     ledger.open_setwise("ada", REGISTERED, delta=1e-6)
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
-    assert [standing.name for standing in ledger.accounts()] == ["ada", "bob"]
+    assert [status.name for status in ledger.accounts()] == ["ada", "bob"]
     with pytest.raises(UnknownAccount, match="'eve'"):
         ledger.account("eve")
     with pytest.raises(UnknownAccount, match="'eve'"):

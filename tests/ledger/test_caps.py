@@ -43,7 +43,7 @@ def test_a_refused_cap_leaves_the_account_untouched(ledger, store_url):
     with pytest.raises(BudgetExhausted, match="cap"):
         ledger.account("ada").charge(uses("gaussian:2"), key="k", request="q")
     assert ledger.account("ada").entries() == 0
-    assert ledger.account("ada").standing().spent == ()
+    assert ledger.account("ada").status().spent == ()
     audit(store_url)
 
 
@@ -87,7 +87,7 @@ def test_set_wise_accounts_together_are_one_set_wise_interaction(ledger):
     assert joint.delta == pytest.approx(3e-6)
     assert joint.epsilon == compose(["bounded-range:0.1x30", "pure:0.1x5"], "setwise").epsilon(joint.delta)
     for name in ("ada", "bob"):
-        assert ledger.account(name).standing().epsilon.upper <= ledger.joint("visits", delta=1e-6).epsilon.upper
+        assert ledger.account(name).status().epsilon.upper <= ledger.joint("visits", delta=1e-6).epsilon.upper
 
 
 def test_filters_join_with_their_totals(ledger):

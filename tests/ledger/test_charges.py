@@ -19,7 +19,7 @@ def account(ledger):
 def test_a_charge_is_there_for_everyone_before_it_returns(account, store_url):
     account.charge(uses("pure:0.1"), key="k", request="q")
     with Ledger.open(store_url) as other:
-        assert other.account("ada").standing().charges == 1
+        assert other.account("ada").status().charges == 1
 
 
 def test_same_key_and_request_charges_once_and_replays_the_answer(account, store_url):
@@ -31,7 +31,7 @@ def test_same_key_and_request_charges_once_and_replays_the_answer(account, store
     with Ledger.open(store_url) as other:
         replayed = other.account("ada").charge(uses("pure:0.1"), key="k", request="q")
     assert replayed.answer == "söme\nänswer 'with' \"quotes\" 😀"
-    assert account.standing().charges == 1
+    assert account.status().charges == 1
     audit(store_url)
 
 
@@ -40,7 +40,7 @@ def test_a_used_key_with_another_request_is_a_conflict(account, draw, text):
     account.charge(uses("pure:0.1"), key="k", request="q")
     with pytest.raises(KeyConflict, match="'k'"):
         account.charge(uses(draw), key="k", request=text)
-    assert account.standing().charges == 1
+    assert account.status().charges == 1
 
 
 def test_an_answered_key_replays_even_when_the_budget_is_gone(account):
@@ -60,7 +60,7 @@ def test_the_first_answer_stays(account, store_url):
     receipt = account.charge(uses("bounded-range:0.1x3"), key="k", request="q")
     assert account.settle(receipt, answer="first", returned=uses("bounded-range:0.1")) == "first"
     assert account.settle(receipt, answer="second", returned=uses("bounded-range:0.1x2")) == "first"
-    assert written(account.standing().left) == ["bounded-range:0.1x8", "pure:0.1x5"]
+    assert written(account.status().left) == ["bounded-range:0.1x8", "pure:0.1x5"]
     assert audit(store_url)["ada"].answers == {"k": "first"}
 
 
@@ -69,9 +69,9 @@ def test_unused_draws_come_back_and_can_be_drawn_again(account, store_url):
     with pytest.raises(BudgetExhausted):
         account.charge(uses("bounded-range:0.1"), key="l", request="q")
     account.settle(receipt, answer="a", returned=uses("bounded-range:0.1x4", "pure:0.1x5"))
-    assert written(account.standing().left) == ["bounded-range:0.1x4", "pure:0.1x5"]
+    assert written(account.status().left) == ["bounded-range:0.1x4", "pure:0.1x5"]
     account.charge(uses("bounded-range:0.1x4", "pure:0.1x5"), key="l", request="q")
-    assert account.standing().left == ()
+    assert account.status().left == ()
     audit(store_url)
 
 
@@ -101,9 +101,9 @@ def test_a_filter_gets_nothing_back(ledger):
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
     account = ledger.account("bob")
     receipt = account.charge(uses("bounded-range:0.1x3"), key="k", request="q")
-    before = account.standing()
+    before = account.status()
     assert account.settle(receipt, answer="a", returned=uses("bounded-range:0.1x2")) == "a"
-    assert account.standing() == before
+    assert account.status() == before
 
 
 def test_history_has_charges_answers_and_returns(ledger, account):

@@ -32,7 +32,7 @@ def fill_up(path, limit, results):
                 refused = str(error)
                 break
             granted.append(f"k{number}")
-        charges = account.standing().charges
+        charges = account.status().charges
     results.put((granted, refused, charges))
 
 
@@ -121,7 +121,7 @@ def charge_while(url, trouble):
         assert worker.exitcode == 0
     with Ledger.open(url) as ledger:
         assert not ledger.verify().faults
-        assert ledger.account("ada").standing().left == ()
+        assert ledger.account("ada").status().left == ()
     assert set(audit(url)["ada"].charges) == {key for key, _ in met}
     return set().union(*(sentences for _, sentences in met))
 
@@ -162,13 +162,13 @@ def test_a_connection_cut_while_idle_is_not_even_noticed(postgresql_server):
         account = ledger.account("ada")
         for act in (
             lambda: account.charge(uses("pure:0.1"), key="k", request="q"),
-            account.standing,
+            account.status,
             lambda: ledger.open_filter("bob", epsilon=1.0, delta=1e-6),
             ledger.verify,
         ):
             cut(postgresql_server)
             act()
-        assert account.standing().charges == 1
+        assert account.status().charges == 1
 
 
 def test_a_server_that_is_gone_is_told_in_one_sentence(postgresql_server):
@@ -179,7 +179,7 @@ def test_a_server_that_is_gone_is_told_in_one_sentence(postgresql_server):
         try:
             for act in (
                 lambda: account.charge(uses("pure:0.1"), key="k", request="q"),
-                account.standing,
+                account.status,
                 lambda: ledger.open_filter("bob", epsilon=1.0, delta=1e-6),
             ):
                 with pytest.raises(StoreFailed, match=r"^the ledger postgresql://[^\n]*failed: [^\n]*$"):

@@ -27,7 +27,7 @@ def test_killed_at_a_step(store_url, point):
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
         account = ledger.account("ada")
-        charged = account.standing().charges
+        charged = account.status().charges
         assert charged == (0 if point == "before commit" else 1)
         resumed = account.charge([parse_use("pure:0.1x2")], key="k", request="question k")
         stored = point in ("after the answer is stored", "before it is sent")
@@ -95,7 +95,7 @@ def test_random_kills_under_load(store_url, tmp_path):
             victim.join(60)
         assert not ledger.verify().faults
         account = ledger.account("ada")
-        assert account.standing().charges > KEYS // 10
+        assert account.status().charges > KEYS // 10
         book = audit(store_url)["ada"]
         for key in book.charges:
             answer_question(account, key, 2)

@@ -30,7 +30,7 @@ def test_fifty_processes_race_for_the_last_ten_draws(store_url):
             start.wait(120)
             found = [outcomes.get() for _ in racers]
             assert (found.count("granted"), found.count("refused")) == (LEFT, PROCESSES - LEFT), set(found)
-            assert ledger.account(f"run {run}").standing().left == ()
+            assert ledger.account(f"run {run}").status().left == ()
         for racer in racers:
             racer.join(60)
             assert racer.exitcode == 0

@@ -20,7 +20,7 @@ def rows(url, statement):
 def test_a_new_store_has_had_every_migration(ledger, store_url):
     assert rows(store_url, "SELECT version, name FROM ledger_versions ORDER BY version") == [
         (1, "tables"),
-        (2, "guards"),
+        (2, "triggers"),
     ]
 
 
@@ -32,7 +32,7 @@ def test_a_store_of_the_first_version_is_brought_up(store_url, monkeypatch, cloc
     assert rows(store_url, "SELECT version FROM ledger_versions") == [(1,)]
     with raw_connection(store_url) as run:
         run("INSERT INTO ledger_openings VALUES (1, 'cap', 'x', 0, 0, '{}', 'x', 'x')")
-        run("DELETE FROM ledger_openings")  # nothing guards it yet
+        run("DELETE FROM ledger_openings")  # no trigger refuses it yet
     with Ledger.open(store_url, clock=clock) as ledger:
         ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6)
         ledger.account("ada").charge(uses("pure:0.1"), key="k", request="q")

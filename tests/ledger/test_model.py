@@ -187,23 +187,23 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     @precondition(lambda self: self.touched)
     def accounts_stand_as_they_should(self):
-        self.compare({name: self.ledger.account(name).standing() for name in self.touched})
+        self.compare({name: self.ledger.account(name).status() for name in self.touched})
         self.touched.clear()
 
     def compare(self, found):
-        for name, standing in found.items():
+        for name, status in found.items():
             model = self.model[name]
             month = f"{self.clock.now():%Y-%m}" if model.monthly else ""
-            assert (standing.charges, standing.period) == (len(model.charges), month)
+            assert (status.charges, status.period) == (len(model.charges), month)
             if model.kind == "setwise":
                 left = {format_use(parse_use(f"{mech}x1")): 0 for mech in REGISTERED}
-                left.update({counted(format_use(use))[0]: use.count for use in standing.left})
+                left.update({counted(format_use(use))[0]: use.count for use in status.left})
                 assert left == {mech: total - model.drawn[month, mech] for mech, total in REGISTERED.items()}
             else:
-                assert standing.share_left == pytest.approx(float(1 - model.rho[month] / self.budget), abs=1e-9)
+                assert status.share_left == pytest.approx(float(1 - model.rho[month] / self.budget), abs=1e-9)
 
     def teardown(self):
-        found = {standing.name: standing for standing in self.ledger.accounts()}
+        found = {status.name: status for status in self.ledger.accounts()}
         assert set(found) == set(self.model)
         self.compare(found)
         books = audit(self.address)

@@ -20,12 +20,12 @@ def test_each_month_has_a_fresh_budget(ledger, clock, store_url):
     with pytest.raises(BudgetExhausted, match="until month 2026-11 ends"):
         account.charge(uses("pure:0.1"), key="more", request="q")
     clock.move(days=16)
-    standing = account.standing()
-    assert standing.period == "2026-12"
-    assert written(standing.left) == ["pure:0.1x3"]
+    status = account.status()
+    assert status.period == "2026-12"
+    assert written(status.left) == ["pure:0.1x3"]
     receipt = account.charge(uses("pure:0.1x2"), key="dec", request="q")
     assert receipt.period == "2026-12"
-    assert written(account.standing().left) == ["pure:0.1"]
+    assert written(account.status().left) == ["pure:0.1"]
     with pytest.raises(BudgetExhausted):
         account.charge(uses("pure:0.1x2"), key="more", request="q")
     assert set(audit(store_url)["ada"].drawn.items()) == {(("2026-11", "pure:0.1"), 3), (("2026-12", "pure:0.1"), 2)}
@@ -35,7 +35,7 @@ def test_filters_have_periods_too(ledger, clock, store_url):
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6, period="day")
     account = ledger.account("bob")
     for day in range(3):
-        (whole,) = account.standing().left
+        (whole,) = account.status().left
         account.charge([whole], key=str(day), request="q")
         with pytest.raises(BudgetExhausted):
             account.charge(uses("gaussian:1000"), key="more", request="q")
@@ -61,7 +61,7 @@ def test_a_key_is_used_once_over_all_periods(ledger, clock):
     account.settle(account.charge(uses("pure:0.1"), key="k", request="q"), answer="a")
     clock.move(days=16)
     assert account.charge(uses("pure:0.1"), key="k", request="q").answer == "a"
-    assert written(account.standing().left) == ["pure:0.1x3"]
+    assert written(account.status().left) == ["pure:0.1x3"]
 
 
 @pytest.mark.parametrize("back", [timedelta(seconds=11), timedelta(days=40)])

@@ -6,9 +6,9 @@ import pytest
 
 from setwise.errors import InvalidParameter
 from setwise.ledger.audit.verification import Anchor
-from setwise.ledger.opening import opening_hash
 from setwise.ledger.records import Contents, link
-from tests.ledger.raw import unguarded
+from setwise.ledger.terms import opening_hash
+from tests.ledger.raw import without_triggers
 from tests.ledger.test_accounts import uses
 
 TABLES = ("openings", "lines", "accounts", "entries", "movements", "balances")
@@ -34,7 +34,7 @@ def filled(ledger, clock):
 @contextmanager
 def intrusion(url):
     """Yield a statement runner and a function that puts everything back."""
-    with unguarded(url) as run:
+    with without_triggers(url) as run:
         saved = {table: run(f"SELECT * FROM ledger_{table}") for table in TABLES}
 
         def mend():

@@ -65,7 +65,7 @@ def test_a_killed_replica_costs_nothing_and_loses_nothing(replicas: tuple[Served
     assert len(answered) + len(refused) == ASKED
     with Ledger.open(postgresql_url) as ledger:
         assert ledger.verify().faults == ()
-        standing = ledger.account("ada-load").standing()
+        standing = ledger.account("ada-load").status()
         history = list(ledger.history("ada-load"))
     assert (standing.charges, standing.left) == (PAID_FOR, ())
     charged = [entry.contents.key for entry in history if entry.contents.kind == "charge"]

@@ -35,7 +35,7 @@ def test_the_odometer_of_each_moment_is_what_the_account_showed_then(
             if settled:
                 returned = [parse_use(f"bounded-range:0.1x{min(back, picks)}")] if back else []
                 account.settle(receipt, answer="done", returned=returned)
-            shown.append(account.standing().odometer.upper)
+            shown.append(account.status().odometer.upper)
         charges = charges_of(ledger.history("ada"))
         readings = odometer_readings(account, charges, "")
         assert [each.number for each in charges] == list(range(1, len(steps) + 1))
@@ -58,7 +58,7 @@ def test_of_many_charges_some_readings_are_kept_and_the_last(tmp_path: Path) -> 
         readings = odometer_readings(account, charges_of(ledger.history("ada")), "")
         assert len(readings) <= 61
         assert readings[-1].charge == 130
-        assert readings[-1].epsilon == account.standing().odometer.upper
+        assert readings[-1].epsilon == account.status().odometer.upper
 
 
 def test_the_page_shows_what_was_bought_and_what_is_left(shop: Shop) -> None:

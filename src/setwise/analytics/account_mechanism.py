@@ -18,7 +18,7 @@ from setwise.analytics.budget import Draws
 from setwise.analytics.engines.base import EVERYTHING
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.errors import InvalidParameter
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.histogram import Label
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.parameters import float_above
@@ -58,7 +58,7 @@ class _Shape:
         return min(bounds) if bounds else None
 
 
-def drawn_mechanism(query: Query, draws: Draws, standing: Standing) -> Drawn:
+def drawn_mechanism(query: Query, draws: Draws, standing: AccountStatus) -> Drawn:
     """Return the mechanism whose every use is one of the draws.
 
     Picks of bounded-range:E are Gumbel picks. Counts of pure:E get discrete Laplace noise of scale at least per_item/E,
@@ -100,7 +100,7 @@ def _shape(query: Query) -> _Shape:
             assert_never(query)
 
 
-def _picks(shape: _Shape, epsilon: Fraction, draws: Draws, standing: Standing) -> KnownGumbel | UnknownGumbel:
+def _picks(shape: _Shape, epsilon: Fraction, draws: Draws, standing: AccountStatus) -> KnownGumbel | UnknownGumbel:
     assert shape.k is not None
     if shape.domain is not None:
         return KnownGumbel(domain=shape.domain, k=shape.k, per_item=shape.per_item, epsilon=epsilon)
@@ -114,7 +114,7 @@ def _picks(shape: _Shape, epsilon: Fraction, draws: Draws, standing: Standing) -
     )
 
 
-def _noisy_histogram(shape: _Shape, draws: Draws, standing: Standing) -> Drawn:
+def _noisy_histogram(shape: _Shape, draws: Draws, standing: AccountStatus) -> Drawn:
     """Return noise on every count, one draw for each that a user can change."""
     changed = shape.changeable
     if changed is None:
@@ -163,7 +163,7 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, Prices, s
             raise InvalidParameter(f"counts must draw pure:E or gaussian:S, not {_written(guarantee)}")
 
 
-def _threshold(draws: Draws, standing: Standing) -> Fraction:
+def _threshold(draws: Draws, standing: AccountStatus) -> Fraction:
     """Return the delta of the threshold: as given, or the only approx:0,DELTA that the account has registered."""
     if draws.threshold_delta is not None:
         return Fraction(draws.threshold_delta)

@@ -6,7 +6,7 @@ from typing import Protocol
 from setwise.accounting.guarantees import Use
 from setwise.errors import KeyConflict
 from setwise.ledger.account import Receipt
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 
 
 class Budget(Protocol):
@@ -24,7 +24,7 @@ class Budget(Protocol):
 class AccountBudget(Budget, Protocol):
     """A budget that says what it promises: the ledger's accounts."""
 
-    def standing(self) -> Standing:
+    def status(self) -> AccountStatus:
         """Return what was promised, what is left and what is spent."""
         ...
 

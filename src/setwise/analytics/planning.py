@@ -15,7 +15,7 @@ from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.analytics.tables.domain import fitted
 from setwise.analytics.tables.schema import Schema
 from setwise.errors import BudgetExhausted, InvalidParameter
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.cost import certified_price
@@ -87,7 +87,7 @@ def groups_read(mechanism: Mechanism) -> int | None:
             assert_never(mechanism)
 
 
-def plan_query(query: Query, spending: Spending, user: str, schema: Schema, standing: Standing | None) -> Planned:
+def plan_query(query: Query, spending: Spending, user: str, schema: Schema, standing: AccountStatus | None) -> Planned:
     """Return how the query will be answered, or raise what is wrong with it; no row of the table is read.
 
     `standing` is the account's that pays, None when the question brings its own total.
@@ -150,7 +150,9 @@ def _fitted_query(query: Query, schema: Schema) -> Query:
             assert_never(query)
 
 
-def _planned_from_total(query: Query, aggregation: Aggregation, total: Total, standing: Standing | None) -> Planned:
+def _planned_from_total(
+    query: Query, aggregation: Aggregation, total: Total, standing: AccountStatus | None
+) -> Planned:
     match query:
         case TopK() | HistogramQuery():
             question = Question(
@@ -196,7 +198,7 @@ def _planned_from_total(query: Query, aggregation: Aggregation, total: Total, st
     )
 
 
-def _planned_from_draws(query: Query, aggregation: Aggregation, draws: Draws, standing: Standing) -> Planned:
+def _planned_from_draws(query: Query, aggregation: Aggregation, draws: Draws, standing: AccountStatus) -> Planned:
     drawn = drawn_mechanism(query, draws, standing)
     words = dict(drawn.prices)
     uses = merged(Use(words.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
@@ -219,7 +221,7 @@ def _planned_from_draws(query: Query, aggregation: Aggregation, draws: Draws, st
     )
 
 
-def _check_registered(uses: tuple[Use, ...], standing: Standing) -> None:
+def _check_registered(uses: tuple[Use, ...], standing: AccountStatus) -> None:
     """Raise unless the account was opened with as many of these draws.
 
     Their guarantee is composed next, which is quick for what an account holds but not for whatever anybody may ask.

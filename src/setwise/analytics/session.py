@@ -214,7 +214,7 @@ class Session:
         """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
         if self._place.prepared and query.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
-        standing = None if self._account is None else self._account.standing()
+        standing = None if self._account is None else self._account.status()
         planned = plan_query(query, spending, self._user, self._engine.describe(), standing)
         self._engine.check(planned.aggregation)
         return planned
@@ -298,7 +298,7 @@ class Session:
         return what_fits(
             spending,
             planned.uses,
-            account.standing(),
+            account.status(),
             lambda other: account.shortage(self.preview(query, other).uses) is None,
         )
 
@@ -306,7 +306,7 @@ class Session:
     def spent(self) -> tuple[Use, ...]:
         """What all questions so far were charged, or have drawn from the account."""
         if self._account is not None:
-            return self._account.standing().spent
+            return self._account.status().spent
         return merged(use for charge in self._one_off.charges for use in charge)
 
     def guarantee(self, delta: float, interaction: str | None = None) -> Answer:
@@ -318,7 +318,7 @@ class Session:
         an account the promise is the account's own, set-wise if its draws were registered.
         """
         if self._account is not None:
-            return self._account.standing().epsilon
+            return self._account.status().epsilon
         uses = self.spent
         if not uses:
             raise InvalidParameter("nothing was asked yet, so there is nothing to add up")

@@ -9,14 +9,16 @@ from setwise.accounting.filters import filter_parameters
 from setwise.accounting.guarantees import Use
 from setwise.analytics.budget import Total
 from setwise.errors import SetwiseError
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.planning.request import CountNoise
 
 _SMALLER = (1.0, 0.7, 0.4)
 """Shares of the epsilon that would fit if rho were its square times a constant."""
 
 
-def what_fits(total: Total, needed: Sequence[Use], standing: Standing, fits: Callable[[Total], bool]) -> str | None:
+def what_fits(
+    total: Total, needed: Sequence[Use], standing: AccountStatus, fits: Callable[[Total], bool]
+) -> str | None:
     """Return in words a total near the one asked for that the account would still pay for, or None if none is found.
 
     A filter prices everything by rho. Laplace noise has more of it than Gaussian noise of the same (epsilon, delta), so
@@ -31,7 +33,7 @@ def what_fits(total: Total, needed: Sequence[Use], standing: Standing, fits: Cal
     return None
 
 
-def _gaussian(total: Total, standing: Standing) -> Iterator[tuple[str, Total]]:
+def _gaussian(total: Total, standing: AccountStatus) -> Iterator[tuple[str, Total]]:
     if total.counts in (CountNoise.BEST, CountNoise.LAPLACE) and total.mechanism is None:
         if total.delta:
             yield "gaussian counts", replace(total, counts=CountNoise.GAUSSIAN)
@@ -43,7 +45,7 @@ def _gaussian(total: Total, standing: Standing) -> Iterator[tuple[str, Total]]:
             )
 
 
-def _smaller(total: Total, needed: Sequence[Use], standing: Standing) -> Iterator[tuple[str, Total]]:
+def _smaller(total: Total, needed: Sequence[Use], standing: AccountStatus) -> Iterator[tuple[str, Total]]:
     there, asked = filter_parameters(standing.left).rho, filter_parameters(needed).rho
     if not 0.0 < there < asked:
         return

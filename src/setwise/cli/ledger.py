@@ -88,7 +88,7 @@ def open_account(
         )
     with open_ledger(ledger) as opened:
         if epsilon is not None:
-            standing = opened.open_filter(
+            status = opened.open_filter(
                 name,
                 epsilon=epsilon,
                 delta=delta,
@@ -98,13 +98,13 @@ def open_account(
                 failure_share=failure_share,
             )
         else:
-            standing = opened.open_setwise(name, uses, delta=delta, analyst=analyst, dataset=dataset, period=period)
+            status = opened.open_setwise(name, uses, delta=delta, analyst=analyst, dataset=dataset, period=period)
     from setwise.cli import ledger_output, output
 
     if as_json:
-        output.print_json(ledger_output.standing_json(standing))
+        output.print_json(status.to_dict())
     else:
-        ledger_output.print_standing(standing)
+        ledger_output.print_status(status)
 
 
 @ledger_app.command()
@@ -121,12 +121,12 @@ def cap(
 
     with open_ledger(ledger) as opened:
         opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share)
-        standing = opened.cap(dataset)
-    assert standing is not None
+        status = opened.cap(dataset)
+    assert status is not None
     if as_json:
-        output.print_json(ledger_output.standing_json(standing))
+        output.print_json(status.to_dict())
     else:
-        ledger_output.print_standing(standing)
+        ledger_output.print_status(status)
 
 
 @ledger_app.command()
@@ -139,14 +139,14 @@ def show(
     from setwise.cli import ledger_output, output
 
     with existing_ledger(ledger) as opened:
-        standings = opened.accounts() if name is None else (opened.account(name).standing_by_entries(),)
+        statuses = opened.accounts() if name is None else (opened.account(name).status_by_entries(),)
     if as_json:
-        shown = [ledger_output.standing_json(standing) for standing in standings]
+        shown = [status.to_dict() for status in statuses]
         output.print_json({"accounts": shown} if name is None else shown[0])
     elif name is None:
-        ledger_output.print_standings(standings)
+        ledger_output.print_statuses(statuses)
     else:
-        ledger_output.print_standing(standings[0])
+        ledger_output.print_status(statuses[0])
 
 
 @ledger_app.command()
@@ -166,7 +166,7 @@ def history(
         start = max(0, opened.account(name).entries() - limit) if after is None else after
         entries = list(islice(opened.history(name, after=start), limit))
     if as_json:
-        output.print_json({"account": name, "entries": [ledger_output.entry_json(entry) for entry in entries]})
+        output.print_json({"account": name, "entries": [entry.to_dict() for entry in entries]})
     else:
         ledger_output.print_entries(name, entries)
 
@@ -188,17 +188,7 @@ def verify(
     with existing_ledger(ledger) as opened:
         found = opened.verify(head=head, since=anchor)
     if as_json:
-        faults = [{"account": fault.account, "entry": fault.entry, "what": fault.what} for fault in found.faults]
-        output.print_json(
-            {
-                "verified": not faults,
-                "accounts": len(found.anchor.accounts),
-                "entries": found.entries,
-                "head": found.anchor.head,
-                "faults": faults,
-                "anchor": found.anchor.as_json(),
-            }
-        )
+        output.print_json(found.to_dict())
     elif not found.faults:
         rows = [("accounts", f"{len(found.anchor.accounts):,}"), ("entries", f"{found.entries:,}")]
         output.print_table("Verified", [*rows, ("head", found.anchor.head)])
@@ -257,7 +247,7 @@ def joint(
     with existing_ledger(ledger) as opened:
         found = opened.joint(dataset, delta=delta, periods=periods)
     if as_json:
-        output.print_json(ledger_output.joint_json(found))
+        output.print_json(found.to_dict())
     else:
         ledger_output.print_joint(found)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from setwise.analytics.answer import AnswerItem, PrivateAnswer
     from setwise.analytics.planning import Planned
-    from setwise.ledger.status import Standing
+    from setwise.ledger.status import AccountStatus
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -102,7 +102,7 @@ _HEADING = 14
 """Cells after which a heading is folded."""
 
 
-def show_answer(answer: "PrivateAnswer", standing: "Standing | None") -> None:
+def show_answer(answer: "PrivateAnswer", standing: "AccountStatus | None") -> None:
     """Print the items as bars with their intervals, then the promise and the reasons in words."""
     from rich.console import Console
     from rich.table import Table
@@ -131,7 +131,7 @@ def show_answer(answer: "PrivateAnswer", standing: "Standing | None") -> None:
     console.print(notes)
 
 
-def _account_in_words(standing: "Standing") -> str:
+def _account_in_words(standing: "AccountStatus") -> str:
     from setwise.cli.ledger_output import left_in_words
 
     together = f"({rounded_up(standing.epsilon.upper, 4)}, {standing.delta:g})"

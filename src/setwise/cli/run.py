@@ -79,7 +79,7 @@ def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "
             output.show_preview(planned, session.shortage(query, spending), as_json=showing.as_json)
             return
         answer = interruptible(lambda: session.ask(query, spending, key=paying.key), session.cancel)
-        standing = None if account is None else account.standing()
+        standing = None if account is None else account.status()
     if showing.plot is not None:
         answer.plot(showing.plot)
     if showing.as_json:

@@ -1,4 +1,4 @@
-"""An analyst's standing on a dataset: charge before the data is touched, settle when the answer is known."""
+"""An open account: charge before the data is touched, settle when the answer is known; what a refusal says."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, Store
 from setwise.ledger.amounts import FAILURE, RHO, Totals
 from setwise.ledger.clock import Clock, microseconds, moment_of
 from setwise.ledger.records import Contents, Entry, EntryKind, check_name, check_text, write_uses
-from setwise.ledger.status import Standing, best_odometer, standing_of
+from setwise.ledger.status import AccountStatus, best_odometer, status_of
 from setwise.ledger.stores.base import SKEW, Draft, Refused, Store
 from setwise.ledger.stores.queries import dataset_is_known, entries_of, entry_under, last_of, spent_of
 from setwise.ledger.terms import WHOLE_LIFE, Terms, drawn, given_back, line_of, period_id
@@ -78,7 +78,7 @@ class Account:
     'tea'
     >>> account.charge(["bounded-range:0.1x3"], key="first", request="top 3").answer
     'tea'
-    >>> [format_use(use) for use in account.standing().left]
+    >>> [format_use(use) for use in account.status().left]
     ['bounded-range:0.1x8']
     >>> ledger.close(); folder.cleanup()
     """
@@ -187,39 +187,39 @@ class Account:
         with self._store.reading() as connection:
             return last_of(connection, self._holder).entries
 
-    def standing(self) -> Standing:
+    def status(self) -> AccountStatus:
         """Return how the account stands in its present period."""
         with self._store.reading() as connection:
             last = last_of(connection, self._holder)
             period = max(last.period, period_id(self._terms.period, self._clock.now()))
             spent = spent_of(connection, self._holder, period)
-        return standing_of(self._terms, period, spent, last.charges)
+        return status_of(self._terms, period, spent, last.charges)
 
-    def standing_by_entries(self) -> Standing:
-        """Return the standing with the least odometer that its entries prove: those of a filter know each epsilon.
+    def status_by_entries(self) -> AccountStatus:
+        """Return the status with the least odometer that its entries prove: those of a filter know each epsilon.
 
-        The time it takes grows with the number of entries, which that of `standing` does not.
+        The time it takes grows with the number of entries, which that of `status` does not.
         """
-        standing = self.standing()
+        status = self.status()
         if self._terms.totals is None:
-            return standing
+            return status
         with self._store.reading() as connection:
             charged = [
                 use
                 for entry in entries_of(connection, self._holder, self.name)
-                if entry.contents.kind == "charge" and entry.contents.period == standing.period
+                if entry.contents.kind == "charge" and entry.contents.period == status.period
                 for use in entry.uses
             ]
         if not charged:
-            return standing
+            return status
         found = merged(charged)
         best = best_odometer(self._terms, found, filter_parameters(found))
-        return replace(standing, odometer=best) if best.upper < standing.odometer.upper else standing
+        return replace(status, odometer=best) if best.upper < status.odometer.upper else status
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
         wanted = merged(as_uses(uses))
-        period = self.standing().period
+        period = self.status().period
         drawn(self._holder, self._terms, self._cap, wanted, period)  # raises for a use that is not registered
         with self._store.reading() as connection:
             return self._missing(connection, wanted, period)
@@ -233,7 +233,7 @@ class Account:
     def loss_of(self, uses: Sequence[Use]) -> float:
         """Return the least bound of the loss when just these uses were drawn, each chosen on the fly.
 
-        For a filter it may be below the odometer of its standing, which knows only the sums.
+        For a filter it may be below the odometer of its status, which knows only the sums.
         """
         found = merged(uses)
         return best_odometer(self._terms, found, filter_parameters(found)).upper if found else 0.0
@@ -276,7 +276,7 @@ class Account:
         spent = spent_of(connection, self._holder, period)
         rest = {what: total - spent.get(what, 0) for what, total in self._lines.items()}
         if self._terms.totals is None:
-            own = lacking_draws(uses, rest, standing_of(self._terms, period, spent, 0).left)
+            own = lacking_draws(uses, rest, status_of(self._terms, period, spent, 0).left)
             called = f"the account {self.name!r}"
         else:
             own = lacking_totals(uses, self._terms.totals, rest)

@@ -1,11 +1,11 @@
-"""Filter totals in whole parts, so that no sum of charges is ever rounded.
+"""Amounts of a filter as whole numbers, so that no sum of charges is ever rounded.
 
-A total rho (or total chance of failure) is cut into 2^60 parts. A charge takes the parts it needs, rounded up; what is
-left is told rounded down. Both databases hold such numbers exactly.
+A total rho (or total chance of failure) is `UNITS` = 2^60 units. A charge takes the units it needs, rounded up; what is
+left is reported rounded down. Both databases hold such numbers exactly.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -15,8 +15,8 @@ from setwise.accounting.intervals import down, up
 from setwise.accounting.methods.moments import zero_concentrated
 from setwise.errors import Unattainable
 
-PARTS = 2**60
-"""The parts of a total."""
+UNITS = 2**60
+"""Units in a total."""
 
 RHO = "rho"
 FAILURE = "failure"
@@ -30,11 +30,11 @@ class Totals:
     failure: float
 
     def lines(self) -> dict[str, int]:
-        """Return the whole parts of each total."""
-        return {FAILURE: PARTS if self.failure else 0, RHO: PARTS if self.rho else 0}
+        """Return the units of each total."""
+        return {FAILURE: UNITS if self.failure else 0, RHO: UNITS if self.rho else 0}
 
     def price(self, uses: Iterable[Use]) -> dict[str, int]:
-        """Return the parts the uses take, rounded up; never more than one part beyond the total.
+        """Return the units the uses take, rounded up; never more than one unit beyond the total.
 
         Theorem: WhitehouseRaRoWu23; a positive xi joins rho and a negative one is dropped, as in `Spent.plus`.
         """
@@ -43,15 +43,15 @@ class Totals:
             parameters = zero_concentrated(use.guarantee)
             rho += use.count * (Fraction(parameters.rho) + max(Fraction(parameters.xi), Fraction(0)))
             failure += use.count * Fraction(parameters.delta)
-        return {FAILURE: _parts(failure, self.failure), RHO: _parts(rho, self.rho)}
+        return {FAILURE: _units(failure, self.failure), RHO: _units(rho, self.rho)}
 
-    def worth(self, parts: dict[str, int]) -> Spent:
-        """Return what parts are worth, rounded up."""
-        return Spent(_rounded_up(parts[RHO], self.rho), _rounded_up(parts[FAILURE], self.failure))
+    def worth(self, amounts: Mapping[str, int]) -> Spent:
+        """Return what these units are worth, rounded up."""
+        return Spent(_rounded_up(amounts[RHO], self.rho), _rounded_up(amounts[FAILURE], self.failure))
 
-    def largest(self, parts: dict[str, int]) -> tuple[Use, ...]:
-        """Return the largest single use that these parts pay for, or nothing."""
-        rho, failure = _rounded_down(parts[RHO], self.rho), _rounded_down(parts[FAILURE], self.failure)
+    def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return the largest single use that these units pay for, or nothing."""
+        rho, failure = _rounded_down(amounts[RHO], self.rho), _rounded_down(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
 
 
@@ -67,10 +67,10 @@ def totals_of(promise: ZcdpFilter) -> Totals:
     return Totals(rho, failure)
 
 
-def _parts(amount: Fraction, total: float) -> int:
+def _units(amount: Fraction, total: float) -> int:
     if not amount:
         return 0
-    return min(math.ceil(amount * PARTS / Fraction(total)), PARTS + 1) if total else 1
+    return min(math.ceil(amount * UNITS / Fraction(total)), UNITS + 1) if total else 1
 
 
 def _float_below(value: Fraction) -> float:
@@ -78,11 +78,11 @@ def _float_below(value: Fraction) -> float:
     return down(found) if Fraction(found) > value else found
 
 
-def _rounded_down(parts: int, total: float) -> float:
-    return _float_below(Fraction(total) * parts / PARTS)
+def _rounded_down(units: int, total: float) -> float:
+    return _float_below(Fraction(total) * units / UNITS)
 
 
-def _rounded_up(parts: int, total: float) -> float:
-    value = Fraction(total) * parts / PARTS
+def _rounded_up(units: int, total: float) -> float:
+    value = Fraction(total) * units / UNITS
     found = float(value)
     return up(found) if Fraction(found) < value else found

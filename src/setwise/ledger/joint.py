@@ -7,7 +7,7 @@ from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP, check_count, check_delta, merged
 from setwise.errors import InvalidParameter, Unattainable
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.ledger.terms import Terms
 
 
@@ -24,10 +24,26 @@ class Joint:
     periods: int
     delta: float
     epsilon: Answer
-    cap: Standing | None
+    cap: AccountStatus | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object that the command line prints and the service sends."""
+        return {
+            "dataset": self.dataset,
+            "accounts": list(self.accounts),
+            "periods": self.periods,
+            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "delta": self.delta,
+            "interaction": self.epsilon.interaction,
+            "method": self.epsilon.method,
+            "statement": self.epsilon.statement,
+            "cap": None if self.cap is None else self.cap.to_dict(),
+        }
 
 
-def joint_of(dataset: str, terms: Sequence[Terms], cap: Standing | None, *, delta: float | None, periods: int) -> Joint:
+def joint_of(
+    dataset: str, terms: Sequence[Terms], cap: AccountStatus | None, *, delta: float | None, periods: int
+) -> Joint:
     """Return the joint promise of accounts opened on these terms.
 
     Set-wise accounts together are one set-wise interaction with all their registered uses. With filters among them,

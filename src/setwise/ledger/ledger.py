@@ -1,4 +1,4 @@
-"""The front door: open accounts, find them, see how they stand."""
+"""The ledger: open accounts, find them, report their status, verify, export and restore."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -19,14 +19,13 @@ from setwise.ledger.audit.export import Restoration, export
 from setwise.ledger.audit.verification import Anchor, Verification, verify
 from setwise.ledger.clock import Clock, SystemClock, microseconds
 from setwise.ledger.joint import Joint, joint_of
-from setwise.ledger.opening import cap_of, write_opening
 from setwise.ledger.records import Entry, check_label, check_name
-from setwise.ledger.status import Standing, standing_of
+from setwise.ledger.status import AccountStatus, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect
 from setwise.ledger.stores.queries import entries_of, spent_of
 from setwise.ledger.stores.schema import accounts, openings
-from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, parse_period
+from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, cap_of, parse_period, write_opening
 
 
 class Ledger:
@@ -35,8 +34,8 @@ class Ledger:
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
     >>> with Ledger.open(f"{folder.name}/ledger.db") as ledger:
-    ...     standing = ledger.open_filter("ada", epsilon=1.0, delta=1e-6, dataset="visits")
-    >>> standing.kind, standing.epsilon.upper, standing.charges
+    ...     status = ledger.open_filter("ada", epsilon=1.0, delta=1e-6, dataset="visits")
+    >>> status.kind, status.epsilon.upper, status.charges
     ('filter', 1.0, 0)
     >>> folder.cleanup()
     """
@@ -79,7 +78,7 @@ class Ledger:
         analyst: str = "",
         dataset: str = "",
         period: str | Period | None = None,
-    ) -> Standing:
+    ) -> AccountStatus:
         """Open an account that draws, in any order and without replacement, from the uses registered here.
 
         The overall epsilon at `delta` is certified now, by the set-wise optimum. With `period` ("month", say), each
@@ -111,7 +110,7 @@ class Ledger:
         dataset: str = "",
         period: str | Period | None = None,
         failure_share: float = 0.5,
-    ) -> Standing:
+    ) -> AccountStatus:
         """Open an account that takes uses of any parameters, chosen on the fly, up to a total (epsilon, delta).
 
         `failure_share` of delta is set aside for outright failures (approx uses, thresholds); the rest converts zCDP.
@@ -168,11 +167,11 @@ class Ledger:
             cap = Terms.read(body).totals
         return Account(self._store, self._clock, holder, terms, cap)
 
-    def accounts(self) -> tuple[Standing, ...]:
+    def accounts(self) -> tuple[AccountStatus, ...]:
         """Return how every account stands, in the order of their names."""
         with self._store.reading() as connection:
             names = connection.execute(select(accounts.c.name).order_by(accounts.c.name)).scalars().all()
-        return tuple(self.account(name).standing() for name in names)
+        return tuple(self.account(name).status() for name in names)
 
     def history(self, name: str, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries of an account in order, from the one after number `after` on."""
@@ -199,7 +198,7 @@ class Ledger:
         with self._store.writing() as connection:
             return Restoration(self._store, connection).run(stream)
 
-    def cap(self, dataset: str) -> Standing | None:
+    def cap(self, dataset: str) -> AccountStatus | None:
         """Return how the cap of a dataset stands, or None when it has none."""
         with self._store.reading() as connection:
             holder = cap_of(connection, dataset)
@@ -208,7 +207,7 @@ class Ledger:
             body = connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one()
             charged = select(func.coalesce(func.sum(accounts.c.charges), 0)).where(accounts.c.dataset == dataset)
             charges = int(connection.execute(charged).scalar_one())
-            return standing_of(Terms.read(body), WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
+            return status_of(Terms.read(body), WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
 
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
         """Return what all accounts on a dataset promise together, should their analysts collude.
@@ -238,13 +237,13 @@ class Ledger:
             )
         return row.holder, Terms.read(row.body)
 
-    def _open_account(self, terms: Terms) -> Standing:
+    def _open_account(self, terms: Terms) -> AccountStatus:
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():
                 raise AccountExists(f"an account {terms.name!r} is open already; choose another name")
             terms = replace(terms, cap=cap_of(connection, terms.dataset))
             write_opening(connection, terms, microseconds(self._clock.now()))
-        return self.account(terms.name).standing()
+        return self.account(terms.name).status()
 
 
 def _given(promise: ZcdpFilter) -> Answer:

@@ -1,4 +1,7 @@
-"""One entry of an account: a charge or its settlement, linked to the entry before it."""
+"""Entries of an account (charges and settlements), how their hashes are computed, and which texts they may hold.
+
+Each entry has the hash of the one before it, so that an account is a chain from its opening on.
+"""
 
 import hashlib
 import json
@@ -92,6 +95,20 @@ class Entry:
     def uses(self) -> tuple[Use, ...]:
         """The uses drawn or returned."""
         return tuple(parse_use(text) for text in json.loads(self.contents.uses))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object that the command line prints; `text` is the request of a charge, or the answer."""
+        contents = self.contents
+        return {
+            "entry": self.position,
+            "at": self.moment.isoformat(),
+            "kind": contents.kind,
+            "key": contents.key,
+            "period": contents.period or None,
+            "uses": json.loads(contents.uses),
+            "text": contents.text,
+            "hash": self.hash,
+        }
 
 
 LONGEST_NAME = 200

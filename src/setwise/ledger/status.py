@@ -18,7 +18,7 @@ from setwise.ledger.terms import Kind, Period, Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AccountStatus:
     """An account in its present period (`period` is empty for an account without periods).
 
     `epsilon` is the bracket promised at `delta` for a whole period. A set-wise account has `left` and `spent` as counts
@@ -40,14 +40,34 @@ class Standing:
     every: Period | None
     period: str
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object that the command line prints and the service sends."""
+        return {
+            "account": self.name,
+            "kind": self.kind,
+            "analyst": self.analyst,
+            "dataset": self.dataset,
+            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "delta": self.delta,
+            "method": self.epsilon.method,
+            "statement": self.epsilon.statement,
+            "left": [format_use(use) for use in self.left],
+            "spent": [format_use(use) for use in self.spent],
+            "share_left": self.share_left,
+            "odometer": {"lower": self.odometer.lower, "upper": self.odometer.upper},
+            "charges": self.charges,
+            "every": self.every,
+            "period": self.period or None,
+        }
 
-def standing_of(terms: Terms, period: str, spent: Mapping[str, int], charges: int) -> Standing:
-    """Return the standing of an account that has spent these amounts of its lines in a period."""
+
+def status_of(terms: Terms, period: str, spent: Mapping[str, int], charges: int) -> AccountStatus:
+    """Return the status of an account that has spent these amounts of its lines in a period."""
     if terms.totals is not None:
         left, drawn, worth, share = _filter(terms.totals, spent)
     else:
         left, drawn, worth, share = _setwise(terms, spent)
-    return Standing(
+    return AccountStatus(
         name=terms.name,
         kind=terms.kind,
         analyst=terms.analyst,
@@ -69,9 +89,9 @@ _Found = tuple[tuple[Use, ...], tuple[Use, ...], Spent, float]
 
 def _filter(totals: Totals, spent: Mapping[str, int]) -> _Found:
     lines = totals.lines()
-    parts = {what: spent.get(what, 0) for what in lines}
-    rest = {what: lines[what] - parts[what] for what in lines}
-    worth = totals.worth(parts)
+    amounts = {what: spent.get(what, 0) for what in lines}
+    rest = {what: lines[what] - amounts[what] for what in lines}
+    worth = totals.worth(amounts)
     used = Totals(worth.rho, worth.failed)
     return totals.largest(rest), used.largest(used.lines()), worth, rest[RHO] / lines[RHO]
 

@@ -1,1 +1,1 @@
-"""Proof that a ledger is as it was written, and its export."""
+"""Verification of a ledger, and its export."""

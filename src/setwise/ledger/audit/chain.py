@@ -1,4 +1,4 @@
-"""The chain of one account, recomputed entry by entry."""
+"""The chain of entries of one account, recomputed entry by entry."""
 
 import itertools
 from collections.abc import Iterator
@@ -10,12 +10,11 @@ from sqlalchemy import Connection, RowMapping, and_, select
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import Totals
 from setwise.ledger.clock import moment_of
-from setwise.ledger.opening import Opening
 from setwise.ledger.records import Entry, link
 from setwise.ledger.stores.base import Movement
 from setwise.ledger.stores.queries import movements_of, read_entry
 from setwise.ledger.stores.schema import entries
-from setwise.ledger.terms import drawn, given_back, period_id
+from setwise.ledger.terms import Opening, drawn, given_back, period_id
 
 
 @dataclass(frozen=True, slots=True)

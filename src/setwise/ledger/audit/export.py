@@ -8,12 +8,11 @@ from sqlalchemy import Connection, select
 
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import Totals
-from setwise.ledger.opening import Opening, openings_of, write_opening
 from setwise.ledger.records import Contents, Entry, check_text, digest
 from setwise.ledger.stores.base import Draft, Refused, Store
 from setwise.ledger.stores.queries import entries_of
 from setwise.ledger.stores.schema import openings
-from setwise.ledger.terms import Terms, drawn, given_back
+from setwise.ledger.terms import Opening, Terms, drawn, given_back, openings_of, write_opening
 
 FORMAT = "setwise-ledger-1"
 

@@ -1,4 +1,4 @@
-"""Whether the ledger is what it was: every chain recomputed, every balance added up anew."""
+"""Verification: every chain and every balance recomputed and compared with what the store holds."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,10 +9,9 @@ from sqlalchemy import Connection, Table, select
 
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
-from setwise.ledger.opening import Opening, account_row, opening_hash, openings_of
 from setwise.ledger.records import NOTHING_BEFORE, digest
 from setwise.ledger.stores.schema import accounts, balances, entries, lines, movements, openings
-from setwise.ledger.terms import Terms
+from setwise.ledger.terms import Opening, Terms, account_row, opening_hash, openings_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +31,8 @@ class Anchor:
         lines += [f"{digest(name)} {count} {head}" for name, (count, head) in sorted(self.accounts.items())]
         return digest("\n".join(lines))
 
-    def as_json(self) -> dict[str, object]:
-        """Return it as `setwise ledger verify --json` prints it."""
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object that `parse` reads."""
         return {"openings": list(self.openings), "accounts": {name: list(at) for name, at in self.accounts.items()}}
 
     @classmethod
@@ -55,6 +54,17 @@ class Verification:
     anchor: Anchor
     entries: int
     faults: tuple[Fault, ...]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object that `setwise ledger verify --json` prints."""
+        return {
+            "verified": not self.faults,
+            "accounts": len(self.anchor.accounts),
+            "entries": self.entries,
+            "head": self.anchor.head,
+            "faults": [{"account": fault.account, "entry": fault.entry, "what": fault.what} for fault in self.faults],
+            "anchor": self.anchor.to_dict(),
+        }
 
 
 def verify(connection: Connection, *, head: str | None, since: Anchor | None) -> Verification:

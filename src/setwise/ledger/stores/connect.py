@@ -1,4 +1,4 @@
-"""From an address to the store behind it."""
+"""Open the store at an address: a SQLite file, or a PostgreSQL database."""
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -39,7 +39,7 @@ def sqlite_path(url: str) -> str | None:
     else:
         return None
     if path in ("", ":memory:") or "\0" in path:
-        raise InvalidParameter("a ledger must outlive its process; give the path of a file")
+        raise InvalidParameter("a ledger in memory would be lost when the process ends; give the path of a file")
     return path
 
 

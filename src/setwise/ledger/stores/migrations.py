@@ -13,15 +13,15 @@ def _tables(connection: Connection) -> None:
     SCHEMA.create_all(connection)
 
 
-def _guards(connection: Connection) -> None:
-    guards = {"sqlite": sqlite_triggers, "postgresql": postgresql_triggers}[connection.dialect.name]
-    for statement in guards.statements():
+def _triggers(connection: Connection) -> None:
+    triggers = {"sqlite": sqlite_triggers, "postgresql": postgresql_triggers}[connection.dialect.name]
+    for statement in triggers.statements():
         connection.exec_driver_sql(statement)
 
 
 MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
     ("tables", _tables),
-    ("guards", _guards),
+    ("triggers", _triggers),
 )
 """Never changed once released, only added to: a store of version n has had the first n."""
 

@@ -1,13 +1,13 @@
 """The tables of the ledger, the same on every store.
 
     openings     what was opened: accounts and dataset caps, in order, chained by hashes; never changed
-    lines        what each opening may spend per period: a count per registered MECH, or the parts of a filter
+    lines        what each opening may spend per period: a count per registered MECH, or the units of a filter
     accounts     the present head of each account's chain of entries
     entries      charges and settlements, per account in order, chained by hashes; never changed
     movements    what each entry draws from, or returns to, which line; never changed
     balances     the sum of the movements per line and period; the database keeps it within the line
 
-Triggers (`sqlite_guards`, `postgresql_guards`) refuse every change of the past, and apply movements to balances.
+Triggers (`sqlite_triggers`, `postgresql_triggers`) refuse every change of the past, and apply movements to balances.
 """
 
 from sqlalchemy import (

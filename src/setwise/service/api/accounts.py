@@ -7,7 +7,7 @@ from fastapi import Body as JsonBody
 from pydantic import Field
 
 from setwise.errors import AccountExists
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.service.api.problems import at_field
 from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, Name, Use
 from setwise.service.api.views import AccountView
@@ -105,7 +105,7 @@ def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> A
             raise
 
 
-def _standing(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> Standing:
+def _standing(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountStatus:
     match body:
         case SetwiseAccountBody():
             with at_field("uses"):

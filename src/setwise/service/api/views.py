@@ -11,7 +11,7 @@ from setwise.analytics.planning import Planned
 from setwise.ledger.audit.verification import Verification
 from setwise.ledger.joint import Joint
 from setwise.ledger.records import Entry
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.service.auth.people import NewToken, Person, Role, Token
 from setwise.service.queries.jobs import Job, JobState
 
@@ -124,7 +124,7 @@ class AccountView(BaseModel):
     period: str = Field(examples=[""], description="the present period")
 
     @staticmethod
-    def of(standing: Standing) -> "AccountView":
+    def of(standing: AccountStatus) -> "AccountView":
         """Show how an account stands."""
         return AccountView(
             account=standing.name,
@@ -254,7 +254,7 @@ class PreviewView(BaseModel):
     left: list[str] = Field(examples=[["bounded-range:0.1x50", "pure:0.1x50"]])
 
     @staticmethod
-    def of(planned: Planned, standing: Standing) -> "PreviewView":
+    def of(planned: Planned, standing: AccountStatus) -> "PreviewView":
         """Show a plan."""
         return PreviewView(
             mechanism=planned.name,

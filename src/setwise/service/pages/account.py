@@ -51,7 +51,7 @@ def _statement(
     service: Service, identity: Identity, name: str
 ) -> tuple[AccountView, list[Charge], list[Reading], dict[str, str]]:
     holding = service.accounts.visible(identity, name)
-    standing = holding.account.standing()
+    standing = holding.account.status()
     charges = charges_of(service.ledger.history(name))
     readings = odometer_readings(holding.account, charges, standing.period)
     return AccountView.of(standing), charges, readings, service.jobs.ids_on(name)

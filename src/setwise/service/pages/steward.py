@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.service.api.views import AccountView
 from setwise.service.auth.people import Person, Token
 from setwise.service.auth.route import caller, service_of
@@ -22,7 +22,7 @@ class _Registered:
     """A data set, its cap, and how many accounts are on it."""
 
     dataset: Dataset
-    cap: Standing | None
+    cap: AccountStatus | None
     accounts: int
 
 
@@ -53,7 +53,7 @@ async def steward_page(request: Request) -> Response:
     )
 
 
-def _registered(service: Service, standings: list[Standing]) -> list[_Registered]:
+def _registered(service: Service, standings: list[AccountStatus]) -> list[_Registered]:
     return [
         _Registered(
             dataset=dataset,

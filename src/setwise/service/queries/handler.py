@@ -67,7 +67,7 @@ class Questions:
             spending=question.spending,
             user=question.dataset.user,
             schema=self._engines.schema(question.dataset),
-            standing=question.holding.account.standing(),
+            standing=question.holding.account.status(),
         )
 
     def work(self, question: Question, key: str) -> Callable[[Pace], str]:

@@ -10,7 +10,7 @@ from setwise.accounting.guarantees import Use
 from setwise.analytics.engines.base import Engine
 from setwise.errors import EngineFailed
 from setwise.ledger.account import Account, Receipt
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.service.queries.jobs import Progress
 
 
@@ -147,9 +147,9 @@ class PacedAccount:
         self._pace.check()
         return self._account.settle(receipt, answer=answer, returned=returned)
 
-    def standing(self) -> Standing:
+    def status(self) -> AccountStatus:
         """Return how the account stands."""
-        return self._account.standing()
+        return self._account.status()
 
     def shortage(self, uses: Sequence[Use]) -> str | None:
         """Return in words what is missing to pay for the uses."""

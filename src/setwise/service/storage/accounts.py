@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from setwise.errors import UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.service.auth.people import Identity
 
 
@@ -35,9 +35,9 @@ class Accounts:
             raise _unknown(name)
         return holding
 
-    def standing(self, identity: Identity, name: str) -> Standing:
+    def standing(self, identity: Identity, name: str) -> AccountStatus:
         """Return how an account stands that this person may see, or raise `UnknownAccount`."""
-        return self.visible(identity, name).account.standing()
+        return self.visible(identity, name).account.status()
 
     def own(self, identity: Identity, name: str) -> Holding:
         """Return an account that this person may draw from, or raise `UnknownAccount`."""
@@ -46,7 +46,7 @@ class Accounts:
             raise _unknown(name)
         return holding
 
-    def all_visible(self, identity: Identity) -> list[Standing]:
+    def all_visible(self, identity: Identity) -> list[AccountStatus]:
         """Return how the accounts that this person may see stand, by name."""
         return [
             standing
@@ -60,7 +60,7 @@ class Accounts:
                 account = self._ledger.account(name)
             except UnknownAccount:  # its words name the ledger's address
                 raise _unknown(name) from None
-            standing = account.standing()
+            standing = account.status()
             self._holdings[name] = Holding(account=account, analyst=standing.analyst, dataset=standing.dataset)
         return self._holdings[name]
 

@@ -18,7 +18,7 @@ from setwise.analytics.planning import Planned, plan_query
 from setwise.analytics.query import Query
 from setwise.analytics.tables.schema import Schema
 from setwise.errors import InvalidParameter, SetwiseError, TooManyRequests, Unattainable
-from setwise.ledger.status import Standing
+from setwise.ledger.status import AccountStatus
 from setwise.service.api.problems import at_field
 from setwise.service.queries.timing import Pace
 
@@ -135,7 +135,7 @@ class PlanRequest:
     spending: Spending
     user: str
     schema: Schema
-    standing: Standing
+    standing: AccountStatus
 
     def planned(self) -> Planned:
         """Return the plan; no row is read."""

@@ -1,4 +1,4 @@
-"""Whole parts: a filter in integers is never more generous than the filter it stands for."""
+"""Amounts: a filter in whole units is never more generous than the filter it stands for."""
 
 from fractions import Fraction
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from setwise import Use, parse_use
 from setwise.accounting.filters import ZcdpFilter
 from setwise.errors import Unattainable
-from setwise.ledger.amounts import FAILURE, PARTS, RHO, totals_of
+from setwise.ledger.amounts import FAILURE, RHO, UNITS, totals_of
 from tests.ledger.auditor import counted, price
 from tests.ledger.examples import EXAMPLES
 
@@ -40,7 +40,7 @@ def exact(draws):
 
 @EXAMPLES
 @given(FILTERS, DRAWS)
-def test_what_fits_in_parts_fits_in_the_total(promise, draws):
+def test_what_fits_in_units_fits_in_the_total(promise, draws):
     totals = totals_of(promise)
     spent = {RHO: 0, FAILURE: 0}
     for draw in draws:
@@ -63,17 +63,17 @@ def test_little_is_lost_by_rounding(promise, draws):
     for what, amount, total in ((RHO, rho, totals.rho), (FAILURE, failure, totals.failure)):
         found = totals.price([parse_use(draw) for draw in draws])[what]
         if total and amount < Fraction(total):
-            assert found <= amount * PARTS / Fraction(total) * (1 + Fraction(1, 10**13)) + 1
+            assert found <= amount * UNITS / Fraction(total) * (1 + Fraction(1, 10**13)) + 1
 
 
 @EXAMPLES
-@given(FILTERS, st.integers(0, PARTS), st.integers(0, PARTS))
+@given(FILTERS, st.integers(0, UNITS), st.integers(0, UNITS))
 def test_the_largest_use_is_paid_for_exactly(promise, rho, failure):
     totals = totals_of(promise)
     left = {RHO: rho, FAILURE: min(failure, totals.lines()[FAILURE])}
     for use in totals.largest(left):
         assert all(amount <= left[what] for what, amount in totals.price([use]).items())
-        assert Fraction(use.guarantee.rho) >= Fraction(totals.rho) * rho / PARTS * (1 - Fraction(1, 2**52))
+        assert Fraction(use.guarantee.rho) >= Fraction(totals.rho) * rho / UNITS * (1 - Fraction(1, 2**52))
 
 
 @EXAMPLES
@@ -94,8 +94,8 @@ def test_a_positive_xi_joins_rho_and_a_negative_one_is_dropped():
 def test_what_is_beyond_the_total_is_cut_to_just_beyond():
     totals = totals_of(ZcdpFilter(epsilon=1.0, delta=1e-6))
     huge = totals.price([Use(parse_use("gaussian:0.000001").guarantee, 10**9), parse_use("approx:0,0.5x1000")])
-    assert huge == {RHO: PARTS + 1, FAILURE: PARTS + 1}
-    assert 2 * (PARTS + 1) < 2**63
+    assert huge == {RHO: UNITS + 1, FAILURE: UNITS + 1}
+    assert 2 * (UNITS + 1) < 2**63
 
 
 def test_a_total_that_leaves_nothing_is_refused():
