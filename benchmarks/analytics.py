@@ -31,7 +31,7 @@ import setwise
 from events_table import write_events
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-from setwise.analytics.tables.prepared import prepare
+from setwise.analytics.engines.prepared import prepare
 from setwise.analytics.tables.source import duckdb_table, open_engine
 
 HERE = Path(__file__).parent

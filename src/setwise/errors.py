@@ -26,7 +26,8 @@ Messages are one sentence that names the offending value and, where there is one
 contain anything computed from private data.
 """
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 
 class SetwiseError(Exception):
@@ -123,3 +124,28 @@ class EngineFailed(Unavailable):
 
 class StoreFailed(Unavailable):
     """The database that keeps the ledger failed."""
+
+
+PROBLEM_TYPE = "urn:setwise:problem:"
+"""How the type of a problem document begins; the error's name in lower case, with dashes, follows."""
+
+FIELD_NOTE = "field: "
+"""How a note on an error begins that names the part of the request at fault."""
+
+
+def error_of(problem: Mapping[str, Any]) -> SetwiseError:
+    """Return the error that a problem document of the service stands for.
+
+    >>> error_of({"type": "urn:setwise:problem:key-conflict", "detail": "the key was used before"})
+    KeyConflict('the key was used before')
+    """
+    name = "".join(word.capitalize() for word in str(problem.get("type", "")).removeprefix(PROBLEM_TYPE).split("-"))
+    status, field = problem.get("status"), problem.get("field")
+    otherwise = Unavailable if isinstance(status, int) and status >= 500 else BadRequest
+    kind = globals().get(name)
+    if not (isinstance(kind, type) and issubclass(kind, SetwiseError)):
+        kind = otherwise
+    error = kind(str(problem.get("detail", "the service gave no reason")))
+    if field is not None:
+        error.add_note(f"{FIELD_NOTE}{field}")
+    return error

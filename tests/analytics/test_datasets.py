@@ -5,7 +5,7 @@ import pytest
 from pyarrow import parquet
 
 import setwise
-from setwise.analytics.tables.source import place_of
+from setwise.analytics.tables.source import location_of
 from setwise.errors import InvalidParameter
 from setwise.ledger.ledger import Ledger
 
@@ -94,4 +94,4 @@ def test_a_dataset_without_an_account_says_nothing(ledger):
     ],
 )
 def test_what_a_table_is_known_as(ledger, source, engine, table, name):
-    assert place_of(source, engine, table).name == name
+    assert location_of(source, engine, table).name == name

@@ -5,8 +5,8 @@ import pytest
 from pyarrow import csv, parquet
 
 import setwise
+from setwise.analytics.schema import Column, Kind
 from setwise.analytics.tables.domain import fitted, labels_of, read_domain
-from setwise.analytics.tables.schema import Column, Kind
 from setwise.errors import InvalidParameter
 
 

@@ -1,7 +1,9 @@
 """A session charges before it reads, reads no more than it needs, and adds up what it promised."""
 
+import json
 import math
 
+import duckdb
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -281,3 +283,12 @@ def test_missing_items_are_an_item_only_if_asked():
     _, session = recorded_session(holes)
     assert session.top_k(item="page", k=9, epsilon=9.0, delta=1e-6, contributions=3).labels.count(-1) == 0
     assert -1 in session.top_k(item="page", k=9, epsilon=9.0, delta=1e-6, contributions=3, null_item="-1").labels
+
+
+@pytest.mark.parametrize(("source", "table"), [("shop.duckdb", "visits"), ("shop.duckdb::visits", None)])
+def test_a_table_of_a_database_is_named_once_in_the_recorded_request(tmp_path, source, table):
+    with duckdb.connect(str(tmp_path / "shop.duckdb")) as database:
+        database.execute("CREATE TABLE visits AS SELECT 1 AS who, 'home' AS page")
+    with setwise.open(str(tmp_path / source), user="who", table=table) as session:
+        recorded = json.loads(session.request(Count(), TOTAL))["table"]
+    assert recorded == f"{tmp_path}/shop.duckdb::visits"

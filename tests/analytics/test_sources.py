@@ -14,7 +14,7 @@ import pytest
 
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.tables.schema import Kind
+from setwise.analytics.schema import Kind
 from setwise.analytics.tables.source import open_engine
 from setwise.errors import EngineFailed, InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 

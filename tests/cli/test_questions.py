@@ -273,7 +273,7 @@ def test_no_bar_and_no_number_is_cut(folder, width):
     from rich.console import Console
 
     import setwise as package
-    from setwise.cli.output import answer_table
+    from setwise.cli.answer_output import answer_table
 
     with package.open(folder / "visits.parquet", user="who") as table:
         answer = table.histogram(item="page", contributions=3, epsilon=4.0, delta=1e-6)
@@ -297,7 +297,7 @@ def test_ctrl_c_stops_the_query(tmp_path):
     parquet.write_table(table, tmp_path / "big.parquet")
     code = (
         "import sys, threading, _thread\n"
-        "from setwise.analytics.engines import duckdb\n"
+        "from setwise.analytics.engines.duckdb import engine as duckdb\n"
         "from setwise.cli.main import main\n"
         "before = duckdb.DuckDBEngine._run\n"
         "def run(self, *given):\n"

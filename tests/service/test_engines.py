@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from setwise.analytics.tables.prepared import prepare
+from setwise.analytics.engines.prepared import prepare
 from setwise.analytics.tables.source import open_engine
 from tests.service.replica import Replica
 from tests.service.team import SPEND, Team, ask, gather, write_events

@@ -9,7 +9,6 @@ from setwise.accounting.answer import Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import format_use, parse_use, rounded_up
-from setwise.analytics.present.text import number
 from setwise.analytics.query import canonical
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.histogram import Label
@@ -184,10 +183,13 @@ class PrivateAnswer:
 
     @property
     def guarantee(self) -> str:
-        """The promise in words."""
-        from setwise.analytics.present.text import guarantee_in_words
-
-        return guarantee_in_words(self)
+        """The promise as a sentence or two that a person can check."""
+        alone = "" if self.alone is None else f" By itself it is {_pair(*self.alone)}-differentially private."
+        return (
+            f"Whether any one user is in the table or not, this answer is {_pair(self.epsilon.upper, self.delta)}-"
+            f"differentially private, {_COVERS[self.interaction]} (no proof could promise less than "
+            f"{self.epsilon.lower:.4g}; {self.method}, {self.statement}).{alone}"
+        )
 
     def _repr_html_(self) -> str:
         from setwise.analytics.present.html import answer_html
@@ -204,3 +206,26 @@ def _item(found: Mapping[str, Any]) -> AnswerItem:
         raise InvalidParameter("a stored answer has an interval that is not a pair")
     pair = None if interval is None else (interval[0], interval[1])
     return AnswerItem(item=found["item"], count=found["count"], interval=pair)
+
+
+def number(value: float) -> str:
+    """Write a count: whole ones as they are, others with one decimal.
+
+    >>> number(1234567), number(12.0), number(12.25), number(2**60 + 1)
+    ('1,234,567', '12', '12.2', '1,152,921,504,606,846,977')
+    """
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
+
+
+_COVERS = {
+    Interaction.BATCH: "whatever else was chosen up front",
+    Interaction.ORDERED: "parameters in a fixed order",
+    Interaction.SETWISE: "within a budget fixed before any answer was seen",
+    Interaction.ADAPTIVE: "within an account whose questions and parameters are chosen on the fly",
+}
+
+
+def _pair(epsilon: float, delta: float) -> str:
+    return f"({rounded_up(epsilon, 4)}, {rounded_up(delta, 3)})"

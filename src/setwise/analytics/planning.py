@@ -12,8 +12,8 @@ from setwise.analytics.budget import Draws, Spending, Total
 from setwise.analytics.engines.base import EVERYTHING, Aggregation, check_suitable
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
+from setwise.analytics.schema import Schema
 from setwise.analytics.tables.domain import fitted
-from setwise.analytics.tables.schema import Schema
 from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace

@@ -14,16 +14,16 @@ from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import Spending, Total, spending_of, spending_to_dict
 from setwise.analytics.engines.base import Progress, silent
+from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
 from setwise.analytics.execute import ask
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.payer import AccountBudget, DatasetBudget, OneOff
 from setwise.analytics.planning import Planned, overall, plan_query
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK, canonical, query_to_dict
+from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.suggestions import what_fits
 from setwise.analytics.tables.domain import fitted, read_domain
-from setwise.analytics.tables.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
-from setwise.analytics.tables.schema import Kind, Schema
-from setwise.analytics.tables.source import NOWHERE, Place, Source, open_engine, place_of
+from setwise.analytics.tables.source import IN_MEMORY, Location, Source, location_of, open_engine
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter
 from setwise.mechanisms.histogram import Label
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
@@ -50,10 +50,10 @@ class Session:
         name: str,
         randomness: Randomness,
         account: AccountBudget | None = None,
-        place: Place = NOWHERE,
+        location: Location = IN_MEMORY,
     ) -> None:
         self._engine = engine
-        self._place = place
+        self._location = location
         self._user = user
         self._name = name
         self._randomness = randomness
@@ -126,7 +126,7 @@ class Session:
             contributions=contributions,
             per_item=per_item,
             value=value,
-            domain=None if domain is None else read_domain(domain, self._place),
+            domain=None if domain is None else read_domain(domain, self._location),
             where=where,
             null_item=null_item,
             limit=limit,
@@ -159,7 +159,7 @@ class Session:
             contributions=contributions,
             per_item=per_item,
             value=value,
-            domain=None if domain is None else read_domain(domain, self._place),
+            domain=None if domain is None else read_domain(domain, self._location),
             where=where,
             null_item=null_item,
             limit=limit,
@@ -212,7 +212,7 @@ class Session:
 
     def preview(self, query: Query, spending: Spending) -> Planned:
         """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
-        if self._place.prepared and query.where is not None:
+        if self._location.prepared and query.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
         standing = None if self._account is None else self._account.status()
         planned = plan_query(query, spending, self._user, self._engine.describe(), standing)
@@ -223,7 +223,7 @@ class Session:
         """Plan, charge, run and answer a question given as records.
 
         Ensures: whatever is wrong with the request is raised before anything is charged; whatever fails after the
-            charge leaves it in place.
+            charge leaves it in location.
         """
         planned = self.preview(query, spending)
         key = secrets.token_hex(16) if key is None else key
@@ -373,20 +373,20 @@ def open(  # noqa: A001 - it is called as setwise.open
     >>> len(answer), answer.complete, answer.epsilon.upper <= 1.0
     (1, True, True)
     """
-    place = place_of(source, engine, table)
+    location = location_of(source, engine, table)
     if account is not None:
-        account.check_dataset(place.name if dataset is None else dataset)
+        account.check_dataset(location.name if dataset is None else dataset)
     elif dataset is not None:
         raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
     opened = open_engine(source, engine, table=table, types=types, memory=memory, progress=progress)
-    called = (
-        (f"{source}::{table}" if table else str(source)) if isinstance(source, str | Path) else type(source).__name__
-    )
+    called = str(source) if isinstance(source, str | Path) else type(source).__name__
+    if table and "::" not in called:
+        called = f"{called}::{table}"
     return Session(
         opened,
         user=user,
-        name=(f"{called}::{table}" if table else called) if name is None else name,
+        name=called if name is None else name,
         randomness=SystemRandomness() if randomness is None else randomness,
         account=account,
-        place=place,
+        location=location,
     )

@@ -1,5 +1,6 @@
 """`setwise demo`: the main job end to end, on data it makes itself."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,15 +9,17 @@ import typer
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from rich.console import Console
 
     from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.session import Session
-from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
+EVENTS = 2_000_000
+USERS = 200_000
+TITLES = 20_000
+COUNTRIES = ("Brazil", "France", "Germany", "India", "Japan", "Kenya", "Mexico", "Norway", "Poland", "Spain")
 _SEED = 20
 _EPSILON, _DELTA = 0.5, 1e-7
 _OVERALL_DELTA = 1e-6
@@ -34,7 +37,6 @@ def demo(
     from rich.console import Console
 
     from setwise.analytics.session import open as open_table
-    from setwise.cli.demo import COUNTRIES, EVENTS, TITLES, USERS, make_events
 
     console = Console(highlight=False)
     started = time.monotonic()
@@ -86,7 +88,7 @@ def _show(console: "Console", title: str, answer: "PrivateAnswer") -> None:
 
 
 def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]) -> None:
-    from setwise.cli.output import answer_table
+    from setwise.cli.answer_output import answer_table
 
     console.print(answer_table(answer, console.width, truth))
 
@@ -109,12 +111,6 @@ def _together(console: "Console", session: "Session") -> None:
     console.print(table)
 
 
-EVENTS = 2_000_000
-USERS = 200_000
-TITLES = 20_000
-COUNTRIES = ("Brazil", "France", "Germany", "India", "Japan", "Kenya", "Mexico", "Norway", "Poland", "Spain")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
     """What no private system would show: the exact number of users of each title and country."""
@@ -128,6 +124,7 @@ def make_events(path: Path, seed: int, events: int = EVENTS) -> Truth:
 
     Titles follow Zipf's law, and the activity of users a log-normal one: some have hundreds of events.
     """
+    import numpy as np
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -155,8 +152,10 @@ def make_events(path: Path, seed: int, events: int = EVENTS) -> Truth:
     )
 
 
-def _drawn(random: np.random.Generator, weights: NDArray[np.floating], count: int) -> NDArray[np.int64]:
+def _drawn(random: "np.random.Generator", weights: "NDArray[np.floating]", count: int) -> "NDArray[np.int64]":
     """Return `count` places drawn in proportion to their weights."""
+    import numpy as np
+
     ends = np.cumsum(weights)
     places: NDArray[np.int64] = np.searchsorted(ends, random.random(count) * ends[-1], side="right").astype(np.int64)
     return places

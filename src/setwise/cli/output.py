@@ -1,30 +1,14 @@
-"""How answers are shown: one JSON object for programs, a table for people."""
+"""What every command prints with: one JSON object for programs, a table of names and values for people, progress."""
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from setwise.accounting.answer import Answer
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, rounded_down, rounded_up
-
-if TYPE_CHECKING:
-    from setwise.paper.claim import Claim
-from typing import TYPE_CHECKING
-
-from setwise.analytics.present.text import FITTED, guarantee_in_words, number
-
-if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
-    from setwise.analytics.answer import AnswerItem, PrivateAnswer
-    from setwise.analytics.planning import Planned
-    from setwise.ledger.status import AccountStatus
-import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 _COVERS = {
     "batch": "every mechanism chosen up front",
@@ -63,23 +47,6 @@ def print_table(title: str, rows: Sequence[tuple[str, str]]) -> None:
     Console(markup=False).print(table)
 
 
-def print_claims(claims: "Sequence[Claim]") -> None:
-    """Print each claim: verdict, label, the paper's value, ours and what was compared, then what the paper says."""
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    console = Console()
-    width = max(len(claim.label) for claim in claims)
-    console.print(f"      {'label':{width}}  {'paper':>11}  {'ours':>11}  check", style="bold", soft_wrap=True)
-    for claim in claims:
-        line = Text(claim.verdict, "green" if claim.passed else "bold red")
-        line.append(f"  {claim.label:{width}}", "cyan")
-        line.append(f"  {claim.paper:>11.6g}  {claim.ours:>11.6g}  {claim.check}", "not bold")
-        console.print(line, soft_wrap=True, highlight=False)
-        console.print(Padding(Text(claim.says, "dim"), (0, 0, 0, 6)), highlight=False)
-
-
 def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], found: str) -> list[tuple[str, str]]:
     """Return the rows that explain an answer: what was composed, the promise, and what it rests on."""
     name, value = asked
@@ -93,144 +60,6 @@ def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], f
         ("method", answer.method),
         ("statement", answer.statement),
     ]
-
-
-_BAR, _SHORTEST_BAR = 30, 6
-"""Cells of the widest bar, and of the narrowest that is worth drawing."""
-
-_HEADING = 14
-"""Cells after which a heading is folded."""
-
-
-def show_answer(answer: "PrivateAnswer", standing: "AccountStatus | None") -> None:
-    """Print the items as bars with their intervals, then the promise and the reasons in words."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console()
-    if answer.items:
-        console.print(answer_table(answer, console.width))
-    done = "complete" if answer.complete else "not complete"
-    lines = [
-        ("list", f"{done}: {answer.reason}"),
-        ("promise", guarantee_in_words(answer)),
-        ("spent", "  ".join(format_use(use) for use in answer.spent)),
-        *([("charged", "nothing now: this is the answer that was stored under this key")] if answer.replayed else []),
-        ("mechanism", answer.why),
-    ]
-    if any(isinstance(each.count, float) and not each.count.is_integer() for each in answer.items):
-        lines.append(("counts", FITTED))
-    if standing is not None:
-        lines.append(("account", _account_in_words(standing)))
-    notes = Table.grid(padding=(0, 2))
-    notes.add_column(style="cyan", no_wrap=True)
-    notes.add_column(overflow="fold")
-    for name, text in lines:
-        notes.add_row(name, Text(text))
-    console.print(notes)
-
-
-def _account_in_words(standing: "AccountStatus") -> str:
-    from setwise.cli.ledger_output import left_in_words
-
-    together = f"({rounded_up(standing.epsilon.upper, 4)}, {standing.delta:g})"
-    how = standing.epsilon.interaction
-    return f"{standing.name}: {left_in_words(standing)} left; all its answers together are promised {together}, {how}"
-
-
-def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] | None" = None) -> "Table":
-    """Return the items as a table no wider than `width`, with bars where there is room for them.
-
-    `truth` adds a column of exact counts, which only made-up data may show.
-    """
-    from rich.table import Table
-    from rich.text import Text
-
-    rows = [_cells(place, each, truth) for place, each in enumerate(answer.items, start=1)]
-    headings = ["", "item", answer.measure, f"{answer.confidence:.0%} interval", "truth (made-up data)"]
-    widest = [max(len(row[column]) for row in rows) for column in range(len(headings))]
-    table = Table(box=None, pad_edge=False)
-    table.add_column(headings[0], justify="right", style="dim", no_wrap=True)
-    table.add_column(headings[1], overflow="fold")
-    counted = any(each.count is not None for each in answer.items)
-    shown = [0, 1]
-    if counted:
-        shown += [2, 3]
-        table.add_column(headings[2], justify="right", max_width=max(_HEADING, widest[2]))
-        table.add_column(headings[3], justify="right", style="dim", no_wrap=True)
-    if truth is not None:
-        shown.append(4)
-        table.add_column(headings[4], justify="right", style="magenta", max_width=max(_HEADING, widest[4]))
-    room = width - sum(max(widest[column], min(len(headings[column]), _HEADING)) + 2 for column in shown)
-    barred = counted and room >= _SHORTEST_BAR
-    if barred:
-        table.add_column("", no_wrap=True)
-    reach = max([1.0, *(float(each.interval[1]) for each in answer.items if each.interval is not None)])
-    for row, each in zip(rows, answer.items, strict=True):
-        bar = [_bar(each, reach, min(_BAR, room))] if barred else []
-        table.add_row(*(Text(row[column]) for column in shown), *bar)
-    return table
-
-
-def _cells(place: int, each: "AnswerItem", truth: "dict[object, int] | None") -> list[str]:
-    low, high = each.interval or (0, 0)
-    counted = ["", ""] if each.count is None else [number(each.count), f"{low:,} to {high:,}"]
-    return [str(place), str(each.item), *counted, "" if truth is None else f"{truth.get(each.item, 0):,}"]
-
-
-def _bar(each: "AnswerItem", reach: float, width: int) -> "Text":
-    """Return the count as a bar, and lighter how far the interval reaches beyond it."""
-    from rich.text import Text
-
-    high = 0 if each.interval is None else each.interval[1]
-    likely, possible = (max(0, round(width * value / reach)) for value in (float(each.count or 0), high))
-    return Text.assemble(("█" * likely, "blue"), ("░" * max(0, possible - likely), "blue"))
-
-
-def show_preview(planned: "Planned", shortage: str | None, *, as_json: bool) -> None:
-    """Print what would be run, what it costs at most, how far off it may be, and why an account cannot pay for it."""
-    expected = planned.preview
-    if as_json:
-        print_json(
-            {
-                "mechanism": planned.name,
-                "why": planned.why,
-                "uses": [format_use(use) for use in planned.uses],
-                "interaction": str(planned.overall.interaction),
-                "epsilon": {"lower": planned.overall.lower, "upper": planned.overall.upper},
-                "delta": planned.delta,
-                "expected_error": expected.expected_error,
-                "radius": expected.radius,
-                "detectable": expected.detectable,
-                "shortfall": expected.shortfall,
-                "confidence": float(expected.confidence),
-                "alone": None if planned.alone is None else dict(zip(("epsilon", "delta"), planned.alone, strict=True)),
-                "shortage": shortage,
-            }
-        )
-        return
-    from setwise.cli.output import print_table
-
-    rows = [
-        ("mechanism", planned.name),
-        ("why", planned.why),
-        ("at most", "  ".join(format_use(use) for use in planned.uses)),
-        ("epsilon", f"{rounded_up(planned.overall.upper)} at delta {planned.delta:g} ({planned.overall.interaction})"),
-    ]
-    if planned.alone is not None:
-        epsilon, delta = planned.alone
-        rows.append(("by itself", f"{rounded_up(epsilon)} at delta {rounded_up(delta)}"))
-    if shortage is not None:
-        rows.append(("too little left", shortage))
-    if planned.shows_counts and expected.radius is not None and expected.expected_error is not None:
-        within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
-        rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
-    if expected.detectable is not None:
-        rows.append(("found when", f"a count is ahead by {expected.detectable:,}"))
-    if expected.shortfall is not None:
-        rows.append(("in order when", f"counts are apart by {expected.shortfall:,}"))
-    print_table("Preview: nothing was read or charged", rows)
 
 
 PATIENCE = 2.0

@@ -1,11 +1,15 @@
 """`setwise paper`: every figure of the paper as picture and CSV, every claim checked."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from setwise.cli.compose import AsJson
+
+if TYPE_CHECKING:
+    from setwise.paper.claim import Claim
 
 FAILED = 1
 """The exit status when a claim does not hold; 2 to 4 are errors."""
@@ -41,7 +45,24 @@ def paper(
             }
         )
     else:
-        output.print_claims(claims)
+        _print_claims(claims)
         print(f"{len(claims) - len(failed)} of {len(claims)} claims hold; {len(files)} files in {out}")
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _print_claims(claims: "Sequence[Claim]") -> None:
+    """Print each claim: verdict, label, the paper's value, ours and what was compared, then what the paper says."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    console = Console()
+    width = max(len(claim.label) for claim in claims)
+    console.print(f"      {'label':{width}}  {'paper':>11}  {'ours':>11}  check", style="bold", soft_wrap=True)
+    for claim in claims:
+        line = Text(claim.verdict, "green" if claim.passed else "bold red")
+        line.append(f"  {claim.label:{width}}", "cyan")
+        line.append(f"  {claim.paper:>11.6g}  {claim.ours:>11.6g}  {claim.check}", "not bold")
+        console.print(line, soft_wrap=True, highlight=False)
+        console.print(Padding(Text(claim.says, "dim"), (0, 0, 0, 6)), highlight=False)

@@ -41,7 +41,7 @@ def top_k(
     """Find the k items that the most users have, with noisy counts, above a noisy threshold if items are private."""
     from setwise.analytics.query import TopK
     from setwise.analytics.tables.domain import read_domain
-    from setwise.analytics.tables.source import place_of
+    from setwise.analytics.tables.source import location_of
     from setwise.cli.run import Opening, Paying, Showing, answer_question
 
     query = TopK(
@@ -50,7 +50,7 @@ def top_k(
         contributions=contributions,
         per_item=per_item,
         value=value,
-        domain=None if domain is None else read_domain(domain, place_of(table, engine, table_name)),
+        domain=None if domain is None else read_domain(domain, location_of(table, engine, table_name)),
         where=where,
         null_item=null_item,
         limit=limit,
@@ -104,7 +104,7 @@ def histogram(
     """Count the users of every item; items that are private come out when enough users have them."""
     from setwise.analytics.query import HistogramQuery
     from setwise.analytics.tables.domain import read_domain
-    from setwise.analytics.tables.source import place_of
+    from setwise.analytics.tables.source import location_of
     from setwise.cli.run import Opening, Paying, Showing, answer_question
 
     query = HistogramQuery(
@@ -112,7 +112,7 @@ def histogram(
         contributions=contributions,
         per_item=per_item,
         value=value,
-        domain=None if domain is None else read_domain(domain, place_of(table, engine, table_name)),
+        domain=None if domain is None else read_domain(domain, location_of(table, engine, table_name)),
         where=where,
         null_item=null_item,
         limit=limit,

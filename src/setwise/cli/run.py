@@ -13,8 +13,8 @@ from setwise.errors import InvalidParameter, UnknownAccount
 
 if TYPE_CHECKING:
     from setwise.analytics.query import Query
+    from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
-    from setwise.analytics.tables.schema import Kind
     from setwise.ledger.account import Account
 
 T = TypeVar("T")
@@ -67,7 +67,7 @@ class Paying:
 def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "Query") -> None:
     """Ask one question of a table and show the answer, or with a preview what it would be."""
     from setwise.analytics.present.plot import check_picture
-    from setwise.cli import output
+    from setwise.cli import answer_output
 
     if showing.plot is not None and not showing.as_preview:
         check_picture(showing.plot)
@@ -76,7 +76,7 @@ def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "
         spending = session.spending(paying.epsilon, paying.delta, paying.counts, paying.mechanism, paying.discover)
         if showing.as_preview:
             planned = session.preview(query, spending)
-            output.show_preview(planned, session.shortage(query, spending), as_json=showing.as_json)
+            answer_output.show_preview(planned, session.shortage(query, spending), as_json=showing.as_json)
             return
         answer = interruptible(lambda: session.ask(query, spending, key=paying.key), session.cancel)
         standing = None if account is None else account.status()
@@ -87,7 +87,7 @@ def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "
     elif showing.as_csv:
         print(answer.to_csv(), end="")
     else:
-        output.show_answer(answer, standing)
+        answer_output.show_answer(answer, standing)
 
 
 def _check_paying(opening: Opening, paying: Paying) -> None:
@@ -137,7 +137,7 @@ def open_session(opening: Opening, account: "Account | None") -> "Iterator[Sessi
 
 
 def _kinds(types: Sequence[str]) -> "dict[str, Kind]":
-    from setwise.analytics.tables.schema import Kind
+    from setwise.analytics.schema import Kind
 
     kinds = {}
     for given in types:

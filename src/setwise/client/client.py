@@ -10,8 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from setwise.errors import InvalidParameter, MissingExtra, Unavailable
-from setwise.service.api.problems import error_of
+from setwise.errors import InvalidParameter, MissingExtra, Unavailable, error_of
 
 if TYPE_CHECKING:
     import httpx

@@ -15,9 +15,8 @@ from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK, can
 from setwise.analytics.session import Domain
 from setwise.analytics.tables.domain import read_domain
 from setwise.client.client import Client
-from setwise.errors import EngineFailed
+from setwise.errors import EngineFailed, error_of
 from setwise.mechanisms.release import Preview
-from setwise.service.api.problems import error_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ import pytest
 
 from setwise.analytics.engines.base import EVERYTHING, Aggregation
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.tables.schema import Kind
+from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from tests.analytics.engines.backends import Backend
 from tests.analytics.engines.reference import as_dict, contributions, exact, ranked

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeAlias, assert_never
 
 from setwise.analytics.filter.expression import Filter
-from setwise.analytics.tables.schema import Column, Kind, Schema
+from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram, Label, distinct_labels
 

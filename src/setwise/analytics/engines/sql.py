@@ -26,7 +26,7 @@ from setwise.analytics.filter.expression import (
     Some,
     Value,
 )
-from setwise.analytics.tables.schema import Column, Kind, Schema
+from setwise.analytics.schema import Column, Kind, Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT
 
 Bound: TypeAlias = str | int | float | bool

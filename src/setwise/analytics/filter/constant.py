@@ -8,7 +8,7 @@ from typing import assert_never
 
 from setwise.analytics.filter.expression import Value
 from setwise.analytics.filter.tokens import Token, TokenKind
-from setwise.analytics.tables.schema import Column, Kind
+from setwise.analytics.schema import Column, Kind
 from setwise.errors import InvalidFilter
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

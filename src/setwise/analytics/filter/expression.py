@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias, assert_never
 
-from setwise.analytics.tables.schema import Column, Schema
+from setwise.analytics.schema import Column, Schema
 from setwise.errors import InvalidFilter
 
 Value: TypeAlias = str | bool | int | float | Decimal | date | datetime

@@ -16,7 +16,7 @@ from setwise.analytics.filter.expression import (
     Some,
 )
 from setwise.analytics.filter.tokens import ALLOWED, Token, TokenKind, tokens
-from setwise.analytics.tables.schema import Column, Kind, Schema
+from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidFilter
 
 DEEPEST = 40

@@ -2,8 +2,7 @@
 
 from html import escape
 
-from setwise.analytics.answer import AnswerItem, PrivateAnswer
-from setwise.analytics.present.text import number
+from setwise.analytics.answer import AnswerItem, PrivateAnswer, number
 
 MOST_ROWS = 100
 

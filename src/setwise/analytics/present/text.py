@@ -1,33 +1,16 @@
-"""Answers in words: what is promised, and why a list ends where it does."""
+"""Questions in words: what was asked, what is counted, and why a list ends where it does."""
 
-from typing import TYPE_CHECKING, assert_never
-
-from setwise.accounting.answer import Interaction
-from setwise.accounting.notation import rounded_up
-from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
-
-if TYPE_CHECKING:
-    from setwise.analytics.answer import PrivateAnswer
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
+
+from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 
 FITTED = (
     "fitted to the order of the list by least squares, so they need not be whole; "
     "each interval is around the noisy count as it was drawn"
 )
 """What to say of counts that were adjusted to the order in which their items were found."""
-
-
-def number(value: float) -> str:
-    """Write a count: whole ones as they are, others with one decimal.
-
-    >>> number(1234567), number(12.0), number(12.25), number(2**60 + 1)
-    ('1,234,567', '12', '12.2', '1,152,921,504,606,846,977')
-    """
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
 
 
 def measured(query: Query) -> str:
@@ -79,28 +62,6 @@ def ending(query: Query, found: int, complete: bool) -> str:
             return "one number"
         case _:
             assert_never(query)
-
-
-_KNOWING = {
-    Interaction.BATCH: "whatever else was chosen up front",
-    Interaction.ORDERED: "parameters in a fixed order",
-    Interaction.SETWISE: "within a budget fixed before any answer was seen",
-    Interaction.ADAPTIVE: "within an account whose questions and parameters are chosen on the fly",
-}
-
-
-def guarantee_in_words(answer: "PrivateAnswer") -> str:
-    """Return the promise as a sentence or two that a person can check."""
-    alone = "" if answer.alone is None else f" By itself it is {_pair(*answer.alone)}-differentially private."
-    return (
-        f"Whether any one user is in the table or not, this answer is {_pair(answer.epsilon.upper, answer.delta)}-"
-        f"differentially private, {_KNOWING[answer.interaction]} (no proof could promise less than "
-        f"{answer.epsilon.lower:.4g}; {answer.method}, {answer.statement}).{alone}"
-    )
-
-
-def _pair(epsilon: float, delta: float) -> str:
-    return f"({rounded_up(epsilon, 4)}, {rounded_up(delta, 3)})"
 
 
 _LONGEST = 160

@@ -4,16 +4,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from setwise.analytics.engines.base import Aggregation, Engine, label_kind
-from setwise.analytics.tables.prepared import MANIFEST_NAME
-from setwise.analytics.tables.schema import Column
-from setwise.analytics.tables.source import CSV_SEPARATORS, NOWHERE, Place, Source, csv_header, open_engine
+from setwise.analytics.engines.files import CSV_SEPARATORS, csv_header
+from setwise.analytics.engines.prepared import MANIFEST_NAME
+from setwise.analytics.schema import Column
+from setwise.analytics.tables.source import IN_MEMORY, Location, Source, open_engine
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Label, distinct_labels
 
 _TABLES = {".csv", ".tsv", ".parquet", ".pq"}
 
 
-def read_domain(source: str | Path | Iterable[Label], private: Place = NOWHERE) -> tuple[Label, ...]:
+def read_domain(source: str | Path | Iterable[Label], private: Location = IN_MEMORY) -> tuple[Label, ...]:
     """Return the labels of a list, or of a file: one label per line, or a column of a CSV or Parquet file.
 
     A path may end in a colon and the name of a column, ``cities.csv:name``; a file of one column needs none. Blank
@@ -83,7 +84,7 @@ def _path_and_column(source: str) -> tuple[Path, str | None]:
     return Path(before), after
 
 
-def _check_public(path: Path, private: Place) -> None:
+def _check_public(path: Path, private: Location) -> None:
     if private.holds(path):
         raise InvalidParameter(
             f"the domain file {str(path)!r} is the private table itself, or part of it: labels are public only when "

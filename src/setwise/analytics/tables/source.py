@@ -1,63 +1,20 @@
-"""From what a person names, a path, an address or a table in memory, to an engine that reads it."""
+"""Sources: from a path, an address or a table in memory to its engine, and to its location on disk."""
 
-import glob
-import hashlib
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from setwise.analytics.engines.base import Progress, silent
-from setwise.analytics.tables.prepared import PreparingEngine, read_prepared
-from setwise.analytics.tables.schema import Kind
+from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, files_of
+from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
+from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
-import csv
-import gzip
-from dataclasses import dataclass
-
-PARQUET_SUFFIXES = (".parquet", ".pq")
-CSV_SEPARATORS = {".csv": ",", ".tsv": "\t"}
-TAIL_BYTES = 65536
-"""How much of a file's end is read for its fingerprint: a Parquet file keeps its metadata there."""
-
-
-def files_of(path: str) -> tuple[Path, ...]:
-    """Return the files that a path, a glob or a directory names, sorted, or raise `UnsuitableTable`."""
-    place = Path(path)
-    if place.is_dir():
-        found = sorted(file for suffix in PARQUET_SUFFIXES for file in place.rglob(f"*{suffix}"))
-        if not found:
-            found = sorted(file for suffix in CSV_SEPARATORS for file in place.rglob(f"*{suffix}"))
-        if not found:
-            raise UnsuitableTable(f"the directory {path} holds no Parquet or CSV files")
-    elif place.is_file():
-        found = [place]
-    else:
-        found = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
-        if not found:
-            raise UnsuitableTable(f"there is no file {path}")
-    return tuple(file.absolute() for file in found)
-
-
-def files_fingerprint(files: Sequence[Path]) -> str:
-    """Return a digest of the files' paths, sizes, times of change and ends."""
-    digest = hashlib.sha256()
-    for file in files:
-        try:
-            told = file.stat()
-            with file.open("rb") as opened:
-                opened.seek(-min(TAIL_BYTES, told.st_size), os.SEEK_END)
-                tail = opened.read()
-        except OSError:
-            raise UnsuitableTable(f"{file} cannot be read") from None
-        digest.update(f"{str(file)!r} {told.st_size} {told.st_mtime_ns} ".encode())
-        digest.update(hashlib.sha256(tail).digest())
-    return digest.hexdigest()
-
 
 Source: TypeAlias = str | Path | object
 """A path, a glob, a directory, `database-file::table`, the name of a table, or a table in memory."""
@@ -191,7 +148,7 @@ _WILDCARDS = frozenset("*?[")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Location:
     """The local files of a table, with those it was `prepared` from, and its name: empty for a table in memory."""
 
     name: str
@@ -203,31 +160,31 @@ class Place:
         return any(_same(path, file) for file in self.files)
 
 
-NOWHERE = Place(name="")
-"""The place of a table in memory, or of one that only a service can see."""
+IN_MEMORY = Location(name="")
+"""The location of a table in memory, or of one that only a service can see."""
 
 
-def place_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Place:
-    """Return the place of what `open_engine` would open.
+def location_of(source: Source, engine: str = "duckdb", table: str | None = None) -> Location:
+    """Return the location of what `open_engine` would open.
 
     A table of a database is known by its own name, a file by its name without endings, a folder or glob by the name of
     the folder, and what was prepared by the name of what it was prepared from.
 
-    >>> place_of("shop.duckdb::main.visits").name, place_of("logs/visits.csv.gz").name, place_of("visits/*.csv").name
-    ('visits', 'visits', 'visits')
+    >>> [location_of(path).name for path in ("shop.duckdb::main.visits", "logs/visits.csv.gz", "visits/*.csv")]
+    ['visits', 'visits', 'visits']
     """
     if not isinstance(source, str | Path):
-        return NOWHERE
+        return IN_MEMORY
     path, separator, named = str(source).partition("::")
     table = named if separator else table
     if engine.startswith(("postgresql://", "postgres://")):
-        return Place(name=_last_part(table or path))
+        return Location(name=_last_part(table or path))
     files = _files(path)
     prepared = read_prepared(Path(path)) if Path(path).is_dir() else None
     if prepared is not None:
-        origin = place_of(prepared.origin)
-        return Place(name=origin.name, files=files + origin.files, prepared=True)
-    return Place(name=_last_part(table) if table else _name_of(path, engine), files=files)
+        origin = location_of(prepared.origin)
+        return Location(name=origin.name, files=files + origin.files, prepared=True)
+    return Location(name=_last_part(table) if table else _name_of(path, engine), files=files)
 
 
 def _files(path: str) -> tuple[Path, ...]:
@@ -257,31 +214,3 @@ def _same(path: Path, file: Path) -> bool:
         return path.samefile(file)
     except OSError:
         return False
-
-
-LONGEST_HEADER = 1_000_000
-
-
-def csv_header(files: Sequence[Path], separator: str) -> list[str]:
-    """Return the header that all files share, or raise `UnsuitableTable`."""
-    headers = [_header(file, separator) for file in files]
-    for file, header in zip(files, headers, strict=True):
-        if header != headers[0]:
-            raise UnsuitableTable(f"{file} has other columns than {files[0]}: files of one table must share a header")
-    return headers[0]
-
-
-def _header(file: Path, separator: str) -> list[str]:
-    names: list[str] = []
-    try:
-        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as opened:
-            line = opened.readline(LONGEST_HEADER).decode("utf-8-sig")
-        names = next(csv.reader([line], delimiter=separator), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error):
-        names = []
-    if not names or len(set(names)) != len(names) or not all(names):
-        raise UnsuitableTable(
-            f"{file} cannot be read as CSV: its first line must be a header of distinct names "
-            f"separated by {separator!r}"
-        )
-    return names

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi import Body as JsonBody
 from pydantic import BaseModel, Field, StringConstraints
 
-from setwise.analytics.tables.schema import Kind, Schema
+from setwise.analytics.schema import Kind, Schema
 from setwise.service.api.problems import at_field
 from setwise.service.api.schemas import NO_CONTROL, Body, Bound, Column, Delta, Epsilon, Name
 from setwise.service.auth.permissions import API

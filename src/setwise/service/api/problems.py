@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from setwise import errors
-from setwise.errors import BadRequest, SetwiseError
+from setwise.errors import FIELD_NOTE, PROBLEM_TYPE, BadRequest, SetwiseError
 
 MEDIA_TYPE = "application/problem+json"
-TYPE = "urn:setwise:problem:"
 
 STATUS: dict[type[SetwiseError], int] = {
     errors.SetwiseError: 500,
@@ -27,8 +26,6 @@ STATUS: dict[type[SetwiseError], int] = {
     errors.Unavailable: 503,
 }
 """The status of an error is that of its nearest ancestor here."""
-
-_FIELD = "field: "
 
 _NO_DATABASE = "a database of the service did not answer; try again in a moment"
 """Said for every `StoreFailed`: the ledger's own words name its address and what its driver said."""
@@ -65,7 +62,7 @@ class Problem:
         """
         words = re.findall("[A-Z][a-z]*", self.name)
         found: dict[str, Any] = {
-            "type": TYPE + "-".join(words).lower(),
+            "type": PROBLEM_TYPE + "-".join(words).lower(),
             "title": " ".join(words).capitalize(),
             "status": self.status,
             "detail": self.detail,
@@ -77,22 +74,9 @@ def problem_of(error: SetwiseError) -> Problem:
     """Return the problem document of an error of the tree."""
     status = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
     notes: list[str] = getattr(error, "__notes__", [])
-    named = [note.removeprefix(_FIELD) for note in notes if note.startswith(_FIELD)]
+    named = [note.removeprefix(FIELD_NOTE) for note in notes if note.startswith(FIELD_NOTE)]
     says = _NO_DATABASE if isinstance(error, errors.StoreFailed) else " ".join(str(error).split())
     return Problem(name=type(error).__name__, status=status, detail=says, field=named[0] if named else None)
-
-
-def error_of(document: dict[str, Any]) -> SetwiseError:
-    """Return the error of the tree that a problem document stands for: the way back, for clients.
-
-    >>> error_of({"type": "urn:setwise:problem:key-conflict", "detail": "the key was used before"})
-    KeyConflict('the key was used before')
-    """
-    name = "".join(word.capitalize() for word in str(document.get("type", "")).removeprefix(TYPE).split("-"))
-    status = document.get("status")
-    otherwise = errors.Unavailable if isinstance(status, int) and status >= 500 else errors.BadRequest
-    kind = getattr(errors, name, otherwise)
-    return _at(kind(str(document.get("detail", "the service gave no reason"))), document.get("field"))
 
 
 @contextmanager
@@ -101,14 +85,9 @@ def at_field(field: str) -> Iterator[None]:
     try:
         yield
     except BadRequest as error:
-        _at(error, field)
+        if not getattr(error, "__notes__", []):
+            error.add_note(FIELD_NOTE + field)
         raise
-
-
-def _at(error: SetwiseError, field: str | None) -> SetwiseError:
-    if field is not None and not getattr(error, "__notes__", []):
-        error.add_note(_FIELD + field)
-    return error
 
 
 def field_of(location: tuple[int | str, ...]) -> str:

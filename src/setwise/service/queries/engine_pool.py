@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
 
-from setwise.analytics.tables.prepared import PreparingEngine
-from setwise.analytics.tables.schema import Kind, Schema
-from setwise.analytics.tables.source import files_of, open_engine
+from setwise.analytics.engines.files import files_of
+from setwise.analytics.engines.prepared import PreparingEngine
+from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.tables.source import open_engine
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.service.api.problems import at_field
 from setwise.service.settings import Settings

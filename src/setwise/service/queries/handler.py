@@ -8,8 +8,8 @@ from setwise.analytics.budget import Draws, Spending, Total
 from setwise.analytics.execute import ask
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK, query_from_dict
+from setwise.analytics.schema import Schema
 from setwise.analytics.session import Session
-from setwise.analytics.tables.schema import Schema
 from setwise.errors import InvalidParameter, UnknownColumn, UnknownName
 from setwise.mechanisms.randomness import Randomness
 from setwise.service.api.problems import at_field

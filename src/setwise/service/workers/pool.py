@@ -16,7 +16,7 @@ from setwise import errors
 from setwise.analytics.budget import Spending
 from setwise.analytics.planning import Planned, plan_query
 from setwise.analytics.query import Query
-from setwise.analytics.tables.schema import Schema
+from setwise.analytics.schema import Schema
 from setwise.errors import InvalidParameter, SetwiseError, TooManyRequests, Unattainable
 from setwise.ledger.status import AccountStatus
 from setwise.service.api.problems import at_field

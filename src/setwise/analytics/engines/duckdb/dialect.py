@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from setwise.analytics.tables.schema import Column, Kind
+from setwise.analytics.schema import Column, Kind
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
 _TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})

@@ -22,11 +22,11 @@ from setwise.analytics.engines.duckdb.prepared import write_prepared
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.files import files_fingerprint, files_of
 from setwise.analytics.engines.poller import Watch
+from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.sql import SaltSource, secret_salt
-from setwise.analytics.tables.prepared import Manifest
-from setwise.analytics.tables.schema import Kind, Schema
-from setwise.analytics.tables.source import files_fingerprint, files_of
+from setwise.analytics.schema import Kind, Schema
 from setwise.errors import EngineFailed, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 

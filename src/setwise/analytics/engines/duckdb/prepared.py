@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.tables.prepared import CONTRIBUTIONS_NAME, MANIFEST_NAME, Manifest, check_destination
+from setwise.analytics.engines.prepared import CONTRIBUTIONS_NAME, MANIFEST_NAME, Manifest, check_destination
 from setwise.errors import EngineFailed
 
 if TYPE_CHECKING:

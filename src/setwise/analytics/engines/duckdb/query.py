@@ -8,7 +8,7 @@ from setwise.analytics.engines.base import Aggregation, label_kind
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.sql import Parameters, Template
-from setwise.analytics.tables.schema import Schema
+from setwise.analytics.schema import Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
 
 if TYPE_CHECKING:

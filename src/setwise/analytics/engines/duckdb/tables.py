@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from setwise.analytics.tables.schema import Kind
-from setwise.analytics.tables.source import csv_header
+from setwise.analytics.engines.files import csv_header
+from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
 if TYPE_CHECKING:

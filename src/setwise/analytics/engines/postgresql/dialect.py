@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from setwise.analytics.tables.schema import Column, Kind
+from setwise.analytics.schema import Column, Kind
 
 _NUMERIC_HEADER = 4
 

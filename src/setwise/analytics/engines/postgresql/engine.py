@@ -9,9 +9,9 @@ from typing import Any, Self
 from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
+from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.sql import Parameters, SaltSource, Template
-from setwise.analytics.tables.prepared import Manifest
-from setwise.analytics.tables.schema import Schema
+from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import psycopg
 
-from setwise.analytics.tables.prepared import Manifest
+from setwise.analytics.engines.prepared import Manifest
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 MARK = "setwise prepared dataset: "

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from setwise.analytics.tables.schema import Column, Kind
+from setwise.analytics.schema import Column, Kind
 
 SAFE_IN_64_BITS = 2**20
 """Sums of numbers up to this fit in 64 bits for 2^43 users."""

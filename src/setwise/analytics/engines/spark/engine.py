@@ -11,10 +11,10 @@ from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, Progress, check_suitable, label_kind, silent
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.poller import Watch
+from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.sql import Parameters, SaltSource, Template, secret_salt
-from setwise.analytics.tables.prepared import Manifest
-from setwise.analytics.tables.schema import Schema
+from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 

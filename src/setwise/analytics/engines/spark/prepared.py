@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from setwise.analytics.tables.prepared import Manifest
+from setwise.analytics.engines.prepared import Manifest
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 PROPERTY = "setwise.prepared"

@@ -10,7 +10,7 @@ from setwise.analytics.engines.base import Progress
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.spark.engine import SparkEngine
 from setwise.analytics.engines.spark.prepared import source_frame, stored_manifest
-from setwise.analytics.tables.schema import Kind
+from setwise.analytics.schema import Kind
 from setwise.errors import EngineFailed, MissingExtra, UnknownColumn, UnsuitableTable
 
 

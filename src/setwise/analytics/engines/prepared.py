@@ -14,7 +14,7 @@ from typing import Protocol
 
 from setwise.analytics.engines.base import Aggregation, Engine, check_suitable
 from setwise.analytics.filter.expression import Filter
-from setwise.analytics.tables.schema import Column, Schema
+from setwise.analytics.schema import Column, Schema
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Label
 
