@@ -9,7 +9,8 @@ from protocol import Unsupported, report, wanted
 from tasks import ACCOUNTING, Accounting
 
 import setwise
-from setwise import SystemRandomness, compose
+from setwise import compose
+from setwise.mechanisms import SystemRandomness
 from setwise.mechanisms.noise.gaussian import GaussianNoise
 from setwise.mechanisms.noise.laplace import LaplaceNoise
 

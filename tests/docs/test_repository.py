@@ -64,3 +64,11 @@ def test_every_name_that_a_script_imports_exists():
     """Scripts that no test runs (pictures, benchmarks) go stale unnoticed otherwise."""
     for script, name in imported_names():
         assert resolve_name(name) is not None, script
+
+
+def test_everything_the_reference_shows_exists():
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
+    shown = [name for page in pages for name in re.findall(r"^::: (\S+)", page, re.MULTILINE)]
+    assert shown
+    for name in shown:
+        assert resolve_name(name).__doc__, name

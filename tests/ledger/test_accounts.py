@@ -6,8 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from setwise import compose, format_use, parse_use
+from setwise import compose, parse_use
 from setwise.accounting.filters import ZcdpFilter
+from setwise.accounting.notation import format_use
 from setwise.errors import (
     AccountExists,
     BudgetExhausted,

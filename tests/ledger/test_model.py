@@ -17,8 +17,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from setwise import format_use, parse_use
+from setwise import parse_use
 from setwise.accounting.filters import ZcdpFilter
+from setwise.accounting.notation import format_use
 from setwise.errors import AccountExists, BudgetExhausted, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
 from tests.ledger.auditor import audit, counted, price

@@ -6,6 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from setwise import __version__
 from setwise.cli.calibrate import calibrate
 from setwise.cli.compose import compose
 from setwise.cli.demo import demo
@@ -49,9 +50,7 @@ app.command(short_help="Recompute the figures and numbers of the paper.")(paper)
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        print(f"setwise {version('setwise')}")
+        print(f"setwise {__version__}")
         raise typer.Exit
 
 

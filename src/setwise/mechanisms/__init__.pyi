@@ -1,0 +1,28 @@
+# Mechanisms to use by hand: each takes a histogram and returns a release that says what was spent.
+
+from setwise.mechanisms.histogram import Histogram as Histogram
+from setwise.mechanisms.known_domain import Exponential as Exponential
+from setwise.mechanisms.known_domain import KnownGaussian as KnownGaussian
+from setwise.mechanisms.known_domain import KnownGumbel as KnownGumbel
+from setwise.mechanisms.known_domain import KnownLaplace as KnownLaplace
+from setwise.mechanisms.planning.planner import Plan as Plan
+from setwise.mechanisms.planning.planner import plan as plan
+from setwise.mechanisms.planning.request import CountNoise as CountNoise
+from setwise.mechanisms.planning.request import MechanismName as MechanismName
+from setwise.mechanisms.planning.request import Question as Question
+from setwise.mechanisms.randomness import SystemRandomness as SystemRandomness
+from setwise.mechanisms.release import Interval as Interval
+from setwise.mechanisms.release import Item as Item
+from setwise.mechanisms.release import Preview as Preview
+from setwise.mechanisms.release import Release as Release
+from setwise.mechanisms.two_phase import GaussianCounts as GaussianCounts
+from setwise.mechanisms.two_phase import LaplaceCounts as LaplaceCounts
+from setwise.mechanisms.two_phase import OrderedLeastSquares as OrderedLeastSquares
+from setwise.mechanisms.two_phase import TwoPhaseTopK as TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import Threshold as Threshold
+from setwise.mechanisms.unknown_gaussian import TruncatedGaussian as TruncatedGaussian
+from setwise.mechanisms.unknown_gaussian import UnknownGaussian as UnknownGaussian
+from setwise.mechanisms.unknown_gumbel import UnknownGumbel as UnknownGumbel
+from setwise.mechanisms.unknown_laplace import UnknownLaplace as UnknownLaplace
+
+__all__: list[str]
