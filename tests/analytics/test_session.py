@@ -11,6 +11,7 @@ from pyarrow import parquet
 import setwise
 from setwise.accounting.answer import Interaction
 from setwise.accounting.compose import compose
+from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.analytics.budget import Draws, Total
 from setwise.analytics.payer import OneOff
 from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
@@ -216,6 +217,25 @@ def test_a_session_adds_up_what_was_asked():
     assert 0.5 < fixed.upper <= seen.upper <= 1.5 * (1 + 1e-12)
     assert fixed.upper == pytest.approx(compose(session.spent).epsilon(1e-5).upper)
     assert session.guarantee(2e-6).upper == math.inf  # the three questions alone may fail with more than that
+
+
+def test_one_question_is_promised_at_its_own_delta():
+    _, session = recorded_session()
+    session.histogram(item="page", epsilon=1.0, delta=1e-6, contributions=2)
+    assert session.guarantee(1e-6).upper == pytest.approx(1.0)
+    assert session.guarantee(0.99e-6).upper == math.inf
+
+
+def test_two_bounds_that_depend_on_the_answers_share_delta():
+    """Either may be the lesser on some path, so the odometer and the sum cannot both have all of delta."""
+    _, session = recorded_session()
+    for _ in range(60):
+        session.count(epsilon=0.05)
+    spent = filter_parameters(session.spent)
+    assert session.guarantee(1e-6).upper >= ZcdpOdometer(delta=0.5e-6, spent=spent).epsilon()
+    for _ in range(2):
+        session.top_k(item="page", k=2, epsilon=0.5, delta=1e-6)
+    assert session.guarantee(2e-6).upper > 4.0  # 2e-6 for the sum would leave nothing for the odometer
 
 
 def test_many_small_questions_are_cheaper_than_their_sum():

@@ -1,6 +1,8 @@
 """The port to whatever pays for questions, and the budget of a question that brings its own."""
 
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from setwise.accounting.guarantees import Use
@@ -53,30 +55,24 @@ class OneOff:
     ('42', '42')
     """
 
-    __slots__ = ("_answers", "_receipts", "_requests")
+    __slots__ = ("_answers", "_lock", "_receipts", "_requests")
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._receipts: dict[str, Receipt] = {}
         self._requests: dict[str, str] = {}
         self._answers: dict[str, str] = {}
 
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
-        """Remember the uses under the key."""
-        if key in self._receipts:
-            if self._requests[key] != request:
+        """Remember the uses under the key; one thread at a time, so that a key is charged once."""
+        with self._lock:
+            if key not in self._receipts:
+                entry = len(self._receipts) + 1
+                self._receipts[key] = Receipt(account="one-off", key=key, entry=entry, period="", uses=tuple(uses))
+                self._requests[key] = request
+            elif self._requests[key] != request:
                 raise KeyConflict(f"key {key!r} was used for a different request; choose another key")
-            first = self._receipts[key]
-            return Receipt(
-                account=first.account,
-                key=key,
-                entry=first.entry,
-                period="",
-                uses=first.uses,
-                answer=self._answers.get(key),
-            )
-        receipt = Receipt(account="one-off", key=key, entry=len(self._receipts) + 1, period="", uses=tuple(uses))
-        self._receipts[key], self._requests[key] = receipt, request
-        return receipt
+            return replace(self._receipts[key], answer=self._answers.get(key))
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:  # noqa: ARG002
         """Store the answer; the first one stays. Nothing is given back, for nothing is left to draw on."""

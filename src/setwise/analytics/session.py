@@ -3,14 +3,16 @@
 import math
 import secrets
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.filters import ZcdpOdometer
-from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.filters import ZcdpOdometer, filter_parameters
+from setwise.accounting.guarantees import Guarantee, Use, check_delta, merged
+from setwise.accounting.intervals import up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import Spending, Total, spending_of, spending_to_dict
 from setwise.analytics.engines.base import Progress, silent
@@ -314,8 +316,9 @@ class Session:
 
         Questions that were chosen after seeing answers, with parameters chosen on the fly, are covered by an odometer
         (`adaptive`). Whoever fixed all of them before the first answer may claim `batch`, `ordered` or `setwise`, which
-        promise more. The plain sum of the questions' totals holds for all of these and is taken where it is less. On
-        an account the promise is the account's own, set-wise if its draws were registered.
+        promise more. The plain sum of the questions' totals holds for all of these and is taken where it is less;
+        beside an odometer it has half of delta. On an account the promise is the account's own, set-wise if its draws
+        were registered.
         """
         if self._account is not None:
             return self._account.status().epsilon
@@ -323,23 +326,30 @@ class Session:
         if not uses:
             raise InvalidParameter("nothing was asked yet, so there is nothing to add up")
         claimed = Interaction.ADAPTIVE if interaction is None else Interaction.parse(interaction)
-        return min(self._composed(uses, claimed, delta), self._added_up(claimed, delta), key=lambda each: each.upper)
+        if claimed is Interaction.ADAPTIVE:
+            return self._on_the_fly(uses, check_delta(delta))
+        return min(overall(uses, claimed, delta), self._added_up(claimed, delta), key=lambda each: each.upper)
 
-    def _composed(self, uses: tuple[Use, ...], claimed: Interaction, delta: float) -> Answer:
-        if claimed is not Interaction.ADAPTIVE:
-            return overall(uses, claimed, delta)
-        odometer = ZcdpOdometer(delta=delta)
-        for use in uses:
-            odometer = odometer.record(use)
-        return odometer.answer()
+    def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> Answer:
+        """Return the lesser of an odometer and the sum of the totals, each at half of delta.
+
+        Which of the two is less depends on the answers, so each is passed with its own probability and both have to
+        fit in delta. Where the first question alone has more than a tenth of delta, the sum has all of it and there is
+        no odometer: that choice is made before the first answer, so it may be made.
+        """
+        first = next(iter(self._totals.values()))[1]
+        if 10 * first > delta:
+            return self._added_up(Interaction.ADAPTIVE, delta)
+        odometer = ZcdpOdometer(delta=delta / 2, spent=filter_parameters(uses)).answer()
+        return min(odometer, self._added_up(Interaction.ADAPTIVE, delta / 2), key=lambda each: each.upper)
 
     def _added_up(self, claimed: Interaction, delta: float) -> Answer:
         """Return the sum of the questions' epsilons, when the sum of their deltas is at most delta.
 
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
-        epsilon, failed = (math.fsum(part) for part in zip(*self._totals.values(), strict=True))
-        upper = math.inf if failed * (1 + 1e-15) > delta else epsilon * (1 + 1e-15)
+        epsilon, failed = (sum(map(Fraction, part)) for part in zip(*self._totals.values(), strict=True))
+        upper = up(float(epsilon)) if failed <= Fraction(delta) else math.inf
         return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
 
 
