@@ -1,5 +1,6 @@
 """Queries validate themselves, and their written form is canonical and complete."""
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,3 +100,11 @@ def test_impossible_queries_are_refused_by_name(make, named):
 def test_what_is_counted_says_how_it_is_bounded(query, said):
     """Intervals are about bounded counts, so every heading must say the bounds."""
     assert measured(query) == said
+
+
+def test_a_column_of_data_given_for_a_name_is_not_shown():
+    column = pd.Series(["Ada Lovelace", "Alan Turing"])
+    for wrong in ({"item": column}, {"item": "page", "where": column}):
+        with pytest.raises(InvalidParameter, match="a Series") as refused:
+            TopK(k=1, **wrong)
+        assert "Ada" not in str(refused.value)

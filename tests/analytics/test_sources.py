@@ -247,3 +247,9 @@ def test_huge_sums_are_exact_and_clipped():
 def test_an_unknown_engine_is_named():
     with pytest.raises(InvalidParameter, match="not 'oracle'"):
         open_engine(TABLE, "oracle")
+
+
+def test_no_password_of_an_engine_is_shown():
+    with pytest.raises(InvalidParameter, match="ada@host") as refused:
+        open_engine("visits", "postgresql+psycopg://ada:secret@host/shop?password=secret")
+    assert "secret" not in str(refused.value)

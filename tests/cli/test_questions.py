@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
@@ -248,6 +249,17 @@ def test_prepare_quotes_its_destination_and_replaces_nothing_unasked(setwise, fo
     filtered = setwise("top-k", tmp_path / "made ready", *PAGE, *TOTAL, "--where", "minutes > 2")
     assert filtered.returncode == 2
     assert "takes no filter" in filtered.stderr
+
+
+def test_prepare_prints_no_password(setwise, postgresql_url):
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE visits AS SELECT n AS who, 'home' AS page FROM generate_series(1, 9) AS n")
+    address = postgresql_url.replace("postgres@", "postgres:secret@")
+    assert "secret" in address
+    done = setwise("prepare", "visits", "--engine", address, "--user", "who", "--item", "page", "--out", "ready")
+    assert done.returncode == 0, done.stderr
+    assert "--engine postgresql://postgres@" in done.stdout
+    assert "secret" not in done.stdout + done.stderr
 
 
 def test_a_replay_and_too_little_left_are_told(setwise, folder, tmp_path):

@@ -123,14 +123,19 @@ def _check_grouping(query: TopK | HistogramQuery) -> None:
             raise InvalidParameter("limit is for unknown domains; leave it out when a domain is given")
 
 
+def _shown(value: object) -> str:
+    """Return a value as an error may show it: a frame or column given by mistake holds private data."""
+    return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+
+
 def _column(name: str, value: object) -> None:
     if not isinstance(value, str) or not value:
-        raise InvalidParameter(f"{name} must be the name of a column, not {value!r}")
+        raise InvalidParameter(f"{name} must be the name of a column, not {_shown(value)}")
 
 
 def _optional(name: str, value: object) -> None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise InvalidParameter(f"{name} must be text, or left out, not {value!r}")
+        raise InvalidParameter(f"{name} must be text, or left out, not {_shown(value)}")
 
 
 _KINDS: dict[str, type[TopK] | type[HistogramQuery] | type[Count] | type[Sum]] = {

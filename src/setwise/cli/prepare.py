@@ -32,6 +32,7 @@ def prepare(
     """
     from shlex import join
 
+    from setwise.analytics.tables.source import without_password
     from setwise.cli.run import Opening, interruptible, open_session
 
     if not replace:
@@ -51,7 +52,15 @@ def prepare(
         interruptible(
             lambda: session.prepare(out, item=item, value=value, where=where, null_item=null_item), session.cancel
         )
-    asked = ["top-k", out, "--user", user, "--item", item, *(() if engine == "duckdb" else ("--engine", engine))]
+    asked = [
+        "top-k",
+        out,
+        "--user",
+        user,
+        "--item",
+        item,
+        *(() if engine == "duckdb" else ("--engine", without_password(engine))),
+    ]
     print(f"prepared {out}; ask it like any table: setwise {join(asked)} ...")
 
 

@@ -57,8 +57,24 @@ def open_engine(
 
         return open_spark(source, None if engine in ("duckdb", "spark") else engine, types or {}, progress)
     raise InvalidParameter(
-        f"engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not {engine!r}"
+        "engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not "
+        f"{without_password(engine)!r}"
     )
+
+
+def without_password(address: str) -> str:
+    """Return the address of an engine as it may be printed.
+
+    >>> without_password("postgresql://ada:secret@host/shop?sslpassword=other&sslmode=require")
+    'postgresql://ada@host/shop?sslmode=require'
+    """
+    scheme, separator, rest = address.partition("://")
+    if not separator:
+        return address
+    user, at, host = rest.rpartition("@")
+    place, _, query = host.partition("?")
+    kept = "&".join(part for part in query.split("&") if part and "password" not in part.partition("=")[0].lower())
+    return f"{scheme}://{user.partition(':')[0]}{at}{place}{'?' if kept else ''}{kept}"
 
 
 def duckdb_table(source: Source, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
