@@ -13,7 +13,7 @@ from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, Store
 from setwise.ledger.amounts import FAILURE, RHO, Totals
 from setwise.ledger.clock import Clock, microseconds, moment_of
 from setwise.ledger.records import Contents, Entry, EntryKind, check_name, check_text, write_uses
-from setwise.ledger.status import AccountStatus, best_odometer, status_of
+from setwise.ledger.status import AccountStatus, pathwise_bound, status_of
 from setwise.ledger.stores.base import SKEW, Draft, Refused, Store
 from setwise.ledger.stores.queries import dataset_is_known, entries_of, entry_under, last_of, spent_of
 from setwise.ledger.terms import WHOLE_LIFE, Terms, drawn, given_back, line_of, period_id
@@ -201,20 +201,16 @@ class Account:
         The time it takes grows with the number of entries, which that of `status` does not.
         """
         status = self.status()
-        if self._terms.totals is None:
+        if status.drawn is not None:
             return status
         with self._store.reading() as connection:
-            charged = [
+            charged = merged(
                 use
                 for entry in entries_of(connection, self._holder, self.name)
                 if entry.contents.kind == "charge" and entry.contents.period == status.period
                 for use in entry.uses
-            ]
-        if not charged:
-            return status
-        found = merged(charged)
-        best = best_odometer(self._terms, found, filter_parameters(found))
-        return replace(status, odometer=best) if best.upper < status.odometer.upper else status
+            )
+        return replace(status, drawn=charged, worth=filter_parameters(charged))
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
@@ -231,12 +227,12 @@ class Account:
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
     def loss_of(self, uses: Sequence[Use]) -> float:
-        """Return the least bound of the loss when just these uses were drawn, each chosen on the fly.
+        """Return the bound of the loss when just these uses were drawn, each chosen on the fly.
 
         For a filter it may be below the odometer of its status, which knows only the sums.
         """
         found = merged(uses)
-        return best_odometer(self._terms, found, filter_parameters(found)).upper if found else 0.0
+        return pathwise_bound(self._terms, found, filter_parameters(found)).upper if found else 0.0
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)

@@ -1,4 +1,4 @@
-"""How an account stands: what was promised, what is left, and what the draws so far are worth."""
+"""Status of an account: what was promised, what is left, and a bound on the privacy loss of the draws so far."""
 
 import math
 from collections.abc import Mapping
@@ -10,35 +10,74 @@ from setwise.accounting.bounds import lower_bound
 from setwise.accounting.classify import sort_uses
 from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import LARGEST_EPSILON, SMALLEST_EPSILON, Use
+from setwise.accounting.intervals import up
 from setwise.accounting.losses.dominating_pairs import largest_loss
 from setwise.accounting.notation import format_use
 from setwise.errors import Unattainable
 from setwise.ledger.amounts import RHO, Totals
-from setwise.ledger.terms import Kind, Period, Terms
+from setwise.ledger.terms import Kind, Period, Terms, line_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountStatus:
     """An account in its present period (`period` is empty for an account without periods).
 
-    `epsilon` is the bracket promised at `delta` for a whole period. A set-wise account has `left` and `spent` as counts
-    of registered uses. A filter has them as zCDP: `left` is the largest single use that it would still admit. The
-    `odometer` bounds the privacy loss of the draws made so far in this period.
+    A set-wise account has `left` and `spent` as counts of registered uses. A filter has them as zCDP: `left` is the
+    largest single use that it would still admit. `drawn` are the uses themselves where they are known, and `worth` is
+    their zCDP.
     """
 
-    name: str
-    kind: Kind
-    analyst: str
-    dataset: str
-    epsilon: Answer
-    delta: float
+    terms: Terms
+    period: str
     left: tuple[Use, ...]
     spent: tuple[Use, ...]
     share_left: float
-    odometer: Answer
     charges: int
-    every: Period | None
-    period: str
+    drawn: tuple[Use, ...] | None
+    worth: Spent
+
+    @property
+    def name(self) -> str:
+        """The account's name, or the dataset of a cap."""
+        return self.terms.name
+
+    @property
+    def kind(self) -> Kind:
+        """Whether uses are registered, or a total is spent."""
+        return self.terms.kind
+
+    @property
+    def analyst(self) -> str:
+        """Whose account it is; may be empty."""
+        return self.terms.analyst
+
+    @property
+    def dataset(self) -> str:
+        """The dataset it is about; may be empty."""
+        return self.terms.dataset
+
+    @property
+    def epsilon(self) -> Answer:
+        """The bracket promised at `delta` for a whole period."""
+        return self.terms.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The delta of the promise, and of the odometer."""
+        return self.terms.delta
+
+    @property
+    def every(self) -> Period | None:
+        """The calendar period after which the budget is fresh."""
+        return self.terms.period
+
+    @property
+    def odometer(self) -> Answer:
+        """A bound that the privacy loss of this period's draws passes at no moment, with probability 1 - delta.
+
+        Computed when it is asked for, which takes up to some tenths of a second; remembered for the same draws.
+        """
+        return _odometer(self.terms, self.drawn, self.worth)
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that the command line prints and the service sends."""
@@ -64,85 +103,85 @@ class AccountStatus:
 def status_of(terms: Terms, period: str, spent: Mapping[str, int], charges: int) -> AccountStatus:
     """Return the status of an account that has spent these amounts of its lines in a period."""
     if terms.totals is not None:
-        left, drawn, worth, share = _filter(terms.totals, spent)
-    else:
-        left, drawn, worth, share = _setwise(terms, spent)
+        lines = terms.totals.lines()
+        amounts = {what: spent.get(what, 0) for what in lines}
+        rest = {what: lines[what] - amounts[what] for what in lines}
+        worth = terms.totals.worth(amounts)
+        used = Totals(worth.rho, worth.failed)
+        return AccountStatus(
+            terms=terms,
+            period=period,
+            left=terms.totals.largest(rest),
+            spent=used.largest(used.lines()),
+            share_left=rest[RHO] / lines[RHO],
+            charges=charges,
+            drawn=None,
+            worth=worth,
+        )
+    counts = [(use, spent.get(line_of(use), 0)) for use in terms.uses]
+    left = tuple(Use(use.guarantee, use.count - count) for use, count in counts if count < use.count)
+    drawn = tuple(Use(use.guarantee, count) for use, count in counts if count)
     return AccountStatus(
-        name=terms.name,
-        kind=terms.kind,
-        analyst=terms.analyst,
-        dataset=terms.dataset,
-        epsilon=terms.epsilon,
-        delta=terms.delta,
+        terms=terms,
+        period=period,
         left=left,
         spent=drawn,
-        share_left=share,
-        odometer=_odometer(terms, drawn, worth),
+        share_left=sum(use.count for use in left) / sum(use.count for use in terms.uses),
         charges=charges,
-        every=terms.period,
-        period=period,
+        drawn=drawn,
+        worth=filter_parameters(drawn),
     )
 
 
-_Found = tuple[tuple[Use, ...], tuple[Use, ...], Spent, float]
-
-
-def _filter(totals: Totals, spent: Mapping[str, int]) -> _Found:
-    lines = totals.lines()
-    amounts = {what: spent.get(what, 0) for what in lines}
-    rest = {what: lines[what] - amounts[what] for what in lines}
-    worth = totals.worth(amounts)
-    used = Totals(worth.rho, worth.failed)
-    return totals.largest(rest), used.largest(used.lines()), worth, rest[RHO] / lines[RHO]
-
-
-def _setwise(terms: Terms, spent: Mapping[str, int]) -> _Found:
-    counts = [(use, spent.get(format_use(Use(use.guarantee)), 0)) for use in terms.uses]
-    left = tuple(Use(use.guarantee, use.count - count) for use, count in counts if count < use.count)
-    drawn = tuple(Use(use.guarantee, count) for use, count in counts if count)
-    share = sum(use.count for use in left) / sum(use.count for use in terms.uses)
-    return left, drawn, filter_parameters(drawn), share
-
-
 @lru_cache(maxsize=4096)
-def _odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
-    """Return a bracket of the loss so far: the least of an odometer, the sum of the losses, and the whole promise.
+def _odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) -> Answer:
+    """Return the bracket of the loss so far; `drawn` is None where only sums of zCDP are known.
 
-    The lower end is reached by an analyst who had fixed just these draws in advance; a filter, which keeps only sums,
-    has 0 there.
+    The lower end is reached by an analyst who had fixed just these draws in advance; it is 0 where they are not known.
     """
-    if not drawn:
+    if worth == Spent() and not drawn:
         return Answer(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn", "nothing")
-    best = best_odometer(terms, drawn, worth)
-    if terms.totals is not None:
-        return Answer(0.0, best.upper, best.interaction, best.method, best.statement)
+    best = pathwise_bound(terms, drawn, worth)
+    if drawn is None:
+        return best
     try:
-        lower = lower_bound(drawn).epsilon(terms.delta, None).lower
+        lower = float(lower_bound(drawn).epsilon(terms.delta, None).lower)
     except Unattainable:
         lower = 0.0
-    return Answer(min(float(lower), best.upper), best.upper, best.interaction, best.method, best.statement)
+    return Answer(min(lower, best.upper), best.upper, best.interaction, best.method, best.statement)
 
 
-def best_odometer(terms: Terms, drawn: tuple[Use, ...], worth: Spent) -> Answer:
-    """Return the least upper end of an odometer, the sum of the losses, and the whole promise."""
-    most = filter_parameters(terms.uses).rho if terms.totals is None else terms.totals.rho
+def pathwise_bound(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) -> Answer:
+    """Return the lesser of a zCDP odometer and the sum of the largest losses.
+
+    The account keeps failures within the share of delta that was fixed at its opening. Outside them the sum is never
+    passed, and the odometer with probability at most the rest of delta, at all moments together. So the lesser of the
+    two may be read at every moment. The promise of the whole period is no such bound: a loss may pass an epsilon with
+    a larger probability than the delta of (epsilon, delta)-DP.
+
+    Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
+    """
+    if terms.totals is not None:
+        most, share = terms.totals.rho, terms.failure_share
+    else:
+        registered = filter_parameters(terms.uses)
+        most, share = registered.rho, _share(registered.failed, terms.delta)
     odometer = ZcdpOdometer(
         delta=terms.delta,
-        failure_share=terms.failure_share,
+        failure_share=share,
         most_rho=min(max(most, SMALLEST_EPSILON), LARGEST_EPSILON),
-        spent=worth,
+        spent=Spent(worth.rho),
     ).answer()
-    return min(odometer, _basic(drawn, terms.delta), terms.epsilon, key=lambda answer: answer.upper)
-
-
-def _basic(drawn: tuple[Use, ...], delta: float) -> Answer:
-    """Return the sum of the largest losses, infinite where there is none or failures are too likely.
-
-    Theorem: DworkKeMcMiNa06 (basic composition); it holds at every moment, whatever is chosen on the fly.
-    """
-    kinds = sort_uses(drawn)
-    total = math.inf
-    if not kinds.classes and filter_parameters(drawn).failed <= delta:
-        largest = [largest_loss(known) * count for known, count in kinds.linear]
-        total = math.fsum(largest + [epsilon * count for epsilon, count in kinds.ranges]) * (1 + 1e-15)
+    kinds = sort_uses(drawn or ())
+    if drawn is None or kinds.classes:
+        return odometer
+    losses = [largest_loss(known) * count for known, count in kinds.linear]
+    total = math.fsum(losses + [epsilon * count for epsilon, count in kinds.ranges]) * (1 + 1e-15)
+    if odometer.upper <= total:
+        return odometer
     return Answer(0.0, total, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")
+
+
+def _share(failed: float, delta: float) -> float:
+    """Return the share of delta that holds all failures of the registered uses; 1 is never reached."""
+    return min(up(failed / delta * (1 + 1e-15)), 1.0 - 2**-20) if failed else 0.0
