@@ -1,4 +1,4 @@
-"""The tables of docs/comparison.md, from the results of a run."""
+"""The tables of docs/comparison.md and of the README, from the results of a run."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -8,16 +8,20 @@ from typing import Any
 
 from tasks import ACCOUNTING
 
-PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "docs" / "comparison.md", ROOT / "README.md")
 _TABLE = re.compile(r"<!-- table: (?P<name>\w+) -->.*?<!-- end of table -->", re.DOTALL)
 _ACCOUNTANTS = ("dp-accounting", "prv-accountant", "opendp", "autodp", "smartnoise-sql", "diffprivlib")
 _SAMPLERS = ("opendp", "pipelinedp", "tumult", "diffprivlib")
 _ENGINES = ("opendp", "pipelinedp", "smartnoise-sql", "tumult")
+_SHORT = ("dp-accounting", "autodp", "opendp", "pipelinedp", "smartnoise-sql", "tumult")
+"""Those in the README: every peer that answers one of its tasks."""
 
 
-def write(results: Mapping[str, Any], path: Path = PAGE) -> None:
-    """Put the tables of these results into the page."""
-    path.write_text(filled(path.read_text(encoding="utf-8"), results), encoding="utf-8")
+def write(results: Mapping[str, Any], pages: Sequence[Path] = PAGES) -> None:
+    """Put the tables of these results into the pages."""
+    for path in pages:
+        path.write_text(filled(path.read_text(encoding="utf-8"), results), encoding="utf-8")
 
 
 def filled(page: str, results: Mapping[str, Any]) -> str:
@@ -29,6 +33,7 @@ def filled(page: str, results: Mapping[str, Any]) -> str:
         "time": _time,
         "noise": _noise,
         "histogram": _histogram,
+        "short": _short,
     }
 
     def written(match: re.Match[str]) -> str:
@@ -101,6 +106,21 @@ def _histogram(results: Mapping[str, Any]) -> str:
         else:
             rows.append([title, _absent(found), "", "", "", ""])
     return _rows(["", "items released", "mean error, top 100", "clock", "processor", "counts"], rows)
+
+
+def _short(results: Mapping[str, Any]) -> str:
+    tasks = (
+        ("picks-and-counts", "value", "25 picks and 25 counts of 0.1, any order: epsilon at delta = 1e-6", ".3f"),
+        ("picks-3000", "value", "3,000 picks of 0.15: epsilon at delta = 1e-9", ".2f"),
+        ("histogram", "items", "a million rows at epsilon = 1: items found", "d"),
+        ("histogram", "error", "mean error of the 100 largest counts", ".0f"),
+        ("histogram", "seconds", "time from the CSV file to the answer, s", ".1f"),
+    )
+    rows = [
+        [title, *(f"{each[key]:{form}}" if each and key in each else "–" for each in _found(results, task, _SHORT))]
+        for task, key, title, form in tasks
+    ]
+    return _rows(["", "Setwise", *_titles(results, _SHORT)], rows)
 
 
 def _found(results: Mapping[str, Any], task: str, peers: Sequence[str]) -> list[Mapping[str, Any] | None]:

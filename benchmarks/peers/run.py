@@ -2,8 +2,8 @@
 
     python benchmarks/peers/run.py [--only PEER ...]
 
-Builds the environments it lacks, writes results.json beside this file, and the tables of docs/comparison.md from it.
-With --only, results of other peers are kept as they are.
+Builds the environments it lacks, writes results.json beside this file, and from it the tables of docs/comparison.md and
+of the README. With --only, results of other peers are kept as they are.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Print how often some order of unequal bounded-range parameters is certainly worse than smaller first.
 
 All sets of two, three and four of the parameters 0.25, 0.5, ..., 1.5, at sixteen overall epsilons each: the table of
-docs/open-questions.md, in a minute or two. Run it from the repository: python docs/figures/order_survey.py
+docs/paper/open-questions.md, in a minute or two. Run it from the repository: python docs/figures/order_survey.py
 """
 
 from setwise.paper.figures.unequal_order import survey

@@ -22,8 +22,9 @@ from tasks import ACCOUNTING, Accounting, Uses  # noqa: E402
 RESULTS = json.loads((PEERS / "results.json").read_text())
 
 
-def test_the_tables_are_those_of_the_results():
-    text = (DOCS / "comparison.md").read_text()
+@pytest.mark.parametrize("path", page.PAGES, ids=lambda path: path.name)
+def test_the_tables_are_those_of_the_results(path):
+    text = path.read_text(encoding="utf-8")
     assert page.filled(text, RESULTS) == text
     changed = json.loads(json.dumps(RESULTS))
     changed["setwise"]["tasks"]["picks-3000"]["value"] = 1.0

@@ -7,19 +7,19 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from tests.docs.pages import DOCS, PRINTED, ROOT
+from tests.docs.pages import PRINTED, ROOT
 
 import setwise
 
 sys.path.insert(0, str(ROOT / "website"))
 
-from notebook import NOTEBOOKS, notebook
+from notebook import NOTEBOOKS, from_page
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_is_its_page(name):
     written = (ROOT / "notebooks" / name).read_text()
-    assert written == notebook((DOCS / NOTEBOOKS[name]).read_text()), "run make notebooks"
+    assert written == from_page(name), "run make notebooks"
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning", "ignore::ResourceWarning")

@@ -50,5 +50,5 @@ def test_every_citation_anywhere_is_in_the_bibliography(path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_label_is_listed_among_the_statements(path):
-    listed = set(_LABEL.findall(text_of(ROOT / "docs" / "statements.md")))
+    listed = set(_LABEL.findall(text_of(ROOT / "docs" / "paper" / "statements.md")))
     assert not set(_LABEL.findall(text_of(path))) - listed

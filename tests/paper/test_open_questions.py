@@ -1,4 +1,4 @@
-"""The facts that docs/open-questions.md rests on."""
+"""The facts that docs/paper/open-questions.md rests on."""
 
 import math
 from itertools import permutations
@@ -15,7 +15,7 @@ from setwise.paper.figures.worst_answer import best_answer, objective, one_left,
 from setwise.paper.lemmas import pure_delta_in_order
 from setwise.paper.mixture import mixture
 
-PAGE = (Path(__file__).parents[2] / "docs" / "open-questions.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "paper" / "open-questions.md").read_text(encoding="utf-8")
 
 
 @settings(max_examples=20, deadline=None)

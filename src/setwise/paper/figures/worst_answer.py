@@ -1,8 +1,8 @@
 """`new:worst-answer`: the t an adaptive adversary answers with first, when two or three bounded-range uses are left.
 
-With two left, and with one pure-DP mechanism before them, it is a weighted sum of epsilon and the overall epsilon: the
-paper found so and asks whether this goes on. It does not (docs/open-questions.md): with three left, exp(t/3) is a root
-of a quartic. Evidence in floats; the optimum's own numerics are elsewhere.
+With two left, and with one pure-DP mechanism before them, it is a weighted sum of epsilon and the overall epsilon, as
+the paper found; it asks whether this goes on. It does not (docs/paper/open-questions.md): with three left, exp(t/3) is
+a root of a quartic. Computed in plain floats, as evidence; certified numerics are in `setwise.accounting.adaptive`.
 """
 
 import math
@@ -34,7 +34,7 @@ def one_left(x: float, epsilon: float = EPSILON) -> float:
 
 
 def two_left(x: float, epsilon: float = EPSILON) -> float:
-    """Return the optimal delta of two, in closed form; negative x by symmetry (docs/open-questions.md)."""
+    """Return the optimal delta of two, in closed form; negative x by symmetry (docs/paper/open-questions.md)."""
     if x < 0.0:
         return -math.expm1(x) + math.exp(x) * two_left(-x, epsilon)
     if x >= 2 * epsilon:
@@ -155,7 +155,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
         ),
         Claim(
             label="new:worst-answer",
-            says="there exp(t/3) solves the quartic of docs/open-questions.md (largest distance from the maximiser)",
+            says="there exp(t/3) solves the quartic of the open questions (largest distance from the maximiser)",
             paper=0.0,
             ours=solved,
             tolerance=1e-6,
