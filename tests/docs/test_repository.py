@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -28,9 +29,12 @@ def test_no_file_names_a_path_of_a_machine():
     assert not [path for path in found if pattern.search(path.read_text(errors="replace")) and path != Path(__file__)]
 
 
-def test_files_stay_short():
-    long = [path for path in tracked() if path.suffix == ".py" and len(path.read_text().splitlines()) > 400]
-    assert not long
+def test_modules_and_folders_stay_within_reach():
+    """At most 600 lines a module and 18 modules a folder: beyond that nobody finds anything by its name."""
+    python = [path for path in tracked() if path.suffix == ".py" and path.exists()]
+    assert not [path for path in python if len(path.read_text(encoding="utf-8").splitlines()) > 600]
+    modules = Counter(path.parent for path in python if path.is_relative_to(ROOT / "src") and path.stem != "__init__")
+    assert not [folder for folder, count in modules.items() if count > 18]
 
 
 def named_files() -> list[tuple[str, str]]:
