@@ -1,5 +1,6 @@
 """What happens to pages on their way to the site."""
 
+import re
 import sys
 
 import pytest
@@ -8,6 +9,7 @@ from tests.docs.pages import ROOT
 sys.path.insert(0, str(ROOT / "website"))
 
 from bibliography import bibliography
+from decisions import decision_list
 from doctests import fenced
 from included import included
 from links import links_of_the_site
@@ -60,6 +62,13 @@ def test_links_out_of_the_docs_become_words_and_must_exist():
 def test_a_page_from_the_root_links_as_from_the_docs():
     assert "](architecture.md)" in included(ROOT / "CONTRIBUTING.md")
     assert "](mechanisms.md)" in included(ROOT / "benchmarks" / "README.md")
+
+
+def test_every_decision_is_in_a_group():
+    folder = ROOT / "docs" / "decisions"
+    listed = decision_list(folder)
+    assert sorted(re.findall(r"\((\d{4}-[\w-]+\.md)\)", listed)) == sorted(path.name for path in folder.glob("0*.md"))
+    assert "## Ledger\n\n- [0010. " in listed
 
 
 def test_the_bibliography_names_every_key():

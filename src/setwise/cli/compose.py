@@ -30,7 +30,7 @@ def compose(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a set of uses adds up to: the tightest (epsilon, delta) that can be proven for the interaction."""
+    """Say what a set of uses adds up to: a certified (epsilon, delta) for the interaction."""
     from setwise.accounting.compose import compose as composed
     from setwise.cli import output
     from setwise.cli.output import progress

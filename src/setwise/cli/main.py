@@ -30,7 +30,7 @@ _WANTED = {
 
 app = typer.Typer(
     name="setwise",
-    help="Private analytics with the tightest provable privacy-loss composition.",
+    help="Private analytics with certified privacy-loss composition.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -61,7 +61,7 @@ def _options(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Private analytics with the tightest provable privacy-loss composition."""
+    """Private analytics with certified privacy-loss composition."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 

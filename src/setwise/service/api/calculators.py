@@ -49,7 +49,7 @@ async def compose(
         JsonBody(examples=[{"uses": ["pure:0.1x25", "bounded-range:0.1x25"], "delta": 1e-6}]),
     ],
 ) -> CompositionView:
-    """Say what uses add up to: the tightest (epsilon, delta) that can be proven for the interaction."""
+    """Say what uses add up to: a certified (epsilon, delta) for the interaction."""
     asked: dict[str, Any] = {"what": "compose", "uses": body.uses, "interaction": str(body.interaction)}
     asked |= {"delta": body.delta} if body.delta is not None else {"epsilon": body.epsilon}
     with at_field("uses"):
