@@ -9,8 +9,7 @@ from scipy.special import gammaln
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, PureDP, Use
 from setwise.accounting.intervals import Bracket
-from setwise.accounting.losses.discrete import NOTHING, atoms_of
-from setwise.accounting.losses.two_point import randomized_response
+from setwise.accounting.losses.discrete import NOTHING, two_point_atoms
 from setwise.accounting.methods.batch import BatchBoundedRange
 from tests.accounting import exact_composition as exact
 from tests.accounting.strategies import thousandths
@@ -52,7 +51,7 @@ def test_no_t_beats_the_optimum(count, pure_count, epsilon, total):
 
 
 def beside_ranges(count, epsilon, pure_count, other):
-    beside = atoms_of(randomized_response(other, pure_count)) if pure_count else NOTHING
+    beside = two_point_atoms(other, -other, pure_count, 1e-285) if pure_count else NOTHING
     return BatchBoundedRange(epsilon, count, beside, Bracket(0.0, 0.0))
 
 

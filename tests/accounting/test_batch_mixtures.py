@@ -96,7 +96,7 @@ def test_a_box_covers_every_choice_inside(groups, data):
 def test_boxes_left_over_count():
     """With hardly any boxes allowed the bound is that of the few boxes, and no smaller than with many."""
     responses = BatchMixture(((0.5, 3), (0.3, 2)), ((Gaussian(sigma=2.0), 1),), CERTAIN)._responses(1.0)
-    tops = [responses.ruled_out(1.0, 0.0, most) for most in (0, 1, 10, 100, 1000)]
+    tops = [responses.branch_and_bound(1.0, 0.0, most) for most in (0, 1, 10, 100, 1000)]
     assert tops == sorted(tops, reverse=True)
     assert tops[0] > tops[-1] >= responses.at((0.27, 0.16), 1.0).lower
 

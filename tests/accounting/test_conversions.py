@@ -38,7 +38,7 @@ def renyi(p, q, order):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_pure_to_zero_concentrated_covers_randomized_response(epsilon):
-    rho = convert.pure_to_zero_concentrated(PureDP(epsilon=epsilon)).rho
+    rho = PureDP(epsilon=epsilon).zero_concentrated().rho
     p, q = response(2 * epsilon, epsilon)
     assert all(renyi(p, q, order) <= order * rho * (1 + TINY) + 4e-15 / (order - 1) for order in ORDERS)
     assert rho == pytest.approx(epsilon**2 / 2, rel=1e-12)
@@ -46,7 +46,7 @@ def test_pure_to_zero_concentrated_covers_randomized_response(epsilon):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_bounded_range_to_zero_concentrated_covers_every_t(epsilon):
-    converted = convert.bounded_range_to_zero_concentrated(BoundedRange(epsilon=epsilon))
+    converted = BoundedRange(epsilon=epsilon).zero_concentrated()
     assert converted.xi <= 0.0
     assert converted.rho == pytest.approx(epsilon**2 / 8, rel=1e-12)
     for t in np.linspace(0.0, epsilon, 41)[1:-1]:
@@ -60,7 +60,7 @@ def test_bounded_range_to_zero_concentrated_covers_every_t(epsilon):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_mean_and_spread_of_bounded_range(epsilon):
-    converted = convert.bounded_range_to_concentrated(BoundedRange(epsilon=epsilon))
+    converted = BoundedRange(epsilon=epsilon).concentrated()
     means = []
     for t in np.linspace(0.0, epsilon, 2001)[1:-1]:
         p, _ = response(epsilon, t)
@@ -72,7 +72,7 @@ def test_mean_and_spread_of_bounded_range(epsilon):
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_mean_and_spread_of_pure(epsilon):
-    converted = convert.pure_to_concentrated(PureDP(epsilon=epsilon))
+    converted = PureDP(epsilon=epsilon).concentrated()
     keep = 1.0 / (1.0 + math.exp(-epsilon))
     mean = epsilon * (2 * keep - 1)
     assert mean * (1 - TINY) <= converted.mu <= mean * (1 + TINY)
@@ -89,12 +89,12 @@ def test_bounded_range_mean(epsilon):
     with mp.workdps(60):
         ratio = mpf(epsilon) / mp.expm1(mpf(epsilon))
         truth = ratio - 1 - mp.log(ratio)
-    assert convert.bounded_range_mean(epsilon) == pytest.approx(float(truth), rel=1e-12, abs=0)
+    assert BoundedRange(epsilon=epsilon).mean_loss() == pytest.approx(float(truth), rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize(("mu", "tau"), [(0.005, 0.1), (0.2, 0.1), (1e-9, 3.0), (0.0, 1.0)])
 def test_concentrated_to_zero_concentrated(mu, tau):
-    converted = convert.concentrated_to_zero_concentrated(ConcentratedDP(mu=mu, tau=tau))
+    converted = ConcentratedDP(mu=mu, tau=tau).zero_concentrated()
     assert converted.rho >= tau**2 / 2
     assert converted.rho == pytest.approx(tau**2 / 2, rel=1e-12)
     assert converted.xi == pytest.approx(mu - tau**2 / 2, rel=1e-9, abs=1e-15)
@@ -104,19 +104,19 @@ def test_simple_implications():
     assert convert.bounded_range_to_pure(BoundedRange(epsilon=0.3)) == PureDP(epsilon=0.3)
     assert convert.pure_to_bounded_range(PureDP(epsilon=0.3)) == BoundedRange(epsilon=0.6)
     assert convert.pure_to_approx(PureDP(epsilon=0.3)) == ApproxDP(epsilon=0.3, delta=0.0)
-    assert 0 <= convert.laplace_to_pure(Laplace(scale=3.0)).epsilon - 1 / 3 < 1e-15
-    assert 0 <= convert.discrete_laplace_to_pure(DiscreteLaplace(scale=3.0, sensitivity=2)).epsilon - 2 / 3 < 1e-15
-    concentrated = convert.gaussian_to_concentrated(Gaussian(sigma=4.0))
+    assert 0 <= Laplace(scale=3.0).pure().epsilon - 1 / 3 < 1e-15
+    assert 0 <= DiscreteLaplace(scale=3.0, sensitivity=2).pure().epsilon - 2 / 3 < 1e-15
+    concentrated = Gaussian(sigma=4.0).concentrated()
     assert (concentrated.mu, concentrated.tau) == (pytest.approx(1 / 32), pytest.approx(1 / 4))
-    assert convert.gaussian_to_zero_concentrated(Gaussian(sigma=4.0)).rho == pytest.approx(1 / 32, rel=1e-12)
-    approximate = convert.approx_to_zero_concentrated(ApproxDP(epsilon=0.4, delta=1e-7))
+    assert Gaussian(sigma=4.0).zero_concentrated().rho == pytest.approx(1 / 32, rel=1e-12)
+    approximate = ApproxDP(epsilon=0.4, delta=1e-7).zero_concentrated()
     assert (approximate.rho, approximate.delta) == (pytest.approx(0.08, rel=1e-12), 1e-7)
 
 
 @pytest.mark.parametrize("sensitivity", [1, 2])
 @pytest.mark.parametrize("sigma", [0.6, 1.0, 3.0])
 def test_discrete_gaussian_is_zero_concentrated(sigma, sensitivity):
-    rho = convert.discrete_gaussian_to_zero_concentrated(DiscreteGaussian(sigma=sigma, sensitivity=sensitivity)).rho
+    rho = DiscreteGaussian(sigma=sigma, sensitivity=sensitivity).zero_concentrated().rho
     exponents = enumeration.gaussian_exponents(sigma, math.ceil(sensitivity * 25 * sigma) + 25)
     for order in (1.01, 1.5, 2.0, 3.7, 8.0):
         assert enumeration.renyi(exponents, sensitivity, order) <= order * rho * (1 + 1e-9)
@@ -127,7 +127,7 @@ def test_discrete_gaussian_is_zero_concentrated(sigma, sensitivity):
 @pytest.mark.parametrize(("sigma", "bound"), [(1.0, 3), (2.0, 7), (5.0, 9), (5.0, 30)])
 def test_truncated_gaussian_is_approximately_zero_concentrated(sigma, bound, sensitivity):
     guarantee = TruncatedDiscreteGaussian(sigma=sigma, bound=bound, sensitivity=sensitivity)
-    converted = convert.truncated_gaussian_to_zero_concentrated(guarantee)
+    converted = guarantee.zero_concentrated()
     weights = enumeration.discrete_gaussian(sigma, bound)
     lost = math.fsum(weights[z] for z in range(bound - sensitivity + 1, bound + 1)) / math.fsum(weights.values())
     assert lost <= converted.delta <= lost * (1 + 1e-9)
@@ -163,7 +163,7 @@ def test_optimised_conversion(rho, xi, delta):
 
 @pytest.mark.parametrize("sigma", [0.7, 3.0, 25.0])
 def test_optimised_conversion_covers_the_gaussian(sigma):
-    promised = convert.zero_concentrated_to_approx(convert.gaussian_to_zero_concentrated(Gaussian(sigma=sigma)), 1e-6)
+    promised = convert.zero_concentrated_to_approx(Gaussian(sigma=sigma).zero_concentrated(), 1e-6)
     assert exact.gaussian(sigma, promised.epsilon) <= 1e-6
 
 

@@ -10,7 +10,6 @@ from setwise.accounting.compose import compose
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.filters import Spent, ZcdpFilter, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import ApproxDP, Gaussian, PureDP, Use, ZeroConcentratedDP
-from setwise.accounting.methods.moments import zero_concentrated
 from setwise.errors import BudgetExhausted, InvalidParameter
 from tests.accounting.strategies import approximate, gaussians, laplaces, pure, ranges, uses_of
 
@@ -47,7 +46,7 @@ def test_sums_are_rounded_up_and_care_not_for_order(uses, random):
     one, other = filter_parameters(uses), filter_parameters(shuffled)
     assert one.rho == pytest.approx(other.rho, rel=1e-12)
     assert one.failed == pytest.approx(other.failed, rel=1e-12)
-    every = [(zero_concentrated(use.guarantee), use.count) for use in uses]
+    every = [(use.guarantee.zero_concentrated(), use.count) for use in uses]
     rho = sum(count * (Fraction(p.rho) + Fraction(max(p.xi, 0.0))) for p, count in every)
     failed = sum(count * Fraction(p.delta) for p, count in every)
     assert rho <= Fraction(one.rho) <= rho * Fraction(1_000_000_001, 1_000_000_000)

@@ -3,7 +3,7 @@ import pytest
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian, PureDP, Use
 from setwise.accounting.intervals import Bracket
-from setwise.accounting.methods.pld import LatticeSum
+from setwise.accounting.losses.pld import LatticeSum
 from tests.accounting import exact_composition as exact
 
 DELTAS = [1e-2, 1e-4, 1e-6, 1e-10, 1e-15, 1e-20, 1e-30]

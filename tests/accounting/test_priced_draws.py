@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.adaptive.draw_orders import MOST_STATES, Draws, added_up, draws_of
-from setwise.accounting.adaptive.dynamic_program import Band, Before, grid_step, in_worst_order, quiet, variance_of
+from setwise.accounting.adaptive.dynamic_program import grid_step, in_worst_order, variance_of
 from setwise.accounting.adaptive.operator import BoundedRangeStep
-from setwise.accounting.adaptive.profile import nothing_to_come
+from setwise.accounting.adaptive.profile import Band, TailProfile, nothing_to_come
+from setwise.accounting.answer import quiet
 from setwise.accounting.compose import compose
 from tests.accounting.strategies import thousandths
 
@@ -23,7 +24,7 @@ def profile(draws, cells=8):
     groups = draws.groups
     step = grid_step([epsilon for epsilon, _ in groups], cells)
     band = Band(step, sum(epsilon * count for epsilon, count in groups), variance_of(groups), depth=20.0)
-    after = Before(nothing_to_come(step))
+    after = TailProfile(nothing_to_come(step))
     return in_worst_order(draws, after, band, BoundedRangeStep.apply, quiet).profile
 
 

@@ -1,10 +1,18 @@
 """What a composition answers: a bracket, and what it rests on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from setwise.accounting.intervals import Bracket
 from setwise.errors import InvalidParameter
+
+Progress = Callable[[float], None]
+"""Is told the share done, from 0 to 1, of a long computation."""
+
+
+def quiet(_: float) -> None:
+    """Report no progress."""
 
 
 class Interaction(StrEnum):

@@ -10,20 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from setwise.accounting.answer import Interaction
+from setwise.accounting.checks import LARGEST_COUNT, LARGEST_EPSILON, check_delta, check_total_epsilon
 from setwise.accounting.compose import Composition, as_uses, compose
-from setwise.accounting.guarantees import (
-    LARGEST_COUNT,
-    LARGEST_EPSILON,
-    BoundedRange,
-    Gaussian,
-    Guarantee,
-    Laplace,
-    PureDP,
-    Use,
-    check_delta,
-    check_total_epsilon,
-)
-from setwise.accounting.notation import parse_use
+from setwise.accounting.guarantees import KINDS, Use
+from setwise.accounting.notation import parse_guarantee, parse_use
 from setwise.errors import InvalidParameter, Unattainable
 
 _CLOSE = 1e-9
@@ -152,12 +142,6 @@ def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
 
 _FREE = "?"
 _PLANNED = re.compile(r"(?P<kind>[a-z-]+):\?(?:x(?P<count>[0-9]{1,12}))?|(?P<fixed>[a-z-]+:[^x?]+)x\?")
-_FREE_PARAMETERS: dict[str, tuple[str, Callable[[float], Guarantee]]] = {
-    "gaussian": ("noise", lambda value: Gaussian(sigma=value)),
-    "laplace": ("noise", lambda value: Laplace(scale=value)),
-    "pure": ("epsilon", lambda value: PureDP(epsilon=value)),
-    "bounded-range": ("epsilon", lambda value: BoundedRange(epsilon=value)),
-}
 
 
 def parse_plan(texts: Sequence[str]) -> tuple[str, Callable[[float], list[Use]]]:
@@ -180,9 +164,8 @@ def parse_plan(texts: Sequence[str]) -> tuple[str, Callable[[float], list[Use]]]
     if form["fixed"]:
         parse_use(form["fixed"])  # refuses what cannot be counted
         return "count", lambda count: [*before, parse_use(f"{form['fixed']}x{int(count)}"), *after]
-    if form["kind"] not in _FREE_PARAMETERS:
-        known = ", ".join(_FREE_PARAMETERS)
+    kind, count = KINDS.get(form["kind"]), int(form["count"] or 1)
+    if kind is None or kind.calibrates is None:
+        known = ", ".join(name for name, each in KINDS.items() if each.calibrates)
         raise InvalidParameter(f"a ? can stand for the parameter of {known}, or for a count, not in {open_use!r}")
-    what, make = _FREE_PARAMETERS[form["kind"]]
-    count = int(form["count"] or 1)
-    return what, lambda value: [*before, Use(make(value), count), *after]
+    return kind.calibrates, lambda value: [*before, Use(parse_guarantee(kind.kind, [value]), count), *after]

@@ -12,22 +12,16 @@ True
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.answer import Answer, Interaction, Progress, quiet
 from setwise.accounting.bounds import Bound, bounds_for, lower_bound
-from setwise.accounting.guarantees import Guarantee, Use, check_delta, check_total_epsilon
+from setwise.accounting.checks import check_delta, check_total_epsilon
+from setwise.accounting.guarantees import Guarantee, Use
 from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import parse_use
 from setwise.errors import InvalidParameter, Unattainable
 
-Progress = Callable[[float], None]
-
-
 _NARROW = 0.01
 """A bracket of the optimum wider than this, relative to its upper end, is compared with the other bounds."""
-
-
-def quiet(_: float) -> None:
-    """Report no progress."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.checks import check_delta, check_epsilon
 from setwise.accounting.conversions import optimised_delta
-from setwise.accounting.guarantees import Use, check_delta, check_epsilon
+from setwise.accounting.guarantees import Use
 from setwise.accounting.intervals import Bracket, unite, up
-from setwise.accounting.methods.moments import zero_concentrated
 from setwise.errors import BudgetExhausted, InvalidParameter
 
 
@@ -40,7 +40,7 @@ class Spent:
 
         xi + alpha rho <= alpha (xi + rho) for alpha > 1, so a positive xi joins rho, and a negative one is dropped.
         """
-        parameters = zero_concentrated(use.guarantee)
+        parameters = use.guarantee.zero_concentrated()
         rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
         return Spent(
             up(self.rho + rho), up(self.failed + use.count * parameters.delta) if parameters.delta else self.failed

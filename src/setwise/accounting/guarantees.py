@@ -1,250 +1,526 @@
-"""What one use of a mechanism satisfies, as values that cannot be wrong.
+"""What one use of a mechanism satisfies: each kind of guarantee is one class, with all that is known about it.
 
-Neighbours differ by one user added or removed. A *class* (pure DP, bounded range, concentrated DP) says
-only what the mechanism satisfies; a *mechanism* (Laplace, Gaussian and their integer versions) has a known
-privacy loss, which composes better than the class it belongs to.
+Neighbours differ by one user added or removed. A *class* of mechanisms (pure DP, bounded range, concentrated DP) is
+known only by what it satisfies; *known noise* (Laplace, Gaussian and their integer versions) has a known privacy loss,
+which composes better than the class it belongs to. To add a kind, write its class and list it in `KINDS`: notation,
+REST patterns, help texts, page words, conversions and composition all read the class.
 """
 
 import math
-import operator
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import ClassVar, Literal
 
+from setwise.accounting.checks import (
+    LARGEST_EPSILON,
+    LARGEST_RHO,
+    LARGEST_SCALE,
+    SMALLEST_EPSILON,
+    SMALLEST_SIGMA,
+    check_count,
+    check_epsilon,
+    check_failure,
+    check_number,
+    check_positive_integer,
+    check_within,
+)
+from setwise.accounting.intervals import ELEMENTARY, UNIT, down, probability, up
 from setwise.errors import InvalidParameter
 
-LARGEST_EPSILON = 500.0
-"""Beyond this a guarantee says nothing and exp(epsilon) leaves the range of floats."""
+MOST_NOISE_VALUES = 4_000_000
+"""Integer noise that takes more values than this is composed by its zCDP, not tabulated."""
 
-SMALLEST_EPSILON = 1e-12
-"""Below this a parameter is a mistake, and differences of exp(epsilon) drown in round-off."""
-
-LARGEST_RHO = 1e15
-"""Enough for the zCDP of the largest epsilon and of the smallest noise."""
-
-LARGEST_TOTAL = 1e6
-"""Overall epsilons beyond this are a mistake."""
-
-SMALLEST_SIGMA = 1e-6
-
-LARGEST_SCALE = 1e12
-LARGEST_INTEGER = 10**12
+_SUMMED_SIGMA = 1e5
+"""Up to this scale sums over integer noise are taken term by term."""
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidParameter(f"{name} must be a number, not {value!r}")
-    if not math.isfinite(value):
-        raise InvalidParameter(f"{name} must be finite, not {value!r}")
-    return float(value)
+def raised(value: float) -> float:
+    """Round up by more than the few operations and elementary functions that made the value may have lost."""
+    return value * (1.0 + 4 * ELEMENTARY * UNIT)
 
 
-def _within(name: str, value: object, smallest: float, largest: float) -> float:
-    number = _number(name, value)
-    if not smallest <= number <= largest:
-        raise InvalidParameter(f"{name} must lie between {smallest:g} and {largest:g}, not {value!r}")
-    return number
+class Guarantee(ABC):
+    """What one use of a mechanism satisfies. A subclass describes one kind; its fields are the parameters, in order."""
 
+    __slots__ = ()
 
-def check_epsilon(value: object, name: str = "epsilon") -> float:
-    """Return a valid privacy-loss parameter or raise `InvalidParameter`."""
-    # Rounding up what was converted may pass the limit by a hair.
-    return _within(name, value, SMALLEST_EPSILON, LARGEST_EPSILON * (1 + 1e-12))
+    kind: ClassVar[str]
+    """Its name in the notation KIND:PARAMETERS[xCOUNT]."""
 
+    example: ClassVar[str]
+    """Parameters and count as a help text shows them."""
 
-def check_total_epsilon(value: object, name: str = "epsilon") -> float:
-    """Return a valid overall epsilon (non-negative, finite) or raise `InvalidParameter`."""
-    number = _number(name, value)
-    if number < 0:
-        raise InvalidParameter(f"{name} must not be negative, not {value!r}")
-    if number > LARGEST_TOTAL:
-        raise InvalidParameter(f"{name} must be at most {LARGEST_TOTAL:g}, not {value!r}")
-    return number
+    calibrates: ClassVar[Literal["noise", "epsilon"] | None] = None
+    """What a ? in place of its one parameter asks for: the smallest noise or the largest epsilon."""
 
+    def _set(self, **checked: float) -> None:
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
-def check_delta(value: object, name: str = "delta") -> float:
-    """Return a probability strictly between 0 and 1 or raise `InvalidParameter`."""
-    number = _number(name, value)
-    if not 0.0 < number < 1.0:
-        raise InvalidParameter(f"{name} must lie strictly between 0 and 1, not {value!r}")
-    return number
+    def parameters(self) -> list[float]:
+        """Return the parameters as the notation writes them."""
+        return [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]  # every kind is one
 
+    @abstractmethod
+    def in_words(self) -> tuple[str, str]:
+        """Return the noun for one use and its parameters, as pages show them to people."""
 
-def _positive_integer(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
-    if not 1 <= value <= LARGEST_INTEGER:
-        raise InvalidParameter(f"{name} must lie between 1 and {LARGEST_INTEGER:,}, not {value!r}")
-    return value
+    @abstractmethod
+    def zero_concentrated(self) -> "ZeroConcentratedDP":
+        """Return the approximate zCDP it implies; every guarantee implies one."""
 
+    def concentrated(self) -> "ConcentratedDP | None":
+        """Return the (mu, tau)-CDP it implies apart from outright failure, or None where none is known."""
+        return None
 
-def _failure(name: str, value: object) -> float:
-    number = _number(name, value)
-    if not 0.0 <= number < 1.0:
-        raise InvalidParameter(f"{name} must be at least 0 and below 1, not {value!r}")
-    return number
+    def largest_loss(self) -> Fraction | None:
+        """Return the largest privacy loss apart from outright failure, exactly; None when it is unbounded."""
+        return None
+
+    def without_failure(self) -> "tuple[Guarantee | None, float]":
+        """Return the guarantee that composes in its place when nothing fails, None for nothing, and P[failure]."""
+        return self, 0.0
+
+    def attained_by(self) -> "Guarantee | None":
+        """Return known noise that satisfies the guarantee, as bad as we know some to be, or None.
+
+        What such mechanisms compose to is a lower bound on what the guarantees alone can promise.
+        """
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PureDP:
+class PureDP(Guarantee):
     """epsilon-differential privacy: every outcome's likelihood ratio lies within exp(±epsilon)."""
 
+    kind = "pure"
+    example = "0.1x25"
+    calibrates = "epsilon"
+
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        self._set(epsilon=check_epsilon(self.epsilon))
+
+    def in_words(self) -> tuple[str, str]:
+        return "count", f"ε {self.epsilon:g}"
+
+    def zero_concentrated(self) -> "ZeroConcentratedDP":
+        """epsilon-DP implies epsilon^2/2-zCDP.
+
+        Theorem: BunSt16.
+        """
+        return ZeroConcentratedDP(rho=raised(0.5 * self.epsilon**2))
+
+    def concentrated(self) -> "ConcentratedDP":
+        """epsilon-DP implies (epsilon tanh(epsilon/2), epsilon)-CDP.
+
+        Theorem: lem:subgaussBounds.
+        """
+        return ConcentratedDP(mu=raised(self.epsilon * math.tanh(self.epsilon / 2)), tau=self.epsilon)
+
+    def largest_loss(self) -> Fraction:
+        return Fraction(self.epsilon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundedRange:
+class BoundedRange(Guarantee):
     """epsilon-bounded range: the log likelihood ratios span at most epsilon (exponential mechanisms)."""
 
+    kind = "bounded-range"
+    example = "0.1x25"
+    calibrates = "epsilon"
+
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
+        self._set(epsilon=check_epsilon(self.epsilon))
+
+    def in_words(self) -> tuple[str, str]:
+        return "pick", f"ε {self.epsilon:g}"
+
+    def mean_loss(self) -> float:
+        """Return the largest mean privacy loss: a/(e^a - 1) - 1 - log(a/(e^a - 1)), a = epsilon.
+
+        Theorem: lem:subgaussBounds. A series replaces the formula where it would cancel.
+        """
+        if self.epsilon < 0.25:
+            square = self.epsilon**2  # the next term of this series is below 1e-14 of the sum
+            return square / 8 - square**2 / 576 + square**3 / 25920 - square**4 / 1075200 + square**5 / 43545600
+        ratio = self.epsilon / math.expm1(self.epsilon)
+        return ratio - 1.0 - math.log(ratio)
+
+    def zero_concentrated(self) -> "ZeroConcentratedDP":
+        """epsilon-BR implies (mean - epsilon^2/8, epsilon^2/8)-zCDP; the first parameter is never positive.
+
+        Theorem: lem:subgaussBounds with lem:CDPtozCDP.
+        """
+        converted = self.concentrated().zero_concentrated()
+        return ZeroConcentratedDP(rho=converted.rho, xi=min(converted.xi, 0.0))
+
+    def concentrated(self) -> "ConcentratedDP":
+        """epsilon-BR implies (mean, epsilon/2)-CDP with the mean of `mean_loss`.
+
+        Theorem: lem:subgaussBounds.
+        """
+        return ConcentratedDP(mu=self.mean_loss() * (1 + 1e-12), tau=self.epsilon / 2)
+
+    def largest_loss(self) -> Fraction:
+        """epsilon-BR implies epsilon-DP.
+
+        Theorem: DurfeeRo19.
+        """
+        return Fraction(self.epsilon)
+
+    def attained_by(self) -> PureDP:
+        """Randomized response of half its epsilon is epsilon-BR: epsilon-DP implies 2 epsilon-BR.
+
+        Theorem: DurfeeRo19.
+        """
+        return PureDP(epsilon=max(self.epsilon / 2, SMALLEST_EPSILON))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConcentratedDP:
-    """(mu, tau)-concentrated DP: privacy loss of mean at most mu, tau-subgaussian about its mean."""
+class Laplace(Guarantee):
+    """Laplace noise of the given scale over the l1-sensitivity."""
 
-    mu: float
-    tau: float
+    kind = "laplace"
+    example = "10x5"
+    calibrates = "noise"
+
+    scale: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", _within("mu", self.mu, 0.0, LARGEST_RHO))
-        object.__setattr__(self, "tau", _within("tau", self.tau, 0.0, LARGEST_RHO))
-        if not (self.mu or self.tau):
-            raise InvalidParameter("mu and tau cannot both be 0")
+        self._set(scale=check_within("scale", self.scale, 1 / LARGEST_EPSILON, LARGEST_SCALE))
+
+    def in_words(self) -> tuple[str, str]:
+        return "Laplace count", f"scale {self.scale:g}"
+
+    def pure(self) -> PureDP:
+        """Laplace noise of scale b over the l1-sensitivity is 1/b-DP.
+
+        Theorem: DworkMcNiSm06.
+        """
+        return PureDP(epsilon=up(1.0 / self.scale))
+
+    def zero_concentrated(self) -> "ZeroConcentratedDP":
+        return self.pure().zero_concentrated()
+
+    def concentrated(self) -> "ConcentratedDP":
+        return self.pure().concentrated()
+
+    def largest_loss(self) -> Fraction:
+        return 1 / Fraction(self.scale)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZeroConcentratedDP:
+class Gaussian(Guarantee):
+    """Gaussian noise of standard deviation sigma over the l2-sensitivity."""
+
+    kind = "gaussian"
+    example = "20x3"
+    calibrates = "noise"
+
+    sigma: float
+
+    def __post_init__(self) -> None:
+        self._set(sigma=check_within("sigma", self.sigma, SMALLEST_SIGMA, LARGEST_SCALE))
+
+    @classmethod
+    def merged(cls, uses: "Iterable[tuple[Gaussian, int]]") -> "Gaussian":
+        """Return the one Gaussian that several compose to, its sigma rounded down.
+
+        Theorem: Gaussian losses are Gaussian and add: sigma = (sum of 1/sigma_i^2)^(-1/2), exactly.
+        """
+        inverse_variance = sum((count / Fraction(each.sigma) ** 2 for each, count in uses), Fraction(0))
+        sigma = 1.0 / math.sqrt(inverse_variance) * (1 + 4e-16)
+        while Fraction(sigma) ** 2 * inverse_variance > 1:
+            sigma = down(sigma)
+        return cls(sigma=sigma)
+
+    def in_words(self) -> tuple[str, str]:
+        return "Gaussian count", f"σ {self.sigma:g}"
+
+    def zero_concentrated(self) -> "ZeroConcentratedDP":
+        """Gaussian noise is 1/(2 sigma^2)-zCDP.
+
+        Theorem: BunSt16.
+        """
+        return ZeroConcentratedDP(rho=raised(0.5 / self.sigma**2))
+
+    def concentrated(self) -> "ConcentratedDP":
+        """Gaussian noise is (1/(2 sigma^2), 1/sigma)-CDP.
+
+        Theorem: DworkRo16.
+        """
+        return ConcentratedDP(mu=raised(0.5 / self.sigma**2), tau=raised(1.0 / self.sigma))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroConcentratedDP(Guarantee):
     """delta-approximate (xi, rho)-zCDP: outside an event of probability delta, D_a <= xi + a rho for every a > 1."""
+
+    kind = "zcdp"
+    example = "0.02x10"
 
     rho: float
     xi: float = 0.0
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", _within("rho", self.rho, 0.0, LARGEST_RHO))
-        object.__setattr__(self, "xi", _within("xi", self.xi, -LARGEST_RHO, LARGEST_RHO))
-        object.__setattr__(self, "delta", _failure("delta", self.delta))
+        self._set(
+            rho=check_within("rho", self.rho, 0.0, LARGEST_RHO),
+            xi=check_within("xi", self.xi, -LARGEST_RHO, LARGEST_RHO),
+            delta=check_failure("delta", self.delta),
+        )
         if self.xi < -self.rho:
             raise InvalidParameter(
-                f"xi must be at least -rho = {-self.rho:g}, for a divergence is never negative, not {self.xi!r}"
+                f"xi must be at least -rho = {-self.rho:g}, because a divergence is never negative, not {self.xi!r}"
             )
         if not (self.rho or self.xi or self.delta):
             raise InvalidParameter("rho, xi and delta cannot all be 0")
 
+    def parameters(self) -> list[float]:
+        return [self.rho, self.xi, self.delta] if self.delta else [self.rho, self.xi] if self.xi else [self.rho]
+
+    def in_words(self) -> tuple[str, str]:
+        return "zCDP use", f"ρ {self.rho:.4g}" + (f", δ {self.delta:.3g}" if self.delta else "")
+
+    def zero_concentrated(self) -> "ZeroConcentratedDP":
+        return self
+
+    def without_failure(self) -> tuple[Guarantee | None, float]:
+        return (ZeroConcentratedDP(rho=self.rho, xi=self.xi) if self.rho or self.xi else None), self.delta
+
+    def attained_by(self) -> Guarantee | None:
+        if self.xi < 0.0 or not 1e-23 < self.rho < 4e5:
+            return ApproxDP(epsilon=0.0, delta=self.delta) if self.delta else None
+        return Gaussian(sigma=1 / math.sqrt(2 * self.rho) * (1 + 1e-14))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApproxDP:
+class ConcentratedDP(Guarantee):
+    """(mu, tau)-concentrated DP: privacy loss of mean at most mu, tau-subgaussian about its mean."""
+
+    kind = "cdp"
+    example = "0.005,0.1x5"
+
+    mu: float
+    tau: float
+
+    def __post_init__(self) -> None:
+        self._set(mu=check_within("mu", self.mu, 0.0, LARGEST_RHO), tau=check_within("tau", self.tau, 0.0, LARGEST_RHO))
+        if not (self.mu or self.tau):
+            raise InvalidParameter("mu and tau cannot both be 0")
+
+    def in_words(self) -> tuple[str, str]:
+        return "concentrated use", f"μ {self.mu:g}, τ {self.tau:g}"
+
+    def zero_concentrated(self) -> ZeroConcentratedDP:
+        """(mu, tau)-CDP implies (mu - tau^2/2, tau^2/2)-zCDP.
+
+        Theorem: lem:CDPtozCDP.
+        """
+        rho = raised(0.5 * self.tau**2)
+        xi = float(Fraction(self.mu) - Fraction(self.tau) ** 2 / 2)
+        return ZeroConcentratedDP(rho=rho, xi=max(up(xi), -rho))
+
+    def concentrated(self) -> "ConcentratedDP":
+        return self
+
+    def attained_by(self) -> Guarantee | None:
+        if self.mu >= self.tau**2 / 2 and 1e-12 < self.tau < 999:
+            return Gaussian(sigma=1 / self.tau * (1 + 1e-14))
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproxDP(Guarantee):
     """(epsilon, delta)-differential privacy; epsilon may be 0 (a threshold that only fails with probability delta)."""
+
+    kind = "approx"
+    example = "0.1,1e-9x3"
 
     epsilon: float
     delta: float
 
     def __post_init__(self) -> None:
-        epsilon = _number("epsilon", self.epsilon)
-        object.__setattr__(self, "epsilon", epsilon if epsilon == 0.0 else check_epsilon(epsilon))
-        object.__setattr__(self, "delta", _failure("delta", self.delta))
+        epsilon = check_number("epsilon", self.epsilon)
+        self._set(epsilon=check_epsilon(epsilon) if epsilon else epsilon, delta=check_failure("delta", self.delta))
         if not (self.epsilon or self.delta):
             raise InvalidParameter("epsilon and delta cannot both be 0")
 
+    def in_words(self) -> tuple[str, str]:
+        if self.epsilon == 0.0:
+            return "threshold", f"δ {self.delta:.3g}"
+        return "approximate use", f"ε {self.epsilon:g}, δ {self.delta:.3g}"
+
+    def zero_concentrated(self) -> ZeroConcentratedDP:
+        """(epsilon, delta)-DP implies delta-approximate epsilon^2/2-zCDP.
+
+        Theorem: BunSt16.
+        """
+        return ZeroConcentratedDP(rho=raised(0.5 * self.epsilon**2), delta=self.delta)
+
+    def concentrated(self) -> ConcentratedDP | None:
+        return PureDP(epsilon=self.epsilon).concentrated() if self.epsilon else None
+
+    def largest_loss(self) -> Fraction:
+        return Fraction(self.epsilon)
+
+    def without_failure(self) -> tuple[Guarantee | None, float]:
+        """(epsilon, delta)-DP is epsilon-DP outside an event of probability delta.
+
+        Theorem: MurtaghVa16.
+        """
+        return (PureDP(epsilon=self.epsilon) if self.epsilon else None), self.delta
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laplace:
-    """Laplace noise of the given scale over the l1-sensitivity."""
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _within("scale", self.scale, 1 / LARGEST_EPSILON, LARGEST_SCALE))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gaussian:
-    """Gaussian noise of standard deviation sigma over the l2-sensitivity."""
-
-    sigma: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sigma", _within("sigma", self.sigma, SMALLEST_SIGMA, LARGEST_SCALE))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Guarantee):
     """Integer noise, P[z] proportional to exp(-|z| / scale), on an integer that moves by at most `sensitivity`."""
 
+    kind = "discrete-laplace"
+    example = "10,1"
+
     scale: float
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sensitivity", _positive_integer("sensitivity", self.sensitivity))
-        smallest = self.sensitivity / LARGEST_EPSILON
-        object.__setattr__(self, "scale", _within("scale", self.scale, smallest, LARGEST_SCALE))
+        self._set(sensitivity=check_positive_integer("sensitivity", self.sensitivity))
+        self._set(scale=check_within("scale", self.scale, self.sensitivity / LARGEST_EPSILON, LARGEST_SCALE))
+
+    def in_words(self) -> tuple[str, str]:
+        return "integer Laplace count", f"scale {self.scale:g}"
+
+    def pure(self) -> PureDP:
+        """Integer Laplace noise of scale b on an integer of sensitivity s is s/b-DP.
+
+        Theorem: GhoshRoSu12.
+        """
+        return PureDP(epsilon=up(self.sensitivity / self.scale))
+
+    def zero_concentrated(self) -> ZeroConcentratedDP:
+        return self.pure().zero_concentrated()
+
+    def concentrated(self) -> ConcentratedDP:
+        return self.pure().concentrated()
+
+    def largest_loss(self) -> Fraction:
+        return self.sensitivity / Fraction(self.scale)
+
+    def without_failure(self) -> tuple[Guarantee, float]:
+        if self.sensitivity == 1:
+            return self.pure(), 0.0  # its loss takes two values: it is randomized response
+        return (self if self.sensitivity <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Guarantee):
     """Integer noise, P[z] proportional to exp(-z^2 / (2 sigma^2)), on an integer that moves by `sensitivity`."""
+
+    kind = "discrete-gaussian"
+    example = "20,1"
 
     sigma: float
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sensitivity", _positive_integer("sensitivity", self.sensitivity))
-        smallest = 1e-3 * self.sensitivity
-        object.__setattr__(self, "sigma", _within("sigma", self.sigma, smallest, LARGEST_SCALE))
+        self._set(sensitivity=check_positive_integer("sensitivity", self.sensitivity))
+        self._set(sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
+
+    def in_words(self) -> tuple[str, str]:
+        return "integer Gaussian count", f"σ {self.sigma:g}"
+
+    def zero_concentrated(self) -> ZeroConcentratedDP:
+        """Integer Gaussian noise on an integer of sensitivity s is s^2/(2 sigma^2)-zCDP.
+
+        Theorem: CanonneKaSt20.
+        """
+        return ZeroConcentratedDP(rho=raised(0.5 * (self.sensitivity / self.sigma) ** 2))
+
+    def without_failure(self) -> tuple[Guarantee, float]:
+        return (self if 80 * self.sigma <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TruncatedDiscreteGaussian:
+class TruncatedDiscreteGaussian(Guarantee):
     """Discrete Gaussian noise restricted by law to {-bound, ..., bound}; what is off the overlap is lost outright."""
+
+    kind = "truncated-gaussian"
+    example = "20,80,1"
 
     sigma: float
     bound: int
     sensitivity: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sensitivity", _positive_integer("sensitivity", self.sensitivity))
-        object.__setattr__(self, "bound", _positive_integer("bound", self.bound))
-        smallest = 1e-3 * self.sensitivity
-        object.__setattr__(self, "sigma", _within("sigma", self.sigma, smallest, LARGEST_SCALE))
+        self._set(
+            sensitivity=check_positive_integer("sensitivity", self.sensitivity),
+            bound=check_positive_integer("bound", self.bound),
+        )
+        self._set(sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
         if self.bound < self.sensitivity:
             raise InvalidParameter(f"bound must be at least the sensitivity {self.sensitivity}, not {self.bound}")
 
+    def in_words(self) -> tuple[str, str]:
+        return "truncated Gaussian count", f"σ {self.sigma:g}"
 
-Guarantee: TypeAlias = (
-    PureDP
-    | BoundedRange
-    | ConcentratedDP
-    | ZeroConcentratedDP
-    | ApproxDP
-    | Laplace
-    | Gaussian
-    | DiscreteLaplace
-    | DiscreteGaussian
-    | TruncatedDiscreteGaussian
-)
+    def zero_concentrated(self) -> ZeroConcentratedDP:
+        """Truncated integer Gaussian noise is delta-approximately s^2/(2 sigma^2)-zCDP, delta the mass off the overlap.
+
+        Theorem: algo:truncGauss, on the integers (docs/truncated-gaussian-on-the-lattice.md).
+        """
+        rho = raised(0.5 * (self.sensitivity / self.sigma) ** 2)
+        return ZeroConcentratedDP(rho=rho, delta=self.failure())
+
+    def failure(self) -> float:
+        """Return an upper bound on sum_{z=T-s+1}^{T} g(z) / sum_{z=-T}^{T} g(z), g(z) = exp(-z^2/(2 sigma^2))."""
+        import numpy as np
+
+        s, sigma, bound = self.sensitivity, self.sigma, self.bound
+        if sigma > _SUMMED_SIGMA or s > _SUMMED_SIGMA:
+            # g falls from 0 on: the edge is at most s times its first term, the rest at least the integral less one.
+            edge = s * math.exp(-0.5 * ((bound - s + 1) / sigma) ** 2)
+            inside = sigma * math.sqrt(2 * math.pi) * math.erf(bound / (sigma * math.sqrt(2.0))) - 1.0
+            return min(edge / inside * (1 + 1e-9) if inside > 0.0 else 1.0, math.nextafter(1.0, 0.0))
+        reach = min(bound, math.ceil(40 * sigma))  # beyond, g is below 1e-340: leaving it out only raises the ratio
+        within = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+        outside = np.exp(-0.5 * (np.arange(bound - s + 1, bound + 1) / sigma) ** 2)
+        ratio = float(outside.sum()) / float(within.sum())
+        exponent = 0.5 * (bound / sigma) ** 2
+        value = probability(ratio, ratio * (8 * exponent + within.size + outside.size + 64) * UNIT + 5e-324).upper
+        return min(value, math.nextafter(1.0, 0.0))
+
+    def largest_loss(self) -> Fraction:
+        """Return the loss (2 T s - s^2)/(2 sigma^2) at the edge of the overlap."""
+        return Fraction((2 * self.bound - self.sensitivity) * self.sensitivity) / (2 * Fraction(self.sigma) ** 2)
+
+    def without_failure(self) -> tuple[Guarantee, float]:
+        if 80 * self.sigma <= MOST_NOISE_VALUES:
+            return self, self.failure()
+        whole = self.zero_concentrated()
+        return ZeroConcentratedDP(rho=whole.rho), whole.delta
 
 
-LARGEST_COUNT = 10**9
-
-
-def check_count(value: object, name: str = "count") -> int:
-    """Return a whole number of uses between 1 and a billion or raise `InvalidParameter`."""
-    if isinstance(value, bool):
-        raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
-    try:
-        count = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise InvalidParameter(f"{name} must be a whole number, not {value!r}") from None
-    if not 1 <= count <= LARGEST_COUNT:
-        raise InvalidParameter(f"{name} must lie between 1 and {LARGEST_COUNT:,}, not {value!r}")
-    return count
+KINDS: dict[str, type[Guarantee]] = {
+    each.kind: each
+    for each in (
+        PureDP,
+        BoundedRange,
+        Laplace,
+        Gaussian,
+        ZeroConcentratedDP,
+        ConcentratedDP,
+        ApproxDP,
+        DiscreteLaplace,
+        DiscreteGaussian,
+        TruncatedDiscreteGaussian,
+    )
+}
+"""Every kind of guarantee, by its name in the notation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,3 +552,26 @@ def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
     for use in uses:
         counts[use.guarantee] = counts.get(use.guarantee, 0) + use.count
     return tuple(Use(guarantee, count) for guarantee, count in counts.items())
+
+
+def total_loss(uses: Iterable[tuple[Guarantee, int]]) -> Fraction | None:
+    """Return the largest loss of all uses together, failures aside, exactly; None when it is unbounded.
+
+    Theorem: DworkKeMcMiNa06 (basic composition).
+    """
+    total = Fraction(0)
+    for guarantee, count in uses:
+        loss = guarantee.largest_loss()
+        if loss is None:
+            return None
+        total += count * loss
+    return total
+
+
+def largest_loss(uses: Iterable[tuple[Guarantee, int]]) -> float:
+    """Return `total_loss` rounded up; infinite when it is unbounded."""
+    total = total_loss(uses)
+    if total is None:
+        return math.inf
+    value = float(total)
+    return value if Fraction(value) >= total else up(value)

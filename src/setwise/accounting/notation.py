@@ -7,62 +7,50 @@ Use(guarantee=PureDP(epsilon=0.1), count=25)
 """
 
 import re
-from collections.abc import Callable
+from dataclasses import MISSING, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import assert_never
 
-from setwise.accounting.guarantees import (
-    ApproxDP,
-    BoundedRange,
-    ConcentratedDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Guarantee,
-    Laplace,
-    PureDP,
-    TruncatedDiscreteGaussian,
-    Use,
-    ZeroConcentratedDP,
-)
+from setwise.accounting.guarantees import KINDS, Guarantee, Use
 from setwise.errors import InvalidParameter
 
 _FORM = re.compile(r"(?P<kind>[a-z-]+):(?P<parameters>[^x]+)(?:x(?P<count>[^x]*))?")
 
 
-def _whole(value: float) -> int:
-    if not float(value).is_integer():
-        raise InvalidParameter(f"a sensitivity or bound must be a whole number, not {value!r}")
-    return int(value)
+def syntax() -> str:
+    """Return an example of every kind, with the names of its parameters where there are several.
+
+    >>> "zcdp:0.02x10 (rho[,xi[,delta]])" in syntax()
+    True
+    """
+    return "  ".join(f"{kind}:{each.example}{_parameter_names(each)}" for kind, each in KINDS.items())
 
 
-_MAKERS: dict[str, tuple[int, int, Callable[..., Guarantee]]] = {
-    # kind: fewest parameters, most parameters, how to build it
-    "pure": (1, 1, lambda epsilon: PureDP(epsilon=epsilon)),
-    "bounded-range": (1, 1, lambda epsilon: BoundedRange(epsilon=epsilon)),
-    "laplace": (1, 1, lambda scale: Laplace(scale=scale)),
-    "gaussian": (1, 1, lambda sigma: Gaussian(sigma=sigma)),
-    "zcdp": (1, 3, lambda rho, xi=0.0, delta=0.0: ZeroConcentratedDP(rho=rho, xi=xi, delta=delta)),
-    "cdp": (2, 2, lambda mu, tau: ConcentratedDP(mu=mu, tau=tau)),
-    "approx": (2, 2, lambda epsilon, delta: ApproxDP(epsilon=epsilon, delta=delta)),
-    "discrete-laplace": (
-        1,
-        2,
-        lambda scale, sensitivity=1: DiscreteLaplace(scale=scale, sensitivity=_whole(sensitivity)),
-    ),
-    "discrete-gaussian": (
-        1,
-        2,
-        lambda sigma, sensitivity=1: DiscreteGaussian(sigma=sigma, sensitivity=_whole(sensitivity)),
-    ),
-    "truncated-gaussian": (
-        2,
-        3,
-        lambda sigma, bound, sensitivity=1: TruncatedDiscreteGaussian(
-            sigma=sigma, bound=_whole(bound), sensitivity=_whole(sensitivity)
-        ),
-    ),
-}
+def _parameter_names(kind: type[Guarantee]) -> str:
+    names, fewest = [field.name for field in fields(kind)], _fewest(kind)  # type: ignore[arg-type]
+    if len(names) == 1:
+        return ""
+    optional = "".join(f"[,{name}" for name in names[fewest:])
+    return f" ({','.join(names[:fewest])}{optional}{']' * (len(names) - fewest)})"
+
+
+def _fewest(kind: type[Guarantee]) -> int:
+    return sum(field.default is MISSING for field in fields(kind))  # type: ignore[arg-type]
+
+
+def parse_guarantee(kind: str, parameters: list[float]) -> Guarantee:
+    """Return the guarantee of that kind with these parameters, in the order of its fields."""
+    if kind not in KINDS:
+        raise InvalidParameter(f"unknown kind {kind!r}; known kinds are {', '.join(KINDS)}")
+    each = KINDS[kind]
+    known, fewest = fields(each), _fewest(each)  # type: ignore[arg-type]
+    if not fewest <= len(parameters) <= len(known):
+        wanted = str(fewest) if fewest == len(known) else f"{fewest} to {len(known)}"
+        raise InvalidParameter(f"{kind} needs {wanted} parameter(s), not {len(parameters)}")
+    values: dict[str, float] = {}
+    for field, value in zip(known, parameters, strict=False):
+        whole = field.type is int and value.is_integer()
+        values[field.name] = int(value) if whole else value
+    return each(**values)
 
 
 def parse_use(text: str) -> Use:
@@ -70,59 +58,22 @@ def parse_use(text: str) -> Use:
     form = _FORM.fullmatch(text.strip())
     if form is None:
         raise InvalidParameter(f"{text!r} is not of the form KIND:PARAMETERS[xCOUNT], such as pure:0.1x25")
-    kind = form["kind"]
-    if kind not in _MAKERS:
-        raise InvalidParameter(f"{text!r} has the unknown kind {kind!r}; known kinds are {', '.join(_MAKERS)}")
-    fewest, most, make = _MAKERS[kind]
     try:
         parameters = [float(part) for part in form["parameters"].split(",")]
     except ValueError:
         raise InvalidParameter(f"{text!r} has a parameter that is not a number") from None
-    if not fewest <= len(parameters) <= most:
-        wanted = str(fewest) if fewest == most else f"{fewest} to {most}"
-        raise InvalidParameter(f"{text!r} needs {wanted} parameter(s), not {len(parameters)}")
-    count = 1
-    if form["count"] is not None:
-        if not re.fullmatch(r"[+-]?\d+", form["count"]):
-            raise InvalidParameter(f"{text!r} has the count {form['count']!r}, which is not a whole number")
-        count = int(form["count"])
+    if form["count"] is not None and not re.fullmatch(r"[+-]?\d+", form["count"]):
+        raise InvalidParameter(f"{text!r} has the count {form['count']!r}, which is not a whole number")
     try:
-        return Use(make(*parameters), count)
+        return Use(parse_guarantee(form["kind"], parameters), int(form["count"] or 1))
     except InvalidParameter as error:
         raise InvalidParameter(f"in {text!r}, {error}") from None
 
 
 def format_use(use: Use) -> str:
     """Write a use as MECH; reading it back gives the same use, to the last bit."""
-    kind, parameters = _written(use.guarantee)
-    text = f"{kind}:{','.join(repr(value) for value in parameters)}"
+    text = f"{use.guarantee.kind}:{','.join(repr(value) for value in use.guarantee.parameters())}"
     return text if use.count == 1 else f"{text}x{use.count}"
-
-
-def _written(guarantee: Guarantee) -> tuple[str, list[float]]:
-    match guarantee:
-        case PureDP(epsilon=epsilon):
-            return "pure", [epsilon]
-        case BoundedRange(epsilon=epsilon):
-            return "bounded-range", [epsilon]
-        case Laplace(scale=scale):
-            return "laplace", [scale]
-        case Gaussian(sigma=sigma):
-            return "gaussian", [sigma]
-        case ZeroConcentratedDP(rho=rho, xi=xi, delta=delta):
-            return "zcdp", [rho, xi, delta] if delta else [rho, xi] if xi else [rho]
-        case ConcentratedDP(mu=mu, tau=tau):
-            return "cdp", [mu, tau]
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return "approx", [epsilon, delta]
-        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
-            return "discrete-laplace", [scale, sensitivity]
-        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
-            return "discrete-gaussian", [sigma, sensitivity]
-        case TruncatedDiscreteGaussian(sigma=sigma, bound=bound, sensitivity=sensitivity):
-            return "truncated-gaussian", [sigma, bound, sensitivity]
-        case _:
-            assert_never(guarantee)
 
 
 _ROUND_OFF = Decimal("1e-12")

@@ -10,8 +10,9 @@ from types import TracebackType
 from typing import Self
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.checks import check_delta
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
-from setwise.accounting.guarantees import Guarantee, Use, check_delta, merged
+from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.intervals import up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import Spending, Total, spending_of, spending_to_dict

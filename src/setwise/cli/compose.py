@@ -4,15 +4,14 @@ from typing import Annotated
 
 import typer
 
+from setwise.accounting.notation import syntax
 from setwise.errors import InvalidParameter
 
 Mech = Annotated[
     list[str],
     typer.Argument(
         metavar="MECH...",
-        help="KIND:PARAMETERS[xCOUNT], in order: pure:0.1x25  bounded-range:0.1x25  laplace:10x5  gaussian:20x3  "
-        "zcdp:0.02x10 (rho[,xi[,delta]])  cdp:0.005,0.1x5 (mu,tau)  approx:0.1,1e-9x3 (epsilon,delta)  "
-        "discrete-laplace:10,1  discrete-gaussian:20,1  truncated-gaussian:20,80,1",
+        help=f"KIND:PARAMETERS[xCOUNT], in order: {syntax()}",
     ),
 ]
 Kind = Annotated[str, typer.Option(help="batch, ordered, setwise or adaptive.")]

@@ -12,7 +12,6 @@ from fractions import Fraction
 from setwise.accounting.filters import Spent, ZcdpFilter
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP
 from setwise.accounting.intervals import down, up
-from setwise.accounting.methods.moments import zero_concentrated
 from setwise.errors import Unattainable
 
 UNITS = 2**60
@@ -40,7 +39,7 @@ class Totals:
         """
         rho = failure = Fraction(0)
         for use in uses:
-            parameters = zero_concentrated(use.guarantee)
+            parameters = use.guarantee.zero_concentrated()
             rho += use.count * (Fraction(parameters.rho) + max(Fraction(parameters.xi), Fraction(0)))
             failure += use.count * Fraction(parameters.delta)
         return {FAILURE: _units(failure, self.failure), RHO: _units(rho, self.rho)}

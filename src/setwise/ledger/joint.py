@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.checks import check_count, check_delta
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import Use, ZeroConcentratedDP, check_count, check_delta, merged
+from setwise.accounting.guarantees import Use, ZeroConcentratedDP, merged
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.ledger.status import AccountStatus
 from setwise.ledger.terms import Terms

@@ -11,7 +11,6 @@ from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.compose import as_uses, compose
 from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.guarantees import Guarantee, Use, merged
-from setwise.accounting.methods.moments import zero_concentrated
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import totals_of
@@ -86,7 +85,7 @@ class Ledger:
         """
         registered = merged(as_uses(uses))
         epsilon = compose(registered, Interaction.SETWISE).epsilon(delta)
-        fails = any(zero_concentrated(use.guarantee).delta for use in registered)
+        fails = any(use.guarantee.without_failure()[1] for use in registered)
         terms = Terms(
             kind="setwise",
             name=check_name(name, "an account's name"),

@@ -1,17 +1,15 @@
 """Status of an account: what was promised, what is left, and a bound on the privacy loss of the draws so far."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.bounds import lower_bound
-from setwise.accounting.classify import sort_uses
+from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
-from setwise.accounting.guarantees import LARGEST_EPSILON, SMALLEST_EPSILON, Use
+from setwise.accounting.guarantees import Use, largest_loss
 from setwise.accounting.intervals import up
-from setwise.accounting.losses.dominating_pairs import largest_loss
 from setwise.accounting.notation import format_use
 from setwise.errors import Unattainable
 from setwise.ledger.amounts import RHO, Totals
@@ -172,11 +170,9 @@ def pathwise_bound(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) ->
         most_rho=min(max(most, SMALLEST_EPSILON), LARGEST_EPSILON),
         spent=Spent(worth.rho),
     ).answer()
-    kinds = sort_uses(drawn or ())
-    if drawn is None or kinds.classes:
+    if drawn is None:
         return odometer
-    losses = [largest_loss(known) * count for known, count in kinds.linear]
-    total = math.fsum(losses + [epsilon * count for epsilon, count in kinds.ranges]) * (1 + 1e-15)
+    total = largest_loss((use.guarantee, use.count) for use in drawn)
     if odometer.upper <= total:
         return odometer
     return Answer(0.0, total, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")

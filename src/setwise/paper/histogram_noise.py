@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable
 
+from setwise.accounting.checks import check_count, check_delta
 from setwise.accounting.compose import compose
 from setwise.accounting.conversions import gaussian_to_approx
-from setwise.accounting.guarantees import ApproxDP, Gaussian, Laplace, PureDP, Use, check_count, check_delta
+from setwise.accounting.guarantees import ApproxDP, Gaussian, Laplace, PureDP, Use
 
 
 def laplace_histogram_as_pure(*, epsilon: float, contributions: int) -> Use:

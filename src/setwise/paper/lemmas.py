@@ -11,13 +11,6 @@ from scipy.optimize import minimize_scalar
 from setwise.accounting.adaptive.linear_stage import LinearStage
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage
 from setwise.accounting.compose import as_uses, compose
-from setwise.accounting.conversions import (
-    bounded_range_mean,
-    bounded_range_to_zero_concentrated,
-    gaussian_to_concentrated,
-    pure_to_concentrated,
-    pure_to_zero_concentrated,
-)
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use
 from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
@@ -89,12 +82,12 @@ def _moments() -> tuple[Claim, ...]:
     worst = minimize_scalar(lambda t: -mean(t), bounds=(0.0, alpha), method="bounded", options={"xatol": 1e-12})
     keep = printed.keep(2 * alpha, alpha)
     ratio = alpha / math.expm1(alpha)
-    zcdp = bounded_range_to_zero_concentrated(BoundedRange(epsilon=alpha))
+    zcdp = BoundedRange(epsilon=alpha).zero_concentrated()
     mixed = as_uses(["pure:0.1x25", "bounded-range:0.1x25", "cdp:0.005,0.1x5"])
     by_means, by_divergences = subgaussian_sum(mixed), zero_concentrated_sum(mixed)
     assert by_means is not None
     # eq:setWiseCompEps2 uses the means; through zCDP pure DP has mean epsilon^2/2, hence the small difference.
-    means = pure_to_concentrated(PureDP(epsilon=0.1)).mu - pure_to_zero_concentrated(PureDP(epsilon=0.1)).rho
+    means = PureDP(epsilon=0.1).concentrated().mu - PureDP(epsilon=0.1).zero_concentrated().rho
     return (
         Claim(
             label="lem:subgaussBounds",
@@ -116,7 +109,7 @@ def _moments() -> tuple[Claim, ...]:
             label="lem:subgaussBounds",
             says="the same from the library",
             paper=ratio - 1 - math.log(ratio),
-            ours=bounded_range_mean(alpha),
+            ours=BoundedRange(epsilon=alpha).mean_loss(),
             tolerance=1e-12,
         ),
         Claim(
@@ -184,7 +177,7 @@ def _noises() -> tuple[Claim, ...]:
     known = KnownGaussian(domain=words, contributions=counts, sigma=sigma)
     ordered = OrderedLeastSquares(order=words, contributions=None, sigma=sigma)
     truncated = TruncatedGaussian(contributions=counts, sigma=sigma, delta=Fraction("1e-9"))
-    cdp = gaussian_to_concentrated(Gaussian(sigma=20.0))
+    cdp = Gaussian(sigma=20.0).concentrated()
     return (
         Claim(
             label="lem:peeling_lap",

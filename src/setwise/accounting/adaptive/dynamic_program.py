@@ -5,29 +5,24 @@ analyst also chooses which to use next, and the value is a maximum over the latt
 
     V(c) = max over a with c_a > 0 of S_a V(c - e_a),
 
-or, where that has too many states, over the price of what remains (draws.py).
+or, where that has too many states, over the price of what remains (draw_orders.py).
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from setwise.accounting.adaptive.draw_orders import Draws, Group
 from setwise.accounting.adaptive.operator import BoundedRangeStep
-from setwise.accounting.adaptive.profile import Profile
+from setwise.accounting.adaptive.profile import Band, Profile, TailProfile
+from setwise.accounting.answer import Progress
 from setwise.accounting.intervals import up
 from setwise.accounting.losses.lattice import common_step, common_unit
 from setwise.errors import Unattainable
 
-Progress = Callable[[float], None]
-
 Apply = Callable[[BoundedRangeStep, Profile, int], Profile]
 """How an operator is applied: for both bounds, or for the upper one only."""
-
-_LEAST_REACH = 6.4
-"""Standard deviations kept at least to the right of the way from the overall epsilon to 0; beyond, f counts as flat."""
 
 _LOOK_EVERY = 64
 """Steps after which a profile is compared with what it can be: its value at 0 is about 0.4 standard deviations."""
@@ -37,10 +32,6 @@ _ON_GRID = 1e-12
 
 _FINER = 4
 """How much finer than asked for the grid may be made so that parameters fall on it."""
-
-
-def quiet(_: float) -> None:
-    """Report no progress."""
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
@@ -76,49 +67,12 @@ def _cells_up(epsilon: float, step: float) -> int:
     return max(1, round(ratio) if _is_multiple(epsilon, step) else math.ceil(ratio))
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
-    """How far a profile must reach when the whole loss, of the given variance, is to be read at about `end`.
-
-    `depth` is about -log delta there: a profile is read as constant beyond its last point, and that must be well below
-    delta. With an infinite `end` a profile reaches to the largest loss, beyond which it vanishes.
-    """
-
-    step: float
-    end: float
-    variance: float
-    depth: float
-
-    def size(self, done: float, support: float) -> int:
-        """Return the grid points for a profile whose mechanisms have variance `done` and losses up to `support`."""
-        if self.end == math.inf:
-            return math.ceil(support / self.step) + 2
-        spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
-        deviations = max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
-        reach = min(support, self.end * min(1.0, done / self.variance) + deviations * spread)
-        return math.ceil(reach / self.step) + 2
-
-
 def variance_of(groups: Sequence[Group]) -> float:
     """Return the largest variance of the loss of the groups: epsilon^2 / 4 each."""
     return math.fsum(count * epsilon * epsilon / 4 for epsilon, count in groups)
 
 
-def support_of(groups: Sequence[Group]) -> float:
-    """Return the largest loss of the groups."""
-    return math.fsum(count * epsilon for epsilon, count in groups)
-
-
-@dataclass(frozen=True, slots=True)
-class Before:
-    """A profile, and the variance and support of the mechanisms it stands for."""
-
-    profile: Profile
-    variance: float = 0.0
-    support: float = 0.0
-
-
-def in_worst_order(draws: Draws, after: Before, band: Band, apply: Apply, progress: Progress) -> Before:
+def in_worst_order(draws: Draws, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
     """Return the profile of the draws, in any adaptive order, before what follows."""
     groups = draws.groups
     if len(groups) == 1:
@@ -128,7 +82,7 @@ def in_worst_order(draws: Draws, after: Before, band: Band, apply: Apply, progre
     else:
         profile = _over_all_orders(groups, after, band, apply, progress)
     reach = math.fsum(count * _on_grid(epsilon, band.step) for epsilon, count in groups)
-    return Before(profile, after.variance + variance_of(groups), after.support + reach)
+    return TailProfile(profile, after.variance + variance_of(groups), after.support + reach)
 
 
 def _on_grid(epsilon: float, step: float) -> float:
@@ -141,7 +95,7 @@ def _operator(epsilon: float, step: float) -> BoundedRangeStep:
     return BoundedRangeStep(epsilon, _cells_up(epsilon, step), step)
 
 
-def _repeated(group: Group, after: Before, band: Band, apply: Apply, progress: Progress) -> Profile:
+def _repeated(group: Group, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> Profile:
     """Return S^n f for one epsilon."""
     epsilon, count = group
     operator = _operator(epsilon, band.step)
@@ -153,11 +107,15 @@ def _repeated(group: Group, after: Before, band: Band, apply: Apply, progress: P
         profile = apply(operator, profile, size)
         progress(1.0)
         if used % _LOOK_EVERY == 0 and float(profile.upper[0]) > at_first + 0.5 * epsilon * math.sqrt(used):
-            raise Unattainable("round-off drowns the optimum of these uses at such a delta; ask for a larger delta")
+            raise Unattainable(
+                "rounding errors exceed the optimum of these uses at so small a delta; ask for a larger delta"
+            )
     return profile
 
 
-def _over_all_orders(groups: Sequence[Group], after: Before, band: Band, apply: Apply, progress: Progress) -> Profile:
+def _over_all_orders(
+    groups: Sequence[Group], after: TailProfile, band: Band, apply: Apply, progress: Progress
+) -> Profile:
     """Return the maximum over all adaptive orders, layer by layer of the lattice of counts."""
     operators = [_operator(epsilon, band.step) for epsilon, _ in groups]
     most = tuple(count for _, count in groups)
@@ -179,7 +137,7 @@ def _over_all_orders(groups: Sequence[Group], after: Before, band: Band, apply: 
     return layer[most]
 
 
-def _over_all_spending(draws: Draws, after: Before, band: Band, progress: Progress) -> Profile:
+def _over_all_spending(draws: Draws, after: TailProfile, band: Band, progress: Progress) -> Profile:
     """Return the maximum over all ways to spend the prices, from above; the lower values say nothing."""
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total

@@ -8,16 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.adaptive.draw_orders import Group
-from setwise.accounting.adaptive.dynamic_program import Band, Before
-from setwise.accounting.adaptive.profile import Profile
-from setwise.accounting.guarantees import SMALLEST_EPSILON, PureDP
+from setwise.accounting.adaptive.profile import Band, Profile, TailProfile
+from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
 from setwise.accounting.intervals import UNIT, Bracket
-from setwise.accounting.losses.discrete import NOTHING, Atoms, atoms_of
-from setwise.accounting.losses.dominating_pairs import Known, largest_loss, spread
+from setwise.accounting.losses.discrete import Atoms, enumerated
+from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
 from setwise.accounting.losses.lattice import multiples
-from setwise.accounting.losses.tilting import Saddle
-from setwise.accounting.losses.two_point import randomized_response
-from setwise.accounting.methods.pld import LatticeSum
+from setwise.accounting.losses.tilting import Saddle, coarse_saddle
 from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
@@ -43,7 +40,7 @@ that leaves few enough losses."""
 class LinearStage:
     """Mechanisms with fixed dominating pairs, and how often each is used: order among them does not matter."""
 
-    uses: tuple[tuple[Known, int], ...]
+    uses: tuple[tuple[KnownNoise, int], ...]
 
     @property
     def variance(self) -> float:
@@ -53,40 +50,33 @@ class LinearStage:
     @property
     def support(self) -> float:
         """Their largest loss."""
-        return math.fsum(count * largest_loss(known) for known, count in self.uses)
+        return largest_loss(self.uses)
 
 
-def likened(linear: Sequence[tuple[Known, int]], groups: Sequence[Group]) -> Saddle:
-    """Return a coarse version of linear uses and bounded-range ones, these as their worst randomized response."""
-    halves = [(PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in groups]
-    return LatticeSum((*linear, *halves), Bracket(0.0, 0.0)).saddle()
+def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
+    """Return a coarse version of all uses, a bounded-range one as the randomized response of half its epsilon."""
+    halves = [(BoundedRange(epsilon=epsilon).attained_by(), count) for epsilon, count in groups]
+    return coarse_saddle((*linear, *halves))
 
 
-def enumerated(uses: Sequence[tuple[Known, int]]) -> Atoms | None:
+def enumerated_uses(uses: Sequence[tuple[KnownNoise, int]]) -> Atoms | None:
     """Return the exact losses of pure DP uses when there are few, else None."""
-    atoms = NOTHING
-    for known, count in uses:
-        match known:
-            case PureDP(epsilon=epsilon):
-                group = atoms_of(randomized_response(epsilon, count, 1e-120))
-            case _:
-                return None
-        if atoms.size * group.size > _ENUMERATED:
-            return None
-        atoms = atoms.times(group)
-    return atoms
+    responses = [(known.epsilon, count) for known, count in uses if isinstance(known, PureDP)]
+    return enumerated(responses, _ENUMERATED) if len(responses) == len(uses) else None
 
 
 def losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
     """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice."""
-    exact = enumerated(stage.uses)
+    exact = enumerated_uses(stage.uses)
     if exact is not None:
         return exact, exact
+    from setwise.accounting.losses.pld import LatticeSum
+
     whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), tolerance)
-    return whole.atoms(whole.saddle(), tilt, whole=True)
+    return whole.atoms(coarse_saddle(stage.uses), tilt, whole=True)
 
 
-def averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Before:
+def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
     variance = after.variance + stage.variance
     for tolerance in _MIDDLE_TOLERANCES:
@@ -109,7 +99,7 @@ def averaged(stage: LinearStage, after: Before, band: Band, tilt: float) -> Befo
     below = _mean_at(lower, profile.read_lower, x + off) * shrunk
     # Rounding may have bent the profile by that much: the next step takes it to be convex.
     bent = Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), _BENT)
-    return Before(bent, variance, after.support + reach)
+    return TailProfile(bent, variance, after.support + reach)
 
 
 def _trimmed(atoms: Atoms) -> Atoms:

@@ -1,6 +1,6 @@
-"""The bounded-range operator on certified profiles.
+"""The bounded-range operator on certified profiles: one more bounded-range mechanism before what is still to come.
 
-The bounded-range operator takes f to
+It takes the profile f of what follows to
 
     (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t).
 
@@ -22,6 +22,7 @@ is trusted.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -48,8 +49,19 @@ _NONE = np.empty(0, dtype=np.int64)
 _FEW = np.arange(3)[:, None]
 
 
+def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, points: int = 4000) -> float:
+    """Return (S f)(x) by its definition, as a maximum over many t: what `BoundedRangeStep` must agree with.
+
+    `read` returns f at any x. From a profile read from above this is a relative (epsilon / points)^2 or so below
+    the upper value of the step; from one read from below it is at least the lower value.
+    """
+    t = np.linspace(0.0, epsilon, points + 1)
+    keep = np.expm1(t - epsilon) / math.expm1(-epsilon)
+    return float((keep * read(x - t) + (1.0 - keep) * read(x + epsilon - t)).max())
+
+
 class BoundedRangeStep:
-    """The operator S for one epsilon, its constants worked out once.
+    """The operator S for one epsilon, its constants worked out once; `specification` says what it computes.
 
     Requires: cells * step >= epsilon. From above, the mechanism is taken to have the larger range cells * step; from
     below, it keeps its own probabilities and its far argument moves right, where profiles are lower.

@@ -10,60 +10,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setwise.accounting.adaptive.draw_orders import Draws, Group, added_up, draws_of
-from setwise.accounting.adaptive.dynamic_program import (
-    Apply,
-    Band,
-    Before,
-    Progress,
-    grid_step,
-    in_worst_order,
-    quiet,
-    support_of,
-    variance_of,
-)
+from setwise.accounting.adaptive.dynamic_program import Apply, grid_step, in_worst_order, variance_of
 from setwise.accounting.adaptive.linear_stage import (
     FIRST_TOLERANCE,
     LinearStage,
     averaged,
-    enumerated,
+    enumerated_uses,
     left_of,
-    likened,
     losses,
+    proxy_saddle,
 )
 from setwise.accounting.adaptive.operator import BoundedRangeStep
-from setwise.accounting.adaptive.profile import Profile, nothing_to_come
-from setwise.accounting.guarantees import PureDP
+from setwise.accounting.adaptive.profile import Band, Profile, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.refinement import TUNING, Trial, refine
+from setwise.accounting.answer import Progress, quiet
+from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
 from setwise.accounting.intervals import UNIT, Bracket, unite
 from setwise.accounting.losses.discrete import NOTHING, Atoms
+from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.tilting import Saddle
 from setwise.accounting.losses.two_point import two_point_loss, worst_t
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
-Floats = NDArray[np.float64]
-
-DEFAULT_WIDTH = 1e-3
-"""The relative width aimed for when none is asked for."""
-
-_ROUGH_WIDTH = 1e-2
-"""The relative width aimed for when unequal parameters had to be rounded or priced, which no grid undoes."""
-
-_FEWEST_CELLS = 24
-_MOST_CELLS = 4096
-_MOST_IDLE = 2
-"""Grids twice as fine that may fail to help before a width is refused."""
-
 _LARGEST_RATIO = 32.0
 """Bounded-range epsilons below the largest over this are rounded up from above, and left out from below."""
-
-_MOST_WORK = 2e9
-"""Grid points times steps beyond which a width is said to be out of reach."""
-
-_MOST_UNASKED_WORK = 2e8
-"""The same for the default width, which nobody asked for: a few seconds."""
 
 _AHEAD = 1.04
 """How far beyond the epsilon that is expected the first grid reaches: adapting gains a few hundredths."""
@@ -71,21 +44,11 @@ _AHEAD = 1.04
 _FEW_USES = 60
 """Up to this many uses the whole support is cheap, and always enough."""
 
-_MOST_RUNS, _FEW_RUNS = 12, 4
-"""Grids tried at most, and as long as none has reached the epsilon looked for."""
-
-_EASIER = (0.7, 0.35)
-_TOO_WIDE, _FAR_TOO_WIDE = 10.0, 0.3
-"""Shares of the tilt to try when a run is more than so many times as wide as was asked for, or this wide."""
-
 _MANY_USES = 200
 """From this many bounded-range uses on an analyst who does not adapt comes close to the worst."""
 
 _FAR = 1e9
 """An epsilon beyond all grids."""
-
-_NEGLIGIBLE = 1e-290
-"""Below this a delta is at the end of the range of floats, and no width is asked of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +57,27 @@ class RangeStage:
 
     groups: tuple[Group, ...]
 
+    @property
+    def variance(self) -> float:
+        """The largest variance of their loss."""
+        return variance_of(self.groups)
+
+    @property
+    def support(self) -> float:
+        """Their largest loss."""
+        return largest_loss((BoundedRange(epsilon=epsilon), count) for epsilon, count in self.groups)
+
 
 Stage = LinearStage | RangeStage
+
+
+def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
+    """Return stages in the order that helps an analyst least: large ranges first, everything linear last.
+
+    A batch is one analyst of any order, so the optimum of this order bounds every batch from above.
+    """
+    ranges = tuple(RangeStage((group,)) for group in sorted(groups, reverse=True))
+    return (*ranges, LinearStage(tuple(linear))) if linear else ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +102,8 @@ class Optimum:
         sharpness = max(1.0, tilt * mean - height)  # about -log delta
         plain = self._plain_analyst(tilt)
 
-        def attempt(cells: int, stretch: float, ease: float, apply: Apply) -> Bracket:
-            return self._solved(epsilon, ease * tilt, cells, stretch, apply).delta(epsilon)
+        def attempt(trial: Trial) -> Bracket:
+            return self._solved(epsilon, tilt, trial).delta(epsilon)
 
         return self._refined(attempt, width, tilt, sharpness, plain and plain(epsilon).lower)
 
@@ -135,8 +117,8 @@ class Optimum:
         tilt = saddle.moderate(saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt)
 
-        def attempt(cells: int, stretch: float, ease: float, apply: Apply) -> Bracket:
-            return self._solved(saddle.at(tilt)[1], ease * tilt, cells, stretch, apply).epsilon(delta)
+        def attempt(trial: Trial) -> Bracket:
+            return self._solved(saddle.at(tilt)[1], tilt, trial).epsilon(delta)
 
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         found = self._refined(attempt, width, tilt, 0.78, floor)
@@ -147,70 +129,25 @@ class Optimum:
 
         Requires: a bounded-range stage comes first.
         """
-        return self._solved(epsilon, tilt, cells, 1.0, BoundedRangeStep.apply_upper).rest
+        return self._solved(epsilon, tilt, Trial(cells, upper_only=True)).rest
 
     def _refined(
         self,
-        attempt: Callable[[int, float, float, Apply], Bracket],
+        attempt: Callable[[Trial], Bracket],
         width: float | None,
         tilt: float,
         sharpness: float,
         floor: float | None,
     ) -> Bracket:
-        """Run on finer and longer grids until the width holds.
-
-        The relative width falls with the square of the number of cells; the last run is used to choose the next grid,
-        never to certify. With a lower bound to start from, the first run does without lower values. A run that is far
-        wider than its grid should give has lost its first stage to round-off, and is tried again with less tilt.
-        """
-        exact = self._exactly_drawn(tilt)
-        wanted = width or (DEFAULT_WIDTH if exact else _ROUGH_WIDTH)
-        cells = min(512, max(_FEWEST_CELLS, _even(math.sqrt(1.3 * sharpness / wanted))))
-        stretch, ease = 1.0, 1.0
-        easier = list(_EASIER) if self._tilted else []
-        widths: dict[float, float] = {}
-        best = Bracket(floor or 0.0, math.inf)
-        work, most = 0.0, _MOST_UNASKED_WORK if width is None else _MOST_WORK
-        apply = BoundedRangeStep.apply if floor is None else BoundedRangeStep.apply_upper
-        idle = 0  # runs since the bracket last shrank
-        for run in range(_MOST_RUNS):
-            work += self._work(cells, tilt)
-            if work > most or (run >= _FEW_RUNS and best.upper == math.inf):
-                break
-            before = best
-            try:
-                found = attempt(cells, stretch, ease, apply)
-            except Unattainable:
-                if best.upper == math.inf:
-                    raise
-                break  # on a finer grid a linear stage between bounded-range ones is too much work
-            best = Bracket(max(best.lower, found.lower), min(best.upper, found.upper))
-            if best.relative_width <= wanted or best.upper < _NEGLIGIBLE:
-                return best
-            stalled = best.width > 0.8 * before.width
-            wide = found.relative_width > min(_TOO_WIDE * wanted, _FAR_TOO_WIDE)
-            if easier and found.upper < math.inf and (wide or stalled):
-                widths[ease] = found.relative_width
-                ease, apply = easier.pop(0), BoundedRangeStep.apply
-                continue
-            if widths:
-                widths[ease] = found.relative_width
-                ease = min(widths, key=lambda share: widths[share])
-                easier, widths, stalled = [], {}, False
-            idle = idle + 1 if stalled else 0
-            # A finer grid may no longer help: what is left is the rounding of unequal parameters. A width that was
-            # asked for is refused only when much finer ones do not help either, so that no larger one is refused.
-            if idle > (0 if width is None else _MOST_IDLE) or (width is None and not exact and best.upper < math.inf):
-                break
-            if idle:
-                cells *= 2
-            elif best.upper < math.inf:
-                cells = _even(cells * min(4.0, max(1.25, 1.1 * math.sqrt(best.relative_width / wanted))))
-            stretch *= 1.05 if best.upper < math.inf else 1.5
-            apply = BoundedRangeStep.apply
-        if width is None and best.upper < math.inf:
-            return best
-        raise Unattainable(f"a relative width of {wanted:g} cannot be reached for these uses; ask for a wider one")
+        return refine(
+            attempt,
+            lambda cells: self._work(cells, tilt),
+            width=width,
+            exact=self._exactly_drawn(tilt),
+            tilted=self._tilted,
+            sharpness=sharpness,
+            floor=floor,
+        )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
         """Return the delta of an analyst who takes one t throughout, the best of a few, where that is exact.
@@ -221,7 +158,7 @@ class Optimum:
             case (RangeStage(groups=((epsilon, count),)),) if count >= _MANY_USES:
                 before = NOTHING
             case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= _MANY_USES:
-                found = enumerated(uses)
+                found = enumerated_uses(uses)
                 if found is None:
                     return None
                 before = found
@@ -239,8 +176,7 @@ class Optimum:
     @property
     def _support(self) -> float:
         """The largest loss, rounded up."""
-        each = [s.support if isinstance(s, LinearStage) else support_of(s.groups) for s in self.stages]
-        return math.fsum(each) * (1 + 1e-14)
+        return math.fsum(stage.support for stage in self.stages) * (1 + 1e-14)
 
     @property
     def _tilted(self) -> bool:
@@ -273,7 +209,7 @@ class Optimum:
     def _work(self, cells: int, tilt: float) -> float:
         largest = max(epsilon for epsilon, _ in self._groups)
         smallest = max(min(epsilon for epsilon, _ in self._groups), largest / _LARGEST_RATIO)
-        if cells * largest / smallest > _MOST_CELLS:
+        if cells * largest / smallest > TUNING.most_cells:
             return math.inf
         steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
         return steps * cells * (1.0 + 12.0 * math.sqrt(variance_of(self._groups)) / smallest)
@@ -281,12 +217,13 @@ class Optimum:
     def _saddle(self) -> Saddle:
         """Return a coarse version of everything, a bounded-range mechanism as its worst randomized response."""
         linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
-        return likened(linear, self._groups)
+        return proxy_saddle(linear, self._groups)
 
-    def _solved(self, about: float, tilt: float, cells: int, stretch: float, apply: Apply) -> "_Solved":
+    def _solved(self, about: float, full_tilt: float, trial: Trial) -> "_Solved":
         """Return the profile of all but the first stage, accurate when read at about the given overall epsilon."""
-        least = self._least
-        step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], cells)
+        least, tilt = self._least, trial.tilt_share * full_tilt
+        step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], trial.cells)
+        apply = BoundedRangeStep.apply_upper if trial.upper_only else BoundedRangeStep.apply
 
         def in_any_order(groups: Sequence[Group]) -> list[Draws]:
             return [self._draws(groups, tilt)]
@@ -294,7 +231,7 @@ class Optimum:
         def smaller_first(groups: Sequence[Group]) -> list[Draws]:
             return [Draws((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
 
-        end = _AHEAD * stretch * about
+        end = _AHEAD * trial.stretch * about
         support = self._support
         if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
             end = math.inf
@@ -317,10 +254,10 @@ class Optimum:
         apply: Apply,
     ) -> "_Solved":
         """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""
-        variance = math.fsum(s.variance if isinstance(s, LinearStage) else variance_of(s.groups) for s in self.stages)
+        variance = math.fsum(stage.variance for stage in self.stages)
         height, mean, _ = self._saddle().at(tilt)
         band = Band(step, end, variance, depth=max(0.0, tilt * mean - height))
-        done = Before(nothing_to_come(step))
+        done = TailProfile(nothing_to_come(step))
         total = sum(count for _, count in self._groups)
         so_far = 0
 
@@ -340,11 +277,6 @@ class Optimum:
                 case LinearStage() as stage:
                     done = averaged(stage, done, band, tilt)
         return _Solved(NOTHING, NOTHING, done.profile, self.failure)
-
-
-def _even(cells: float) -> int:
-    """Round up to an even number: the worst t is near epsilon/2, and a grid that contains it is tighter."""
-    return 2 * math.ceil(cells / 2)
 
 
 @dataclass(frozen=True, slots=True)

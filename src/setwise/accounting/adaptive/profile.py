@@ -1,4 +1,4 @@
-"""Certified privacy profiles on a grid.
+"""Certified privacy profiles on a grid, and how far the grid must reach.
 
 A profile f(x) is the optimal delta at epsilon = x of everything still to come. Profiles fall with x, are convex in
 u = exp(x), and satisfy f(-x) = 1 - exp(-x) + exp(-x) f(x), so x >= 0 is all that is stored: values at x_i = i h.
@@ -15,6 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+
+_LEAST_REACH = 6.4
+"""Standard deviations kept at least to the right of the way from the overall epsilon to 0; beyond, f counts as flat."""
 
 _POSITION = 1e-11
 """Charged, relative to the value, for the rounding of positions between grid points."""
@@ -50,9 +53,8 @@ class Profile:
         """Return lower bounds on f at any x, rounding charged."""
         size = np.abs(x)
         position = size / self.step
-        after = np.ceil(position * (1.0 - 1e-15) - 1e-12).astype(
-            np.int64
-        )  # a tie counts as on the node, and is charged
+        # A tie counts as on the node, and is charged.
+        after = np.ceil(position * (1.0 - 1e-15) - 1e-12).astype(np.int64)
         known = after < self.lower.size
         at = np.where(known, after, 0)
         value = np.where(known, self.lower[at], 0.0)
@@ -68,3 +70,35 @@ class Profile:
 def nothing_to_come(step: float) -> Profile:
     """Return the profile max(0, 1 - exp(x)) of no mechanism at all."""
     return Profile(step, np.zeros(1), np.zeros(1))
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """How far a profile must reach when the whole loss, of the given variance, is to be read at about `end`.
+
+    `depth` is about -log delta there: a profile is read as constant beyond its last point, and that must be well below
+    delta. With an infinite `end` a profile reaches to the largest loss, beyond which it vanishes.
+    """
+
+    step: float
+    end: float
+    variance: float
+    depth: float
+
+    def size(self, done: float, support: float) -> int:
+        """Return the grid points for a profile whose mechanisms have variance `done` and losses up to `support`."""
+        if self.end == math.inf:
+            return math.ceil(support / self.step) + 2
+        spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
+        deviations = max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
+        reach = min(support, self.end * min(1.0, done / self.variance) + deviations * spread)
+        return math.ceil(reach / self.step) + 2
+
+
+@dataclass(frozen=True, slots=True)
+class TailProfile:
+    """The profile of the last mechanisms of an interaction, and the variance and largest loss of these."""
+
+    profile: Profile
+    variance: float = 0.0
+    support: float = 0.0

@@ -1,5 +1,6 @@
 """A finite privacy-loss distribution, enumerated."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 
 from setwise.accounting.intervals import UNIT, Bracket, probability
 from setwise.accounting.losses.lattice import multiples
-from setwise.accounting.losses.two_point import TwoPointLoss, binomial_masses, odds_of_low, top_loss
+from setwise.accounting.losses.two_point import binomial_masses, odds_of_low, top_loss
 
 Floats = NDArray[np.float64]
 
@@ -71,6 +72,16 @@ def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) 
     return Atoms(loss, masses.mass, masses.relative_error, masses.dropped)
 
 
-def atoms_of(loss: TwoPointLoss) -> Atoms:
-    """Return the binomial atoms of repeated two-point mechanisms."""
-    return Atoms(loss.losses(), loss.masses.mass, loss.masses.relative_error, loss.masses.dropped)
+_OUTER_RATIO = 1e-120
+"""Enumerated masses below this share of their mode are dropped and charged; far below any delta of interest."""
+
+
+def enumerated(responses: Iterable[tuple[float, int]], most: int) -> Atoms | None:
+    """Return the atoms of randomized responses, (epsilon, count), together; None when there are more than `most`."""
+    atoms = NOTHING
+    for epsilon, count in responses:
+        group = two_point_atoms(epsilon, -epsilon, count, _OUTER_RATIO)
+        if atoms.size * group.size > most:
+            return None
+        atoms = atoms.times(group)
+    return atoms

@@ -23,13 +23,11 @@ from setwise.accounting.losses.lattice import LossLattice, LossPair, from_atoms,
 
 Floats = NDArray[np.float64]
 
-Known = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | TruncatedDiscreteGaussian
+KnownNoise = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | TruncatedDiscreteGaussian
 """What has a fixed dominating pair. For PureDP it is randomized response, the worst of its class."""
 
-MOST_NOISE_VALUES = 4_000_000
 
-
-def tabulated(known: Known, step: float, reach: float = 40.0) -> LossPair:
+def tabulated(known: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
     """Return the privacy loss of one use on the lattice with the given step.
 
     Losses of a Gaussian further than `reach` standard deviations from their mean are not tabulated but charged.
@@ -57,7 +55,7 @@ _ATOM_ERROR = 1e-11
 """Charged to the masses of integer noise: sums of up to millions of exponentials with exponents up to 800."""
 
 
-def loss_unit(known: Known) -> float:
+def loss_unit(known: KnownNoise) -> float:
     """Return the unit of which all losses with positive probability are multiples; 0 for a continuous loss."""
     match known:
         case PureDP(epsilon=epsilon):
@@ -72,24 +70,7 @@ def loss_unit(known: Known) -> float:
             assert_never(known)
 
 
-def largest_loss(known: Known) -> float:
-    """Return the largest loss that is not an outright failure."""
-    match known:
-        case PureDP(epsilon=epsilon):
-            return epsilon
-        case Laplace(scale=scale):
-            return 1.0 / scale
-        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
-            return sensitivity / scale
-        case Gaussian() | DiscreteGaussian():
-            return math.inf
-        case TruncatedDiscreteGaussian(sigma=sigma, sensitivity=s, bound=bound):
-            return (2.0 * bound * s - s * s) / (2.0 * sigma * sigma)
-        case _:
-            assert_never(known)
-
-
-def on_lattice(known: Known, step: float) -> bool:
+def on_lattice(known: KnownNoise, step: float) -> bool:
     """Return whether a lattice of about the given step should contain the losses that have positive probability."""
     match known:
         case PureDP() | Laplace() | DiscreteLaplace():
@@ -102,7 +83,7 @@ def on_lattice(known: Known, step: float) -> bool:
             assert_never(known)
 
 
-def spread(known: Known) -> tuple[float, float]:
+def spread(known: KnownNoise) -> tuple[float, float]:
     """Return roughly the variance of the loss, and the probability that it lies between multiples of its unit."""
     match known:
         case PureDP(epsilon=epsilon):

@@ -75,11 +75,3 @@ class GaussianLoss:
             value = np.where(negative, -np.expm1(-size) + scale * value, value)
             error = np.where(negative, scale * error + (2 * ELEMENTARY + 4) * UNIT * value, error)
         return value, error
-
-
-def merged_sigma(inverse_variances: float) -> float:
-    """Return the sigma of the one Gaussian that several compose to, given the sum of their 1 / sigma^2.
-
-    Theorem: Gaussian losses are Gaussian and add: sigma = (sum of 1/sigma_i^2)^(-1/2), exactly.
-    """
-    return 1.0 / math.sqrt(inverse_variances)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from setwise.accounting.losses.dominating_pairs import KnownNoise, spread, tabulated
 from setwise.accounting.losses.lattice import LossLattice, multiples
 
 _LARGEST = 60.0
@@ -93,7 +94,7 @@ class Saddle:
     def moderate(self, tilt: float) -> float:
         """Return the tilt, kept where round-off in a sum of the parts is not magnified beyond use.
 
-        Near the largest loss tilts run away, the sooner when bounded-range mechanisms are likened to half their range.
+        Near the largest loss tilts grow without bound, the sooner for the proxies of bounded-range mechanisms.
         """
         return min(tilt, _LARGEST_MODERATE / math.sqrt(self.at(0.0)[2]))
 
@@ -114,6 +115,11 @@ class Saddle:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if too_small(middle) else (low, middle)
         return 0.5 * (low + high)
+
+
+def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
+    """Return a coarse version of the uses: twelve lattice steps to a standard deviation."""
+    return Saddle(tuple(Part(tabulated(known, math.sqrt(spread(known)[0]) / 12).upper, count) for known, count in uses))
 
 
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:

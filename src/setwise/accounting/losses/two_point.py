@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.intervals import ELEMENTARY, UNIT
-from setwise.accounting.losses.lattice import multiples
 from setwise.accounting.losses.tail import LatticeTail, lattice_tail
 
 Floats = NDArray[np.float64]
@@ -82,32 +81,11 @@ def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_R
     return Masses(first + start, weight / total, 2 * error, dropped)
 
 
-@dataclass(frozen=True, slots=True)
-class TwoPointLoss:
-    """The privacy loss of `count` two-point mechanisms with log likelihood ratios `high` and `low`."""
-
-    high: float
-    low: float
-    count: int
-    masses: Masses
-    tail: LatticeTail
-
-    def losses(self) -> Floats:
-        """Return the losses of the masses kept, in descending order."""
-        return self.tail.top - multiples(self.tail.step, 0, self.masses.mass.size)
-
-    def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return the optimal delta at each epsilon x of the composition, and the absolute error of each."""
-        return self.tail.delta(x)
-
-
-def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> TwoPointLoss:
+def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> LatticeTail:
     """Return the composed loss of `count` mechanisms with log likelihood ratios high > 0 > low."""
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
-    tail = lattice_tail(
-        top_loss(high, low, count, masses), high - low, masses.mass, masses.relative_error, masses.dropped
-    )
-    return TwoPointLoss(high, low, count, masses, tail)
+    top = top_loss(high, low, count, masses)
+    return lattice_tail(top, high - low, masses.mass, masses.relative_error, masses.dropped)
 
 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
@@ -119,7 +97,7 @@ def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
     return float(Fraction(high) * count - Fraction(step) * masses.first) if masses.first else high * count
 
 
-def randomized_response(epsilon: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> TwoPointLoss:
+def randomized_response(epsilon: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> LatticeTail:
     """Return the composed loss of `count` randomized responses: the worst of all epsilon-DP mechanisms.
 
     Theorem: thm:opt_DPCOMP.

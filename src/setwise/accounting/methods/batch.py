@@ -5,10 +5,10 @@ t and t - epsilon for some t in [0, epsilon]; in a batch the worst t is the same
 holds conditionally on the losses of the mechanisms beside). What is left is one maximisation over t, whose local maxima
 are known points t_l when the losses beside lie on one lattice of step epsilon (lem:deriv_zero).
 
-There may be thousands of such points. A search finds a good one, which is a lower bound by itself. Then blocks [a, b]
-of t are ruled out: the pair with ratios b and a - epsilon dominates every t of the block, so its delta bounds the
-block's from above. Blocks too good to rule out are split, and short ones evaluated point by point. Nothing is assumed
-about the shape of the curve.
+There may be thousands of such points. A search finds a good one, which is a lower bound by itself. Branch and bound
+rules out blocks [a, b] of t: the pair with ratios b and a - epsilon dominates every t of the block, so its delta bounds
+the block's from above. Blocks too good to rule out are split, and short ones evaluated point by point. Nothing is
+assumed about the shape of the curve.
 """
 
 import heapq
@@ -90,9 +90,9 @@ class BatchBoundedRange:
             return seen[t]
 
         evaluate(0.0)
-        _climb(points, lambda t: evaluate(t).upper)
+        _hill_climb(points, lambda t: evaluate(t).upper)
         peak = max(seen, key=lambda t: seen[t].lower)
-        ceiling = self._ruled_out(x, points, evaluate, peak, seen[peak].lower)
+        ceiling = self._branch_and_bound(x, points, evaluate, peak, seen[peak].lower)
         highest = max(value.upper for value in seen.values())
         return Bracket(max(value.lower for value in seen.values()), max(ceiling, highest))
 
@@ -111,7 +111,7 @@ class BatchBoundedRange:
         edges.sort()
         return list(pairwise(edges))
 
-    def _ruled_out(
+    def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
         """Return an upper bound over the blocks of t that were not settled by evaluation: split, best first."""
@@ -144,7 +144,7 @@ def shared_offset(epsilon: float, beside: list[float]) -> bool:
     return all(abs(step - round(step)) <= 1e-13 * step and round(step) >= 1 for step in steps)
 
 
-def _climb(points: Floats, height: Callable[[float], float]) -> None:
+def _hill_climb(points: Floats, height: Callable[[float], float]) -> None:
     """Visit points towards the highest, halving the range each time, then its neighbours."""
     low, high = 0, points.size - 1
     while high - low > 2:

@@ -6,94 +6,12 @@ Sums over the uses are all that matters, so the analyst may draw them in any ord
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import assert_never
 
-from setwise.accounting.conversions import (
-    approx_to_zero_concentrated,
-    bounded_range_to_concentrated,
-    bounded_range_to_zero_concentrated,
-    concentrated_to_zero_concentrated,
-    discrete_gaussian_to_zero_concentrated,
-    discrete_laplace_to_pure,
-    gaussian_to_concentrated,
-    gaussian_to_zero_concentrated,
-    laplace_to_pure,
-    optimised_delta,
-    pure_to_concentrated,
-    pure_to_zero_concentrated,
-    truncated_gaussian_to_zero_concentrated,
-)
-from setwise.accounting.guarantees import (
-    ApproxDP,
-    BoundedRange,
-    ConcentratedDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Guarantee,
-    Laplace,
-    PureDP,
-    TruncatedDiscreteGaussian,
-    Use,
-    ZeroConcentratedDP,
-)
+from setwise.accounting.conversions import optimised_delta
+from setwise.accounting.guarantees import Use
 from setwise.accounting.intervals import ELEMENTARY, UNIT, Bracket, failures, unite, up
 
 _SLACK = 1.0 + 8 * ELEMENTARY * UNIT
-
-
-def concentrated(guarantee: Guarantee) -> ConcentratedDP | None:
-    """Return the (mu, tau)-CDP that a guarantee implies, or None where none is known.
-
-    Theorem: lem:subgaussBounds.
-    """
-    match guarantee:
-        case PureDP():
-            return pure_to_concentrated(guarantee)
-        case BoundedRange():
-            return bounded_range_to_concentrated(guarantee)
-        case Laplace():
-            return pure_to_concentrated(laplace_to_pure(guarantee))
-        case DiscreteLaplace():
-            return pure_to_concentrated(discrete_laplace_to_pure(guarantee))
-        case Gaussian():
-            return gaussian_to_concentrated(guarantee)
-        case ConcentratedDP():
-            return guarantee
-        case ApproxDP(epsilon=epsilon):
-            # Less its outright failure, which is composed separately, (epsilon, delta)-DP is epsilon-DP.
-            return pure_to_concentrated(PureDP(epsilon=epsilon)) if epsilon else None
-        case ZeroConcentratedDP() | DiscreteGaussian() | TruncatedDiscreteGaussian():
-            return None
-        case _:
-            assert_never(guarantee)
-
-
-def zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the approximate zCDP that a guarantee implies; every guarantee implies one."""
-    match guarantee:
-        case PureDP():
-            return pure_to_zero_concentrated(guarantee)
-        case BoundedRange():
-            return bounded_range_to_zero_concentrated(guarantee)
-        case Laplace():
-            return pure_to_zero_concentrated(laplace_to_pure(guarantee))
-        case DiscreteLaplace():
-            return pure_to_zero_concentrated(discrete_laplace_to_pure(guarantee))
-        case Gaussian():
-            return gaussian_to_zero_concentrated(guarantee)
-        case DiscreteGaussian():
-            return discrete_gaussian_to_zero_concentrated(guarantee)
-        case TruncatedDiscreteGaussian():
-            return truncated_gaussian_to_zero_concentrated(guarantee)
-        case ConcentratedDP():
-            return concentrated_to_zero_concentrated(guarantee)
-        case ZeroConcentratedDP():
-            return guarantee
-        case ApproxDP():
-            return approx_to_zero_concentrated(guarantee)
-        case _:
-            assert_never(guarantee)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +46,11 @@ def subgaussian_sum(uses: Iterable[Use]) -> SubgaussianSum | None:
     mean, variance = [], []
     failed: list[tuple[float, int]] = []
     for use in uses:
-        match use.guarantee:
-            case ApproxDP(delta=delta):
-                failed.append((delta, use.count))
-                if use.guarantee.epsilon == 0.0:
-                    continue
-            case _:
-                pass
-        parameters = concentrated(use.guarantee)
+        rest, failure = use.guarantee.without_failure()
+        failed.append((failure, use.count))
+        if rest is None:
+            continue
+        parameters = use.guarantee.concentrated()
         if parameters is None:
             return None
         mean.append(use.count * parameters.mu)
@@ -168,25 +83,10 @@ def zero_concentrated_sum(uses: Iterable[Use]) -> ZeroConcentratedSum:
     xi, rho = [], []
     failed: list[tuple[float, int]] = []
     for use in uses:
-        parameters = zero_concentrated(use.guarantee)
+        parameters = use.guarantee.zero_concentrated()
         xi.append(use.count * parameters.xi)
         rho.append(use.count * parameters.rho)
         failed.append((parameters.delta, use.count))
     total_rho = math.fsum(rho) * _SLACK
     total_xi = math.fsum(xi)
     return ZeroConcentratedSum(max(up(total_xi + abs(total_xi) * 1e-14), -total_rho), total_rho, failures(failed))
-
-
-@dataclass(frozen=True, slots=True)
-class BasicSum:
-    """Uses that all satisfy pure DP, failures aside, with epsilons summing to `epsilon`."""
-
-    total: float
-    failure: Bracket
-
-    def delta(self, epsilon: float) -> Bracket:
-        """Return the chance of failure beyond the sum of the epsilons, 1 below it.
-
-        Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
-        """
-        return Bracket(0.0, self.failure.upper if epsilon >= self.total else 1.0)

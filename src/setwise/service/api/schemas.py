@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from setwise.accounting import calibrate
+from setwise.accounting.guarantees import KINDS
 from setwise.accounting.notation import parse_use
 from setwise.analytics.query import LARGEST_K
 from setwise.errors import InvalidParameter
@@ -19,11 +20,7 @@ MOST_USES = 50
 LARGEST_COUNT = 100_000
 """The most uses of one kind in one request."""
 
-_KIND_NAMES = (
-    *("pure", "bounded-range", "laplace", "gaussian", "zcdp", "cdp", "approx"),
-    *("discrete-laplace", "discrete-gaussian", "truncated-gaussian"),
-)
-_KINDS = f"({'|'.join(_KIND_NAMES)})"
+_KINDS = f"({'|'.join(KINDS)})"
 
 
 class Body(BaseModel):
@@ -69,9 +66,9 @@ Delta = Annotated[float, Field(gt=0.0, lt=1.0, description="a probability strict
 PATTERNS_IN_WORDS = {
     NAME: "1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit",
     NO_CONTROL: "text without control characters",
-    _WRITTEN: f"a use such as pure:0.1 or gaussian:20x3, of one of the kinds {', '.join(_KIND_NAMES)}; "
+    _WRITTEN: f"a use such as pure:0.1 or gaussian:20x3, of one of the kinds {', '.join(KINDS)}; "
     "leave the field out for none",
-    _PLANNED: f"a use such as gaussian:?x10 or pure:0.1x25, of one of the kinds {', '.join(_KIND_NAMES)}",
+    _PLANNED: f"a use such as gaussian:?x10 or pure:0.1x25, of one of the kinds {', '.join(KINDS)}",
 }
 """What each pattern asks for: nobody should have to read a regular expression."""
 

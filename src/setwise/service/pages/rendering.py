@@ -4,25 +4,12 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, assert_never
+from typing import Any
 
 from fastapi import Request
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from setwise.accounting.guarantees import (
-    ApproxDP,
-    BoundedRange,
-    ConcentratedDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Guarantee,
-    Laplace,
-    PureDP,
-    TruncatedDiscreteGaussian,
-    ZeroConcentratedDP,
-)
 from setwise.accounting.notation import parse_use, rounded_up
 from setwise.service.auth.people import Identity
 from setwise.service.pages.assets import chart_library, static_version
@@ -34,7 +21,11 @@ def small(value: float) -> str:
     >>> small(1e-6), small(0.05)
     ('1e-6', '0.05')
     """
-    return re.sub(r"e([+-])0*", r"e\1", f"{value:.3g}")
+    return _short_exponents(f"{value:.3g}")
+
+
+def _short_exponents(text: str) -> str:
+    return re.sub(r"e([+-])0*", r"e\1", text)
 
 
 def use_in_words(text: str) -> str:
@@ -46,8 +37,8 @@ def use_in_words(text: str) -> str:
     '1 threshold at δ 1e-9'
     """
     use = parse_use(text)
-    noun, at = _words(use.guarantee)
-    return f"{use.count:,} {noun if use.count == 1 else noun + 's'} at {at}"
+    noun, at = use.guarantee.in_words()
+    return f"{use.count:,} {noun if use.count == 1 else noun + 's'} at {_short_exponents(at)}"
 
 
 def kind_in_words(text: str) -> str:
@@ -56,36 +47,8 @@ def kind_in_words(text: str) -> str:
     >>> kind_in_words("pure:0.1x25")
     'counts at ε 0.1'
     """
-    noun, at = _words(parse_use(text).guarantee)
-    return f"{noun}s at {at}"
-
-
-def _words(guarantee: Guarantee) -> tuple[str, str]:
-    match guarantee:
-        case PureDP(epsilon=epsilon):
-            return "count", f"ε {epsilon:g}"
-        case BoundedRange(epsilon=epsilon):
-            return "pick", f"ε {epsilon:g}"
-        case Gaussian(sigma=sigma):
-            return "Gaussian count", f"σ {sigma:g}"
-        case Laplace(scale=scale):
-            return "Laplace count", f"scale {scale:g}"
-        case DiscreteLaplace(scale=scale):
-            return "integer Laplace count", f"scale {scale:g}"
-        case DiscreteGaussian(sigma=sigma):
-            return "integer Gaussian count", f"σ {sigma:g}"
-        case TruncatedDiscreteGaussian(sigma=sigma):
-            return "truncated Gaussian count", f"σ {sigma:g}"
-        case ApproxDP(epsilon=0.0, delta=delta):
-            return "threshold", f"δ {small(delta)}"
-        case ApproxDP(epsilon=epsilon, delta=delta):
-            return "approximate use", f"ε {epsilon:g}, δ {small(delta)}"
-        case ZeroConcentratedDP(rho=rho, delta=delta):
-            return "zCDP use", f"ρ {rho:.4g}" + (f", δ {small(delta)}" if delta else "")
-        case ConcentratedDP(mu=mu, tau=tau):
-            return "concentrated use", f"μ {mu:g}, τ {tau:g}"
-        case _:
-            assert_never(guarantee)
+    noun, at = parse_use(text).guarantee.in_words()
+    return f"{noun}s at {_short_exponents(at)}"
 
 
 _TITLES = {

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setwise.accounting.guarantees import Gaussian
+from setwise.accounting.guarantees import Gaussian, largest_loss
 from setwise.accounting.intervals import Bracket, probability, unite
 from setwise.accounting.losses.discrete import Atoms
-from setwise.accounting.losses.dominating_pairs import Known, largest_loss, loss_unit, on_lattice, spread, tabulated
+from setwise.accounting.losses.dominating_pairs import KnownNoise, loss_unit, on_lattice, spread, tabulated
 from setwise.accounting.losses.fft import sums, window
 from setwise.accounting.losses.lattice import common_step, common_unit
 from setwise.accounting.losses.tail import LatticeTail, lattice_tail
-from setwise.accounting.losses.tilting import Part, Saddle
+from setwise.accounting.losses.tilting import Part, Saddle, coarse_saddle
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
@@ -33,20 +33,20 @@ _LOWER_COARSER = 2.0
 class LatticeSum:
     """Mechanisms with known noise, and how often each is used; `failure` is the chance of losing everything."""
 
-    uses: tuple[tuple[Known, int], ...]
+    uses: tuple[tuple[KnownNoise, int], ...]
     failure: Bracket
     tolerance: float = _TOLERANCE
 
     @property
     def support(self) -> float:
-        """The largest loss, rounded up: from there on only failures count."""
-        return math.fsum(count * largest_loss(known) for known, count in self.uses) * (1 + 1e-14)
+        """The largest loss: from there on only failures count."""
+        return largest_loss(self.uses)
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return the optimal delta at epsilon, on finer lattices until a relative `width` is reached."""
         if epsilon >= self.support:
             return self.failure
-        saddle = self.saddle()
+        saddle = coarse_saddle(self.uses)
         upper, lower = self.tails(saddle, max(0.0, saddle.for_loss(epsilon)))
         found = self._at(upper, lower, epsilon)
         if width is None or found.relative_width <= width:
@@ -55,7 +55,7 @@ class LatticeSum:
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return the smallest epsilon whose delta is at most `delta`, on finer lattices until a `width` is reached."""
-        saddle = self.saddle()
+        saddle = coarse_saddle(self.uses)
         target = delta - self.failure.upper
         if target <= 0.0:
             raise Unattainable(
@@ -108,15 +108,6 @@ class LatticeSum:
         lost = sum(count * lattice.infinite for lattice, count in above)
         return replace(upper, dropped=upper.dropped + lost), lower
 
-    def saddle(self) -> Saddle:
-        """Return a coarse version of the uses, for choosing where to look."""
-        return Saddle(
-            tuple(
-                Part(tabulated(known, math.sqrt(spread(known)[0]) / 12, 40.0).upper, count)
-                for known, count in self.uses
-            )
-        )
-
     def step(self, coarser: float = 1.0) -> float:
         """Return the step: fine enough for the tolerance, and such that parameters fall on it where one step can.
 
@@ -134,7 +125,7 @@ class LatticeSum:
             return largest / 4.0 if coarser > 1.0 else largest
         return common_step(units, coarser * largest)
 
-    def _reach(self, known: Known, tilt: float) -> float:
+    def _reach(self, known: KnownNoise, tilt: float) -> float:
         """Return how many standard deviations of a Gaussian matter under the tilt."""
         match known:
             case Gaussian(sigma=sigma):

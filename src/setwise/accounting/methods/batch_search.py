@@ -1,0 +1,113 @@
+"""Where to look for the worst batch: a search over one t for each distinct epsilon. Nothing found here is trusted.
+
+What a choice of t reaches is certified by whoever evaluates it; the search only proposes choices.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from setwise.accounting.adaptive.draw_orders import Group
+from setwise.accounting.intervals import Bracket
+from setwise.accounting.losses.two_point import worst_t
+from setwise.accounting.root_finding import epsilon_at
+
+Choice = tuple[float, ...]
+"""One t for each distinct epsilon."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchTuning:
+    """Step sizes are shares of epsilon; outcomes are those of all bounded-range mechanisms, equal ones counted once."""
+
+    most_outcomes: int = 20_000
+    """Beyond this many the search stays where it starts."""
+    most_scanned_work: int = 200_000
+    """Outcomes times choices of the first scan: few mechanisms have several local maxima."""
+    most_scanned: int = 16
+    """Values of t for each epsilon in the first scan."""
+    margin: float = 1e-6
+    """A t lies at least this far inside its range: at the ends the mechanism says nothing."""
+    first_step: float = 0.1
+    last_step: float = 1e-3
+    smallest_step: float = 1e-6
+    """Steps halve from the first to the last; while they still gain, as near the largest loss, to the smallest."""
+    flat: float = 1e-5
+    """A relative gain of delta below this is none."""
+    settled: float = 1e-7
+    """The same for epsilon."""
+    most_climbs: int = 12
+    """Alternations between climbing at an epsilon and moving to the epsilon reached."""
+    slowest: float = 1e-3
+    """The least rate at which log delta is taken to fall with epsilon."""
+
+
+TUNING = SearchTuning()
+
+
+def outcome_count(groups: tuple[Group, ...]) -> float:
+    """Return about how many outcomes the groups have, those of negligible probability left out."""
+    return math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSearch:
+    """A search for the choice with the largest delta; `at` certifies the delta of a choice at an overall epsilon."""
+
+    groups: tuple[Group, ...]
+    at: Callable[[Choice, float], Bracket]
+
+    def start(self, tilt: float) -> Choice:
+        """Return the choice that is the worst when what stands beside falls like exp(-tilt x)."""
+        return tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
+
+    def hill_climb(self, x: float, choice: Choice) -> Choice:
+        """Return the best choice found from this one, and from a scan where there are few outcomes."""
+        if outcome_count(self.groups) > TUNING.most_outcomes:
+            return choice
+        choice = max([choice, *self._scan()], key=lambda each: self.at(each, x).lower)
+        best, before = self.at(choice, x).lower, 0.0
+        step = TUNING.first_step
+        while step > TUNING.smallest_step and (step > TUNING.last_step or best > before * (1 + TUNING.flat)):
+            before = best
+            while (better := self._neighbour(x, choice, step, best)) is not None:
+                choice, best = better
+            step /= 2.0
+        return choice
+
+    def _scan(self) -> list[Choice]:
+        each = int((TUNING.most_scanned_work / outcome_count(self.groups)) ** (1.0 / len(self.groups)))
+        number = min(TUNING.most_scanned, each)
+        if number < 4:
+            return []
+        shares = [(index + 0.5) / number for index in range(number)]
+        return list(itertools.product(*([share * epsilon for share in shares] for epsilon, _ in self.groups)))
+
+    def _neighbour(self, x: float, choice: Choice, step: float, best: float) -> tuple[Choice, float] | None:
+        """Return a choice better than `best` a step away, and its delta, if there is one."""
+        for index, (epsilon, _) in enumerate(self.groups):
+            for move in (-step * epsilon, step * epsilon):
+                t = min(max(choice[index] + move, TUNING.margin * epsilon), (1 - TUNING.margin) * epsilon)
+                other = (*choice[:index], t, *choice[index + 1 :])
+                value = self.at(other, x).lower
+                if value > best:
+                    return other, value
+        return None
+
+    def epsilon(self, delta: float, guess: float, choice: Choice) -> tuple[Bracket, Choice]:
+        """Return about the largest epsilon at which some choice reaches delta, and that choice."""
+        best = epsilon_at(delta, partial(self.at, choice), guess)
+        for _ in range(TUNING.most_climbs):
+            climbed = self.hill_climb(best.lower, choice)
+            found = epsilon_at(delta, partial(self.at, climbed), max(best.upper, 1e-9))
+            if found.lower <= best.lower * (1 + TUNING.settled):
+                break
+            best, choice = found, climbed
+        return best, choice
+
+    def decay_rate(self, x: float, further: float, choice: Choice) -> float:
+        """Return about how fast log delta falls between two epsilons."""
+        here, there = self.at(choice, x).upper, self.at(choice, further).upper
+        return max(math.log(here / there) / (further - x), TUNING.slowest) if 0.0 < there < here else TUNING.slowest
