@@ -18,7 +18,7 @@ PATIENCE = 30.0
 
 QUICK = {
     "answer_step": 0.01,
-    "quick_seconds": 30.0,
+    "wait_seconds": 30.0,
     "requests_per_second": 10_000.0,
     "burst": 10_000,
     "heartbeat_seconds": 0.1,

@@ -5,7 +5,7 @@ import time
 import httpx
 import pytest
 
-from setwise.service.auth.permissions import API, RIGHTS, Access
+from setwise.service.auth.permissions import API, API_ROUTES, Access
 from tests.service.team import TOP_3, Team, ask, open_account
 
 COMPOSE = {"uses": ["pure:0.1x25"], "delta": 1e-6}
@@ -81,7 +81,8 @@ def expected(who: str, access: Access, method: str, path: str) -> set[int]:
 @pytest.mark.parametrize("who", ["nobody", "owner", "other", "steward", "revoked", "expired"])
 def test_every_route_admits_whom_the_table_says(who: str, team: Team, holders: dict[str, httpx.Client], query: str):
     tried = 0
-    for number, ((method, full), access) in enumerate(RIGHTS.items()):
+    for number, ((method, full), permission) in enumerate(API_ROUTES.items()):
+        access = permission.access
         path = full.removeprefix(API)
         token = team.steward.post("/people/bob/tokens", json={}).json()["id"] if "{token}" in path else ""
         person = "bob" if "{token}" in path else "ada"
@@ -99,7 +100,7 @@ def test_every_route_admits_whom_the_table_says(who: str, team: Team, holders: d
         if response.status_code == 401:
             assert response.headers["www-authenticate"] == "Bearer"
         tried += 1
-    assert tried == len(RIGHTS)
+    assert tried == len(API_ROUTES)
 
 
 def test_who_asks_is_settled_before_the_body_is_read(team: Team):
@@ -125,7 +126,7 @@ def test_another_account_and_a_missing_one_look_the_same(team: Team):
 def test_a_route_that_is_not_in_the_table_cannot_be_made():
     from fastapi import APIRouter
 
-    from setwise.service.auth.route import GuardedRoute
+    from setwise.service.route import GuardedRoute
 
     router = APIRouter(prefix=API, route_class=GuardedRoute)
     with pytest.raises(KeyError):

@@ -125,7 +125,7 @@ def test_errors_come_back_as_they_were(team: Team, client: Client):
 
 
 def test_long_queries_are_polled(start: Callable[..., Replica]):
-    team = gather(start(quick_seconds=0.0, answer_step=0.4))
+    team = gather(start(wait_seconds=0.0, answer_step=0.4))
     with setwise.connect(team.replica.url, token=team.ada_token) as client:
         answer = client.dataset("events", account="ada-events").top_k(item="word", k=3, **DRAWS)
     assert len(answer) == 3

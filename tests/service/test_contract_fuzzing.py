@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.service.auth.permissions import RIGHTS
+from setwise.service.auth.permissions import API_ROUTES
 from tests.service.replica import Replica
 from tests.service.team import ask, gather
 
@@ -39,4 +39,4 @@ def test_every_answer_is_one_that_the_description_allows(
         check=False,
     )
     assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
-    assert f"Tested: {len(RIGHTS)}" in found.stdout, found.stdout[-3000:]
+    assert f"Tested: {len(API_ROUTES)}" in found.stdout, found.stdout[-3000:]

@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +59,7 @@ def test_tables_of_postgresql_by_name_and_never_by_address(
     with psycopg.connect(postgresql_url) as connection:
         connection.execute("CREATE TABLE visits (user_id bigint, word text, minutes bigint)")
         connection.cursor().executemany("INSERT INTO visits VALUES (%s, %s, %s)", ROWS)
-    team = gather(start(data_dir=folder, engines=("duckdb", postgresql_url)))
+    team = gather(start(data_dir=folder, engine=("duckdb", postgresql_url)))
     assert set(top(team, "visits", {"engine": "postgresql", "table": "visits"})) <= {"w0", "w1", "w2"}
     for response in (team.ada.get("/datasets"), team.ada.get("/datasets/visits"), team.steward.get("/datasets")):
         assert "postgresql://" not in response.text
@@ -119,7 +118,7 @@ def test_spark_is_sent_nowhere_outside(team: Team, monkeypatch: pytest.MonkeyPat
         pytest.fail("an engine was opened")
 
     monkeypatch.setattr("setwise.service.queries.engine_pool.open_engine", opened)
-    settings = replace(team.replica.service.settings, engines=("spark",))
+    settings = team.replica.service.settings.model_copy(update={"engine": ("spark",)})
     monkeypatch.setattr(team.replica.service.engines, "_settings", settings)
     body = {"name": "x", "engine": "spark", "table": table, "user": "user_id", "items": ["word"]}
     refused = team.steward.post("/datasets", json=body)

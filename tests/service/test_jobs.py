@@ -14,11 +14,11 @@ import pytest
 from setwise.accounting.notation import parse_use
 from setwise.errors import EngineFailed
 from setwise.ledger.ledger import Ledger
-from setwise.service.queries.timing import Pace, PacedAccount
+from setwise.service.queries.timing import QueryTiming, TimedAccount
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, Team, ask, gather
 
-SLOW = {"workers": 1, "quick_seconds": 0.1}
+SLOW = {"workers": 1, "wait_seconds": 0.1}
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def test_a_query_whose_replica_is_silent_is_taken_up_by_whoever_is_asked(start: 
 
 
 def test_a_retry_on_another_replica_waits_for_the_same_query(start: Callable[..., Replica]):
-    first, second = start(**SLOW), start(quick_seconds=PATIENCE)
+    first, second = start(**SLOW), start(wait_seconds=PATIENCE)
     team = gather(first)
     with held(first):
         id_ = ask(team.ada, "retry").json()["id"]
@@ -152,7 +152,7 @@ def on_long(team: Team, table: str) -> dict[str, Any]:
 
 
 def test_a_query_is_stopped_in_the_engine_after_its_time(start: Callable[..., Replica], long_table: str):
-    team = gather(start(workers=1, query_seconds=0.05, heartbeat_seconds=0.02, quick_seconds=PATIENCE))
+    team = gather(start(workers=1, query_seconds=0.05, heartbeat_seconds=0.02, wait_seconds=PATIENCE))
     failed = ask(team.ada, "overdue", on_long(team, long_table))
     assert failed.status_code == 503
     assert "took longer than 0.05 s" in failed.json()["detail"]
@@ -161,7 +161,7 @@ def test_a_query_is_stopped_in_the_engine_after_its_time(start: Callable[..., Re
 
 
 def test_a_query_is_cancelled_in_the_engine(start: Callable[..., Replica], long_table: str):
-    team = gather(start(workers=1, quick_seconds=0.01))
+    team = gather(start(workers=1, wait_seconds=0.01))
     id_ = ask(team.ada, "engine", on_long(team, long_table)).json()["id"]
     deadline = time.monotonic() + PATIENCE
     while team.ada.get(f"/queries/{id_}").json()["progress"] < 0.25:  # until it reads
@@ -198,7 +198,7 @@ def test_answers_are_stored_at_padded_moments_only(tmp_path: Path):
     def sleep(seconds: float) -> None:
         nonlocal now
         now += seconds
-        assert pace.progress == 0.25  # whoever polls does not see that the engine is done
+        assert timing.progress == 0.25  # whoever polls does not see that the engine is done
 
     def told() -> float:
         return now
@@ -208,13 +208,13 @@ def test_answers_are_stored_at_padded_moments_only(tmp_path: Path):
         moments = []
         for work in (0.001, 0.2, 0.3, 0.9, 1.7):
             began = now
-            pace = Pace(threading.Semaphore(1), step=0.25, seconds=60.0, monotonic=told, sleep=sleep)
-            paced = PacedAccount(ledger.account("ada"), pace)
-            receipt = paced.charge([parse_use("bounded-range:0.1")], key=f"k{work}", request="top 1")
+            timing = QueryTiming(threading.Semaphore(1), step=0.25, seconds=60.0, monotonic=told, sleep=sleep)
+            timingd = TimedAccount(ledger.account("ada"), timing, lambda: None)
+            receipt = timingd.charge([parse_use("bounded-range:0.1")], key=f"k{work}", request="top 1")
             now += work
-            paced.settle(receipt, answer="tea")
+            timingd.settle(receipt, answer="tea")
             moments.append(round(now - began, 9))
-            pace.pad()
+            timing.pad()
             assert round(now - began, 9) == moments[-1]  # once
         assert moments == [0.25, 0.25, 0.5, 1.0, 2.0]
 
@@ -227,27 +227,27 @@ def test_stopping_does_not_tell_whether_the_engine_was_done(tmp_path: Path):
 
     def sleep(seconds: float) -> None:
         nonlocal now
-        pace.stop("enough")  # after the engine's answer, before the padded moment
+        timing.stop("enough")  # after the engine's answer, before the padded moment
         now += seconds
 
     with Ledger.open(str(tmp_path / "setwise.db")) as ledger:
         ledger.open_setwise("ada", ["bounded-range:0.1x10"], delta=1e-6)
-        pace = Pace(threading.Semaphore(1), step=0.25, seconds=60.0, monotonic=told, sleep=sleep)
-        paced = PacedAccount(ledger.account("ada"), pace)
+        timing = QueryTiming(threading.Semaphore(1), step=0.25, seconds=60.0, monotonic=told, sleep=sleep)
+        timingd = TimedAccount(ledger.account("ada"), timing, lambda: None)
         draw = {"key": "k", "request": "top 1"}
-        receipt = paced.charge([parse_use("bounded-range:0.1")], **draw)
+        receipt = timingd.charge([parse_use("bounded-range:0.1")], **draw)
         now += 0.1
         with pytest.raises(EngineFailed, match="enough"):
-            paced.settle(receipt, answer="tea")
+            timingd.settle(receipt, answer="tea")
         assert now == 0.25
         assert ledger.account("ada").charge([parse_use("bounded-range:0.1")], **draw).answer is None
 
 
 def test_a_stopped_query_does_not_begin():
-    pace = Pace(threading.Semaphore(1), step=0.25, seconds=60.0)
-    pace.stop("enough")
+    timing = QueryTiming(threading.Semaphore(1), step=0.25, seconds=60.0)
+    timing.stop("enough")
     with pytest.raises(EngineFailed, match="enough"):
-        pace.begin()
+        timing.begin()
 
 
 class SlowToCancel:
@@ -266,18 +266,18 @@ class SlowToCancel:
 def test_an_engine_that_was_given_back_is_not_cancelled_with_the_query_that_had_it():
     """It may serve another query by then."""
     engine = SlowToCancel()
-    pace = Pace(threading.Semaphore(1), step=0.0, seconds=60.0)
+    timing = QueryTiming(threading.Semaphore(1), step=0.0, seconds=60.0)
     given_back = threading.Event()
 
     def query() -> None:
-        with pace.using(engine):
-            pace.begin()
+        with timing.using(engine):
+            timing.begin()
             assert engine.entered.wait(PATIENCE)
         given_back.set()
 
-    threads = [threading.Thread(target=query), threading.Thread(target=pace.stop, args=("enough",))]
+    threads = [threading.Thread(target=query), threading.Thread(target=timing.stop, args=("enough",))]
     threads[0].start()
-    while pace._began is None:
+    while timing._began is None:
         time.sleep(0.001)
     threads[1].start()
     assert engine.entered.wait(PATIENCE)
@@ -286,5 +286,5 @@ def test_an_engine_that_was_given_back_is_not_cancelled_with_the_query_that_had_
     for thread in threads:
         thread.join(PATIENCE)
     assert given_back.is_set()
-    pace.stop("again")
+    timing.stop("again")
     assert engine.cancelled == 1

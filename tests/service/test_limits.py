@@ -54,7 +54,7 @@ def test_no_crowd_of_names_gives_a_fresh_bucket():
 
 def test_a_crowd_of_addresses_does_not_turn_people_away(start: Callable[..., Replica]):
     replica = start(requests_per_second=0.001)
-    rates = replica.service.doorkeeper._address_rates
+    rates = replica.service.authenticator._address_rates
     rates._most = 3
     for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
         rates.take(address)
@@ -101,7 +101,7 @@ def test_a_calculation_is_stopped_in_time_and_the_next_one_served(start: Callabl
 
 
 def test_a_full_waiting_line_turns_queries_away_and_charges_nothing(start: Callable[..., Replica]):
-    replica = start(waiting=1, workers=1, quick_seconds=0.1)
+    replica = start(waiting=1, workers=1, wait_seconds=0.1)
     team = gather(replica)
     replica.service.runner._turns.acquire()
     try:

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from setwise.service.api.problems import STATUS
 from setwise.service.api.schemas import EXAMPLES, QuestionBody
-from setwise.service.auth.permissions import RIGHTS, Access
+from setwise.service.auth.permissions import API_ROUTES, Access
+from setwise.service.problems import STATUS
 from tests.service.team import Team
 
 
@@ -19,15 +19,15 @@ def description(team: Team) -> dict[str, Any]:
 
 def test_it_has_exactly_the_routes_of_the_table(description: dict[str, Any]):
     described = {(method.upper(), path) for path, methods in description["paths"].items() for method in methods}
-    assert described == set(RIGHTS)
+    assert described == set(API_ROUTES)
 
 
-@pytest.mark.parametrize(("method", "path"), list(RIGHTS))
+@pytest.mark.parametrize(("method", "path"), list(API_ROUTES))
 def test_every_route_says_what_it_takes_and_gives(description: dict[str, Any], method: str, path: str):
     operation = description["paths"][path][method.lower()]
     assert operation["description"]
     assert operation["tags"]
-    assert bool(operation["security"]) == (RIGHTS[method, path] is not Access.ANYONE)
+    assert bool(operation["security"]) == (API_ROUTES[method, path].access is not Access.ANYONE)
     if "requestBody" in operation:
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         assert schema.get("examples") or operation["requestBody"]["content"]["application/json"].get("examples")
@@ -35,7 +35,7 @@ def test_every_route_says_what_it_takes_and_gives(description: dict[str, Any], m
         assert parameter["schema"].get("examples") or parameter.get("examples") or parameter.get("example")
     problems = {status for status in operation["responses"] if status >= "400"}
     assert "503" in problems
-    assert RIGHTS[method, path] is Access.ANYONE or {"401", "429"} <= problems
+    assert API_ROUTES[method, path].access is Access.ANYONE or {"401", "429"} <= problems
     for status in problems:
         content = operation["responses"][status]["content"]
         assert list(content) == ["application/problem+json"]

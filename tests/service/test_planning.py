@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -20,7 +21,7 @@ HUGE = {
 
 @pytest.fixture
 def hurried(start: Callable[..., Replica]) -> Team:
-    return gather(start(calculator_seconds=3.0, calculators=1, quick_seconds=0.1))
+    return gather(start(calculator_seconds=3.0, calculators=1, wait_seconds=0.1))
 
 
 def test_a_plan_that_takes_too_long_is_refused_by_name_and_costs_nothing(hurried: Team):
@@ -31,22 +32,25 @@ def test_a_plan_that_takes_too_long_is_refused_by_name_and_costs_nothing(hurried
     assert refused.json()["field"] == "spend"
     assert "longer than 3 s" in refused.json()["detail"]
     assert "fewer items" in refused.json()["detail"]
-    accepted = ask(hurried.ada, "huge", HUGE)
-    assert accepted.status_code == 202
-    ended = until(hurried.ada, accepted.json()["id"], "failed")
-    assert ended["problem"] == refused.json()
+    asked = ask(hurried.ada, "huge", HUGE)
+    assert (asked.status_code, asked.json()) == (422, refused.json())
+    assert hurried.ada.get("/queries").json() == []
     assert hurried.ada.get("/accounts/ada-total").json()["charges"] == 0
     assert hurried.ada.post("/preview", json=TOP_3).status_code == 200
 
 
-def test_a_query_is_cancelled_while_it_is_planned(start: Callable[..., Replica]):
-    team = gather(start(calculator_seconds=600.0, calculators=1, quick_seconds=0.0))
-    id_ = ask(team.ada, "huge", HUGE).json()["id"]
-    deadline = time.monotonic() + 60
-    while not team.replica.service.planner._calculator._waiting:
-        assert time.monotonic() < deadline
-    assert team.ada.delete(f"/queries/{id_}").status_code == 200
-    until(team.ada, id_, "cancelled")
+def test_a_query_that_is_planned_when_its_replica_stops_is_told_so_and_charged_nothing(start: Callable[..., Replica]):
+    team = gather(start(calculator_seconds=600.0, calculators=1))
+    service = team.replica.service
+    with ThreadPoolExecutor(1) as crowd:
+        asked = crowd.submit(ask, team.ada, "huge", HUGE)
+        deadline = time.monotonic() + 60
+        while not service.planners.waiting:
+            assert time.monotonic() < deadline
+        (running,) = service.runner._running.values()
+        running.timing.stop("enough")
+        told = asked.result()
+    assert (told.status_code, told.json()["detail"]) == (503, "enough")
     assert team.ada.get("/accounts/ada-total").json()["charges"] == 0
     assert team.ada.post("/preview", json=TOP_3).status_code == 200  # the only process did not stay with it
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.errors import StoreFailed
-from setwise.service.api.error_responses import log_store_failure
+from setwise.service.error_responses import log_store_failure
 from setwise.service.settings import Settings
 from tests.service.replica import Replica, running
 from tests.service.team import TOP_3, ask, gather, write_events
@@ -58,7 +58,7 @@ def test_nothing_private_is_logged_or_told(everything_logged: Collected, tmp_pat
     password = "s3cret-of-the-database"
     url = postgresql_url.replace("postgres@", f"postgres:{password}@")
     told: list[str] = []
-    with running(Settings(ledger=url, data_dir=tmp_path, answer_step=0.01, quick_seconds=30.0)) as replica:
+    with running(Settings(ledger=url, data_dir=tmp_path, answer_step=0.01, wait_seconds=30.0)) as replica:
         team = gather(replica)
         register(replica)
         spend = {"kind": "draws", "counts": "pure:0.1"}

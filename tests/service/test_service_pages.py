@@ -8,8 +8,10 @@ import pytest
 import typer.main
 
 from setwise.cli.main import app
-from setwise.service.api.problems import STATUS
-from setwise.service.auth.permissions import API, RIGHTS, Access
+from setwise.errors import InvalidParameter
+from setwise.service.auth.permissions import API, API_ROUTES, Access
+from setwise.service.problems import STATUS
+from setwise.service.settings import PREFIX, Settings
 
 ROOT = Path(__file__).parents[2]
 SERVICE = (ROOT / "docs/service.md").read_text()
@@ -21,14 +23,14 @@ def options() -> set[str]:
     return {name for parameter in command.params for name in parameter.opts} - {"--help"}
 
 
-@pytest.mark.parametrize(("method", "path"), list(RIGHTS))
+@pytest.mark.parametrize(("method", "path"), list(API_ROUTES))
 def test_every_route_is_on_the_page(method: str, path: str):
     assert f"`{method} {path.removeprefix(API)}`" in SERVICE
 
 
 def test_every_route_on_the_page_is_there():
     named = set(re.findall(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", SERVICE))
-    assert {(method, f"{API}{path}") for method, path in named} == set(RIGHTS)
+    assert {(method, f"{API}{path}") for method, path in named} == set(API_ROUTES)
 
 
 def test_who_may_use_a_route_is_what_the_page_says():
@@ -38,7 +40,7 @@ def test_who_may_use_a_route_is_what_the_page_says():
         for row in (line.strip("|").split("|") for line in SERVICE.splitlines() if line.startswith("| `"))
         for method, path in re.findall(r"`(GET|POST|PUT|DELETE) (/[^`]*)`", row[0])
     }
-    assert said == RIGHTS
+    assert said == {route: permission.access for route, permission in API_ROUTES.items()}
 
 
 def test_every_option_is_on_the_page_and_no_other():
@@ -77,3 +79,52 @@ def test_the_compose_file_is_yaml_with_two_replicas_and_a_proxy():
     caddy = (ROOT / "deploy/Caddyfile").read_text()
     assert "first:8000 second:8000" in caddy
     assert f"health_uri {API}/health" in caddy
+
+
+def settings_table() -> str:
+    """The table of settings as the page should have it."""
+    lines = ["| option | variable | default | |", "|---|---|---|---|"]
+    for name, field in Settings.model_fields.items():
+        option = f"--{name.replace('_', '-')}"
+        shown = f"`{option}`" if option in options() else ""
+        default = " ".join(field.default) if isinstance(field.default, tuple) else field.default
+        lines.append(f"| {shown} | `{PREFIX}{name.upper()}` | {_default(default)} | {field.description} |")
+    return "\n".join(lines)
+
+
+def _default(value: object) -> str:
+    return {"None": "", "True": "on", "False": "off"}.get(str(value), f"`{value}`")
+
+
+def test_the_table_of_settings_is_that_of_the_record():
+    assert f"-->\n{settings_table()}\n<!-- /settings -->" in SERVICE, settings_table()
+
+
+def test_every_option_of_serve_is_a_setting():
+    asked = options() - {"--steward-token"}
+    assert {option[2:].replace("-", "_") for option in asked} <= set(Settings.model_fields)
+
+
+def test_settings_come_from_the_environment_and_a_given_one_wins(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SETWISE_WORKERS", "7")
+    monkeypatch.setenv("SETWISE_ENGINE", "duckdb spark")
+    assert Settings().workers == 7
+    assert Settings().engine == ("duckdb", "spark")
+    assert Settings(workers=3).workers == 3
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "named"),
+    [
+        ("SETWISE_WORKERS", "none", "workers"),
+        ("SETWISE_QUERY_SECONDS", "-1", "query_seconds"),
+        ("SETWISE_ENGINE", "ftp", "engine"),
+    ],
+)
+def test_a_wrong_variable_is_named_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, named: str
+):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(InvalidParameter, match=rf"^{named} \(or {variable}\): .+") as refused:
+        Settings()
+    assert "\n" not in str(refused.value)

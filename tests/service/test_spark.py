@@ -50,7 +50,7 @@ def on_spark(team: Team, name: str, table: str) -> dict[str, object]:
 def test_a_table_of_spark_is_asked_and_cancelled(
     start: Callable[..., Replica], folder: Path, spark_session: "SparkSession", endless: str
 ):
-    team = gather(start(data_dir=folder, engines=("duckdb", "spark"), workers=1, quick_seconds=0.1))
+    team = gather(start(data_dir=folder, engine=("duckdb", "spark"), workers=1, wait_seconds=0.1))
     files = on_spark(team, "files", "events.parquet")
     answered = until(team.ada, ask(team.ada, "files", files).json()["id"], "done", "failed")
     assert answered["answer"]["items"][0]["item"] == "w1", answered

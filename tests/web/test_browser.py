@@ -142,7 +142,7 @@ def test_every_kind_of_question_has_a_preview_and_an_answer(ada: Browsing) -> No
 def test_a_question_that_takes_long_is_polled(browser: Browser, shop_dir: Path, tmp_path: Path) -> None:
     """Every request is told at once where to poll, and the answer leaves after half a second."""
     settings = Settings(
-        ledger=str(tmp_path / "l.db"), data_dir=shop_dir, **QUICK | {"quick_seconds": 0.0, "answer_step": 0.5}
+        ledger=str(tmp_path / "l.db"), data_dir=shop_dir, **QUICK | {"wait_seconds": 0.0, "answer_step": 0.5}
     )
     with running(settings) as replica:
         tokens = open_shop(replica.as_holder(replica.steward))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
-from setwise.service.workers.curves import Along, Curve, Mixture, curve
+from setwise.service.workers.curves import Along, Curve, CurvePoints, Mixture
 from tests.web.conftest import Shop
 
 mixtures = st.builds(
@@ -15,6 +15,10 @@ mixtures = st.builds(
     epsilon=st.sampled_from([0.01, 0.1, 0.5, 1.0]),
     delta=st.sampled_from([1e-9, 1e-6, 1e-3]),
 )
+
+
+def curve(which: Curve, along: Along, mixture: Mixture) -> dict[str, list[float]]:
+    return CurvePoints(which=which, along=along, mixture=mixture).result()
 
 
 @settings(max_examples=6, deadline=None)

@@ -45,13 +45,14 @@ _CASES = [(*place, who) for place in PAGES for who in EVERYBODY if place[0] == "
 def test_every_page_admits_whom_the_table_says(shop: Shop, answered: str, method: str, path: str, who: str) -> None:
     browser = shop.browser() if who == "nobody" else shop.signed_in(who)
     response = browser.request(method, _address(path, answered))
-    assert response.status_code == _expected(method, path, PAGES[method, path], who), response.text[:300]
+    assert response.status_code == _expected(method, path, PAGES[method, path].access, who), response.text[:300]
     if response.status_code == 303 and who == "nobody" and path != "/logout":
         assert response.headers["location"].startswith("/login")
 
 
 def test_the_table_opens_only_the_door_to_anyone_and_a_stewards_pages_to_stewards() -> None:
-    for (_, path), access in PAGES.items():
+    for (_, path), permission in PAGES.items():
+        access = permission.access
         door = path in {"/login", "/logout"} or path.startswith(("/static/", "/charts/"))
         expected = Access.ANYONE if door else Access.STEWARD if path.startswith("/steward") else Access.PERSON
         assert access is expected, path

@@ -11,76 +11,71 @@ from setwise.errors import InvalidParameter, MissingExtra
 
 def serve(
     host: Annotated[
-        str, typer.Option(help="The address to listen on; put a TLS proxy before any other than this.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on.", min=1, max=65535)] = 8000,
+        str | None, typer.Option(help="The address to listen on (127.0.0.1); put a TLS proxy before any other.")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="The port to listen on (8000).", min=1, max=65535)] = None,
     ledger: Annotated[
-        str,
-        typer.Option(envvar="SETWISE_LEDGER", help="The ledger: a file, or postgresql://... for several replicas."),
-    ] = "setwise.db",
+        str | None, typer.Option(help="The ledger: a file (setwise.db), or postgresql://... for several replicas.")
+    ] = None,
     engine: Annotated[
         list[str] | None,
         typer.Option(
-            envvar="SETWISE_ENGINE",
-            help="Where tables may live: duckdb (the default), spark, spark://..., postgresql://...; may be repeated.",
+            help="Where tables may live: duckdb (the default), spark, spark://..., postgresql://...; may be repeated."
         ),
     ] = None,
-    data_dir: Annotated[Path, typer.Option(help="The folder of the tables that DuckDB may read.")] = Path(),
-    workers: Annotated[int, typer.Option(help="Queries that run at once.", min=1, max=256)] = 2,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder of the tables that DuckDB may read (the current one).")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Queries that run at once (2).", min=1, max=256)] = None,
     memory: Annotated[
         str | None, typer.Option(help="DuckDB's memory for each query, as in 4GiB; by default most of the machine's.")
     ] = None,
-    query_seconds: Annotated[float, typer.Option(help="How long a query may run before it is cancelled.")] = 300.0,
+    query_seconds: Annotated[
+        float | None, typer.Option(help="How long a query may run before it is cancelled (300).")
+    ] = None,
     wait_seconds: Annotated[
-        float, typer.Option(help="How long a request waits for its answer before it is told where to poll.")
-    ] = 2.0,
+        float | None, typer.Option(help="How long a request waits for its answer before it is told where to poll (2).")
+    ] = None,
     answer_step: Annotated[
-        float, typer.Option(help="Answers leave at this many seconds times a power of two; 0 pads nothing.")
-    ] = 0.25,
+        float | None,
+        typer.Option(help="Answers leave at this many seconds (0.25) times a power of two; 0: at once."),
+    ] = None,
     heartbeat_seconds: Annotated[
-        float,
-        typer.Option(help="How often a replica says it is alive; after ten times this its queries are taken over."),
-    ] = 1.0,
+        float | None,
+        typer.Option(help="How often a replica says it is alive (1); after ten times this its queries are taken over."),
+    ] = None,
     requests_per_second: Annotated[
-        float, typer.Option(help="Requests each person may keep up; twice as many at once.")
-    ] = 50.0,
+        float | None, typer.Option(help="Requests each person may keep up (50); twice as many at once.")
+    ] = None,
     secure_cookies: Annotated[
-        bool, typer.Option("--secure-cookies", help="Send cookies over TLS only; for use behind a TLS proxy.")
-    ] = False,
+        bool | None, typer.Option("--secure-cookies", help="Send cookies over TLS only; for use behind a TLS proxy.")
+    ] = None,
     steward_token: Annotated[
         bool, typer.Option("--steward-token", help="Make another token for the first steward and print it, once.")
     ] = False,
 ) -> None:
-    """Run the service and its web pages; the first start prints a steward's token, once."""
+    """Run the service and its web pages; the first start prints a steward's token, once.
+
+    Every option can be given by the environment too: --data-dir as SETWISE_DATA_DIR, and so on; see docs/service.md.
+    """
+    given = {name: value for name, value in locals().items() if name != "steward_token" and value is not None}
     try:
         import uvicorn
 
         from setwise.service.app import create_app
+        from setwise.service.settings import Settings
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("setwise"):
             raise
         raise MissingExtra("the service needs FastAPI and uvicorn: pip install 'setwise[service]'") from None
-    from setwise.service.settings import Settings
-
-    if not data_dir.is_dir():
-        raise InvalidParameter(f"the data folder {str(data_dir)!r} is not there; create it or give another --data-dir")
-    settings = Settings(
-        ledger=ledger,
-        data_dir=data_dir,
-        engines=tuple(engine or ("duckdb",)),
-        workers=workers,
-        memory=memory,
-        query_seconds=query_seconds,
-        quick_seconds=wait_seconds,
-        answer_step=answer_step,
-        heartbeat_seconds=heartbeat_seconds,
-        requests_per_second=requests_per_second,
-        burst=max(1, round(2 * requests_per_second)),
-        secure_cookies=secure_cookies,
-    )
+    settings = Settings(**given)
+    if not settings.data_dir.is_dir():
+        raise InvalidParameter(
+            f"the data folder {str(settings.data_dir)!r} is not there; create it or give another --data-dir"
+        )
     app = create_app(settings)
     # Before a token is made: one that is shown once must not be lost to a port that is taken.
-    with _listen(host, port) as listening:
+    with _listen(settings.host, settings.port) as listening:
         people = app.state.service.people
         first = people.first_steward()
         if first is None and steward_token:

@@ -96,6 +96,11 @@ class Account:
         """The name it was opened under."""
         return self._terms.name
 
+    @property
+    def terms(self) -> Terms:
+        """The terms it was opened on, which never change."""
+        return self._terms
+
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` unless the account may pay for questions about what is known as that dataset.
 

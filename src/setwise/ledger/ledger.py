@@ -22,9 +22,9 @@ from setwise.ledger.records import Entry, check_label, check_name
 from setwise.ledger.status import AccountStatus, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect
-from setwise.ledger.stores.queries import entries_of, spent_of
+from setwise.ledger.stores.queries import entries_of, openings_of, spent_of, spent_of_all
 from setwise.ledger.stores.schema import accounts, openings
-from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, cap_of, parse_period, write_opening
+from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, cap_of, parse_period, period_id, write_opening
 
 
 class Ledger:
@@ -166,11 +166,16 @@ class Ledger:
             cap = Terms.read(body).totals
         return Account(self._store, self._clock, holder, terms, cap)
 
-    def accounts(self) -> tuple[AccountStatus, ...]:
-        """Return how every account stands, in the order of their names."""
+    def accounts(self, *, analyst: str | None = None) -> tuple[AccountStatus, ...]:
+        """Return the status of every account, or of one analyst's, in the order of their names."""
+        now = self._clock.now()
         with self._store.reading() as connection:
-            names = connection.execute(select(accounts.c.name).order_by(accounts.c.name)).scalars().all()
-        return tuple(self.account(name).status() for name in names)
+            found = [(row, Terms.read(row.body)) for row in openings_of(connection, analyst)]
+            periods = {row.holder: max(row.period, period_id(terms.period, now)) for row, terms in found}
+            spent = spent_of_all(connection, periods)
+        return tuple(
+            status_of(terms, periods[row.holder], spent.get(row.holder, {}), row.charges) for row, terms in found
+        )
 
     def history(self, name: str, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries of an account in order, from the one after number `after` on."""

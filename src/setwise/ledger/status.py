@@ -79,6 +79,10 @@ class AccountStatus:
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that the command line prints and the service sends."""
+        return self.summary() | {"odometer": {"lower": self.odometer.lower, "upper": self.odometer.upper}}
+
+    def summary(self) -> dict[str, object]:
+        """Return the JSON object without the odometer, which alone takes time: for lists of accounts."""
         return {
             "account": self.name,
             "kind": self.kind,
@@ -91,7 +95,6 @@ class AccountStatus:
             "left": [format_use(use) for use in self.left],
             "spent": [format_use(use) for use in self.spent],
             "share_left": self.share_left,
-            "odometer": {"lower": self.odometer.lower, "upper": self.odometer.upper},
             "charges": self.charges,
             "every": self.every,
             "period": self.period or None,

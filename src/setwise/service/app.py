@@ -12,21 +12,23 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from setwise.service import openapi
-from setwise.service.api import accounts, audit, calculators, datasets, error_responses, health, people, queries
-from setwise.service.api.body_limit import BodyLimit
-from setwise.service.auth.permissions import API, RIGHTS, methods_at
-from setwise.service.pages import add_pages, page_not_found
+from setwise.service.api import accounts, calculators, datasets, operations, people, queries
+from setwise.service.auth.permissions import API, check_routes, methods_at
+from setwise.service.error_responses import error_response
+from setwise.service.middleware import BodyLimit, ResponseHeaders
+from setwise.service.pages import PAGE_ROUTERS
+from setwise.service.pages.rendering import error_page
 from setwise.service.replica import Service, open_service
 from setwise.service.settings import Settings
 
 ROUTERS = (
-    health.router,
+    operations.router,
     people.router,
     datasets.router,
     accounts.router,
     queries.router,
-    audit.router,
     calculators.router,
+    *PAGE_ROUTERS,
 )
 
 
@@ -38,8 +40,8 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         beating = asyncio.create_task(parts.runner.beat())
         yield
-        beating.cancel()
         await parts.close()
+        beating.cancel()
 
     app = FastAPI(
         title="Setwise",
@@ -50,21 +52,26 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
         redoc_url=None,
     )
     app.state.service = parts
+    app.state.error_response = _told
     for router in ROUTERS:
         app.include_router(router)
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
+    check_routes((method, route.path) for route in routes for method in route.methods or ())
     app.add_middleware(BodyLimit, most=settings.body_bytes, seconds=settings.body_seconds)
-    add_pages(app)
-    app.add_exception_handler(HTTPException, _http_exception)
-    _check_rights()
+    app.add_middleware(ResponseHeaders, tls=settings.secure_cookies)
+    app.add_exception_handler(HTTPException, _no_such_route)
     app.openapi = lambda: _described_once(app)  # type: ignore[method-assign]
     return app
 
 
-async def _http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code == 404 and (page := page_not_found(request)) is not None:
-        return page
-    response = error_responses.to_http_exception(error)
+def _told(request: Request, error: Exception) -> Response:
+    """Return what an error is told as: a problem document, or a page to whoever reads pages."""
+    problem = error_response(error)
+    return problem if request.url.path.startswith("/api/") else error_page(request, error, problem)
+
+
+async def _no_such_route(request: Request, error: Exception) -> Response:
+    response = _told(request, error)
     if allowed := methods_at(request.url.path):
         response.headers["Allow"] = ", ".join(sorted(allowed))
     return response
@@ -74,11 +81,3 @@ def _described_once(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         app.openapi_schema = openapi.describe(app)
     return app.openapi_schema
-
-
-def _check_rights() -> None:
-    """Every route of the table exists; that every route is in the table, the guard has seen to."""
-    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-    missing = RIGHTS.keys() - {(method, route.path) for route in routes for method in route.methods or ()}
-    if missing:
-        raise LookupError(f"rights are declared for routes that do not exist: {sorted(missing)}")

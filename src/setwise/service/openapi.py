@@ -1,13 +1,13 @@
-"""The description of the API: every route with its rights, its examples and every problem it can answer with."""
+"""The description of the API: every route with its access, its examples and every problem it can answer with."""
 
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from setwise.service.api.problems import MEDIA_TYPE, Problem
 from setwise.service.api.views import ProblemView
-from setwise.service.auth.permissions import API, RIGHTS, Access
+from setwise.service.auth.permissions import API_ROUTES, Access, Permission
+from setwise.service.problems import MEDIA_TYPE, Problem
 
 DESCRIPTION = (
     "Private answers from shared tables. Every answer is paid for from an account before data is touched, and "
@@ -28,25 +28,6 @@ _WHEN = {
     503: ("StoreFailed", "A database did not answer.", "the service's database did not answer; try again"),
 }
 
-PROBLEMS_OF_ROUTES: dict[tuple[str, str], tuple[int, ...]] = {
-    ("POST", f"{API}/datasets"): (409,),
-    ("GET", f"{API}/datasets/{{dataset}}"): (404,),
-    ("PUT", f"{API}/datasets/{{dataset}}/cap"): (404,),
-    ("POST", f"{API}/accounts"): (404, 409),
-    ("GET", f"{API}/accounts/{{account}}"): (404,),
-    ("GET", f"{API}/accounts/{{account}}/history"): (404,),
-    ("GET", f"{API}/datasets/{{dataset}}/joint"): (404,),
-    ("POST", f"{API}/preview"): (404,),
-    ("POST", f"{API}/queries"): (402, 404, 409),
-    ("GET", f"{API}/queries/{{query}}"): (404,),
-    ("DELETE", f"{API}/queries/{{query}}"): (404,),
-    ("POST", f"{API}/people"): (409,),
-    ("GET", f"{API}/people/{{person}}/tokens"): (404,),
-    ("POST", f"{API}/people/{{person}}/tokens"): (404,),
-    ("DELETE", f"{API}/people/{{person}}/tokens/{{token}}"): (404,),
-}
-"""The problems of a route beyond those of its rights and of any route with input."""
-
 
 def describe(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document of the application's API routes."""
@@ -59,19 +40,19 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas.pop("ValidationError", None)
     schemas["Problem"] = ProblemView.model_json_schema(ref_template="#/components/schemas/{model}")
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    for (method, path), access in RIGHTS.items():
+    for (method, path), permission in API_ROUTES.items():
         operation = document["paths"][path][method.lower()]
-        operation["security"] = [] if access is Access.ANYONE else [{"token": []}]
+        operation["security"] = [] if permission.access is Access.ANYONE else [{"token": []}]
         operation["responses"].pop("422", None)
-        for status in _problems(method, path, operation):
+        for status in _problems(permission, operation):
             operation["responses"][str(status)] = _described(status)
     return document
 
 
-def _problems(method: str, path: str, operation: dict[str, Any]) -> list[int]:
+def _problems(permission: Permission, operation: dict[str, Any]) -> list[int]:
     """Return the statuses of the problems that an operation can answer with."""
-    found = {503, *PROBLEMS_OF_ROUTES.get((method, path), ())}
-    match RIGHTS[method, path]:
+    found = {503, *permission.problems}
+    match permission.access:
         case Access.PERSON:
             found |= {401, 429}
         case Access.STEWARD:

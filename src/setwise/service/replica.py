@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.service.auth.authenticator import Doorkeeper
+from setwise.service.auth.accounts import Accounts
+from setwise.service.auth.authenticator import Authenticator
 from setwise.service.auth.browser_sessions import BrowserSessions
-from setwise.service.auth.people import Clock, People
+from setwise.service.auth.people import People
 from setwise.service.auth.rate_limit import Buckets
 from setwise.service.metrics import Metrics
 from setwise.service.queries.engine_pool import Engines
@@ -16,11 +17,10 @@ from setwise.service.queries.handler import Questions
 from setwise.service.queries.jobs import Jobs
 from setwise.service.queries.runner import Runner
 from setwise.service.settings import Settings
-from setwise.service.storage.accounts import Accounts
-from setwise.service.storage.database import Database, Pulse, open_database
+from setwise.service.storage.database import Database, DatabaseProbe, Threads, open_database
 from setwise.service.storage.datasets import Datasets
-from setwise.service.workers.pool import Calculator, Planner
-from setwise.service.workers.threads import Pool
+from setwise.service.storage.schema import Clock
+from setwise.service.workers.pool import WorkerPool
 
 _STORE_THREADS = 8
 _MOST_PEOPLE = 1_000_000
@@ -34,20 +34,19 @@ class Service:
     """The parts of one replica; routes and pages find it as `app.state.service`."""
 
     settings: Settings
-    replica: str
     database: Database
+    threads: Threads
+    probe: DatabaseProbe
+    metrics: Metrics
     people: People
     sessions: BrowserSessions
-    doorkeeper: Doorkeeper
-    calculator: Calculator
-    metrics: Metrics
-    pool: Pool
-    planner: Planner
-    pulse: Pulse
+    authenticator: Authenticator
     ledger: Ledger
     accounts: Accounts
     datasets: Datasets
     engines: Engines
+    calculators: WorkerPool
+    planners: WorkerPool
     questions: Questions
     jobs: Jobs
     runner: Runner
@@ -55,9 +54,10 @@ class Service:
     async def close(self) -> None:
         """Let go of everything."""
         await self.runner.close()
-        await self.calculator.close()
-        await self.planner.close()
-        self.pool.close()
+        self.calculators.close()
+        self.planners.close()
+        self.threads.close()
+        self.probe.close()
         self.engines.close()
         self.ledger.close()
         self.database.close()
@@ -67,44 +67,44 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     """Open the stores and put the parts together."""
     ledger = Ledger.open(settings.ledger)
     database = open_database(settings.ledger)
-    replica = secrets.token_hex(8)
-    pool = Pool(_STORE_THREADS, "setwise-store")
+    threads = Threads(_STORE_THREADS, "setwise-store")
     people = People(database, clock=clock)
     sessions = BrowserSessions(database, people, hours=settings.session_hours, clock=clock)
     metrics = Metrics()
     accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)
-    planner = Planner(_calculator(settings, _SMALLER_QUESTION))
-    jobs = Jobs(database, replica=replica, heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
+    calculators, planners = _workers(settings, _FEWER_USES), _workers(settings, _SMALLER_QUESTION)
+    metrics.calculating.set_function(lambda: calculators.waiting + planners.waiting)
+    jobs = Jobs(database, replica=secrets.token_hex(8), heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
+    rate, burst = settings.requests_per_second, settings.requests_at_once
     return Service(
         settings=settings,
-        replica=replica,
         database=database,
+        threads=threads,
+        probe=DatabaseProbe(database),
+        metrics=metrics,
         people=people,
         sessions=sessions,
-        doorkeeper=Doorkeeper(
+        authenticator=Authenticator(
             people,
             sessions,
-            Buckets(per_second=settings.requests_per_second, burst=settings.burst, most=_MOST_PEOPLE),
-            Buckets(per_second=settings.requests_per_second, burst=settings.burst),
-            pool,
+            Buckets(per_second=rate, burst=burst, most=_MOST_PEOPLE),
+            Buckets(per_second=rate, burst=burst),
+            threads,
             cache_seconds=settings.token_cache_seconds,
             clock=clock,
         ),
-        calculator=_calculator(settings, _FEWER_USES),
-        metrics=metrics,
-        pool=pool,
-        planner=planner,
-        pulse=Pulse(database, pool),
         ledger=ledger,
         accounts=accounts,
         datasets=datasets,
         engines=engines,
-        questions=Questions(datasets, accounts, engines, planner, SystemRandomness()),
+        calculators=calculators,
+        planners=planners,
+        questions=Questions(datasets, accounts, engines, planners, SystemRandomness()),
         jobs=jobs,
-        runner=Runner(jobs, metrics, pool, settings),
+        runner=Runner(jobs, metrics, threads, settings),
     )
 
 
-def _calculator(settings: Settings, remedy: str) -> Calculator:
+def _workers(settings: Settings, remedy: str) -> WorkerPool:
     """Return processes for one kind of calculation, so that plans hold up only plans."""
-    return Calculator(processes=settings.calculators, seconds=settings.calculator_seconds, remedy=remedy)
+    return WorkerPool(processes=settings.calculators, seconds=settings.calculator_seconds, remedy=remedy)

@@ -1,69 +1,105 @@
-"""How a replica runs: where its stores are and where its limits lie."""
+"""The settings of a replica: each a field here, an environment variable, and often an option of `setwise serve`."""
 
-import math
-from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from setwise.errors import InvalidParameter
 
+PREFIX = "SETWISE_"
+"""The environment variable of a field is its name in capitals after this prefix."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Everything a replica needs to know. Addresses may carry passwords and are kept out of `repr`.
+Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+SecondsOrZero = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Settings(BaseSettings):
+    """What a replica is started with; what is not given is read from the environment, then taken by default.
+
+    Addresses may carry passwords and are kept out of `repr`.
 
     >>> Settings(ledger="setwise.db").workers
     2
     """
 
-    ledger: str = field(default="setwise.db", repr=False)
-    """The database of the ledger and of the service's own tables: a file or postgresql://..."""
-    data_dir: Path = Path()
-    """The folder below which tables for DuckDB are found; nothing outside can be registered."""
-    engines: tuple[str, ...] = field(default=("duckdb",), repr=False)
-    """duckdb, spark or spark://..., postgresql://...: where registered tables may live."""
-    workers: int = 2
-    """Queries that run at once; others wait."""
-    memory: str | None = None
-    """DuckDB's memory for each query, as in 4GiB; by default most of the machine's."""
-    waiting: int = 64
-    """Queries that may wait; more are turned away."""
-    quick_seconds: float = 2.0
-    """How long a request waits for its answer before it is told where to poll."""
-    query_seconds: float = 300.0
-    """How long a query may run before it is cancelled."""
-    answer_step: float = 0.25
-    """Answers leave at this many seconds times a power of two after they were asked."""
-    calculator_seconds: float = 10.0
-    """How long a calculation or a plan may take before it is stopped."""
-    calculators: int = 2
-    """Processes for calculations, and as many for plans."""
-    body_bytes: int = 1 << 20
-    """The largest body of a request."""
-    body_seconds: float = 30.0
-    """How long a body may take to arrive."""
-    requests_per_second: float = 50.0
-    """What a person may keep up, per replica."""
-    burst: int = 100
-    """What a person may ask at once, per replica."""
-    token_cache_seconds: float = 2.0
-    """How long another replica's revocation of a token may go unnoticed."""
-    heartbeat_seconds: float = 1.0
-    """How often a replica says that its queries are alive; after ten of these they may be taken over."""
-    session_hours: float = 12.0
-    """How long a browser stays signed in."""
-    secure_cookies: bool = False
-    """Whether cookies are for TLS only; set it behind a TLS proxy."""
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                continue
-            least = 0.0 if each.name in {"answer_step", "token_cache_seconds", "quick_seconds"} else math.ulp(0.0)
-            if not (math.isfinite(value) and value >= least):
-                raise InvalidParameter(f"{each.name} must be positive, not {value!r}")
-        if not self.engines:
-            raise InvalidParameter("engines must name at least one of duckdb, spark, postgresql://...")
-        for engine in self.engines:
+    host: str = Field("127.0.0.1", description="the address to listen on; put a TLS proxy before any other than this")
+    port: int = Field(8000, ge=0, le=65535, description="the port to listen on")
+    ledger: str = Field(
+        "setwise.db",
+        repr=False,
+        description="the database of the ledger and of the service's own tables: a SQLite file, or `postgresql://...` "
+        "for several replicas",
+    )
+    data_dir: Path = Field(
+        Path(), description="the folder of the tables that DuckDB may read; nothing outside it can be registered"
+    )
+    engine: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("duckdb",),
+        min_length=1,
+        repr=False,
+        description="where tables may live: `duckdb`, `spark`, `spark://...`, `postgresql://...`; the option may be "
+        "repeated, the variable separates by spaces",
+    )
+    workers: Count = Field(2, description="queries that read tables at once; others wait")
+    memory: str | None = Field(
+        None, description="DuckDB's memory for each query, as in `4GiB`; by default most of the machine's"
+    )
+    waiting: Count = Field(64, description="queries that may be planned, wait or run; more are turned away with 429")
+    query_seconds: Seconds = Field(300.0, description="how long a query may read before it is cancelled")
+    wait_seconds: SecondsOrZero = Field(
+        2.0, description="how long a request waits for its answer before it is told where to poll"
+    )
+    answer_step: SecondsOrZero = Field(
+        0.25,
+        description="answers leave at this many seconds times a power of two after they were asked; 0 pads nothing",
+    )
+    calculator_seconds: Seconds = Field(10.0, description="how long a calculation or a plan may take")
+    calculators: Count = Field(2, description="processes for calculations, and as many for plans")
+    body_bytes: Count = Field(1 << 20, description="the largest body of a request, in bytes")
+    body_seconds: Seconds = Field(30.0, description="how long a body may take to arrive")
+    requests_per_second: Seconds = Field(50.0, description="requests that each person may keep up, per replica")
+    burst: Count | None = Field(
+        None, description="requests that each person may make at once; by default two seconds' worth"
+    )
+    token_cache_seconds: SecondsOrZero = Field(
+        2.0, description="how long another replica's revocation of a token may go unnoticed"
+    )
+    heartbeat_seconds: Seconds = Field(
+        1.0, description="how often a replica says that its queries are alive; after ten times this others take them up"
+    )
+    session_hours: Seconds = Field(12.0, description="how long a browser stays signed in")
+    secure_cookies: bool = Field(
+        False, description="send cookies over TLS only, and tell browsers so; set it behind a TLS proxy"
+    )
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - checked by the fields
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            name, says = str(first["loc"][0]), first["msg"].removeprefix("Value error, ")
+            raise InvalidParameter(f"{name} (or {PREFIX}{name.upper()}): {says[:1].lower()}{says[1:]}") from None
+
+    @property
+    def requests_at_once(self) -> int:
+        """Requests that each person may make at once, per replica."""
+        return self.burst or max(1, round(2 * self.requests_per_second))
+
+    @field_validator("engine", mode="before")
+    @classmethod
+    def _separated(cls, given: object) -> object:
+        return tuple(given.split()) if isinstance(given, str) else given
+
+    @field_validator("engine")
+    @classmethod
+    def _known(cls, engines: tuple[str, ...]) -> tuple[str, ...]:
+        for engine in engines:
             if engine != "duckdb" and not engine.startswith(("spark", "local", "postgresql://", "postgres://")):
-                raise InvalidParameter(f"engine must be duckdb, spark, spark://... or postgresql://..., not {engine!r}")
+                kind = engine.partition(":")[0]
+                raise ValueError(f"engine must be duckdb, spark, spark://... or postgresql://..., not {kind!r}")
+        return engines

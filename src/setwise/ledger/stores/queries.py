@@ -1,14 +1,17 @@
 """Reading the tables, each by an index."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, tuple_
+from sqlalchemy import JSON, ColumnElement, Connection, Row, cast, func, select, tuple_
 
 from setwise.ledger.records import Contents, Entry, EntryKind
 from setwise.ledger.stores.base import Movement
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
+
+_PAGE = 5000
+"""Rows, or holders, of one statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,37 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
     return {row.what: row.spent for row in connection.execute(found)}
 
 
+def openings_of(connection: Connection, analyst: str | None) -> Sequence[Row[Any, Any, Any, Any]]:
+    """Return holder, terms, latest period and charges of every account, or of one analyst's, by name."""
+    found = (
+        select(accounts.c.holder, openings.c.body, accounts.c.period, accounts.c.charges)
+        .join(openings, openings.c.holder == accounts.c.holder)
+        .order_by(accounts.c.name)
+    )
+    if analyst is not None:
+        held_by: ColumnElement[str]
+        if connection.dialect.name == "sqlite":
+            held_by = func.json_extract(openings.c.body, "$.analyst")
+        else:
+            held_by = func.json_extract_path_text(cast(openings.c.body, JSON), "analyst")
+        found = found.where(held_by == analyst)
+    return connection.execute(found).all()
+
+
+def spent_of_all(connection: Connection, periods: Mapping[int, str]) -> dict[int, dict[str, int]]:
+    """Return what was spent of each line by each holder in its period; those without movements are left out."""
+    found: dict[int, dict[str, int]] = {}
+    for period in set(periods.values()):
+        held = [holder for holder, its in periods.items() if its == period]
+        for start in range(0, len(held), _PAGE):
+            rows = select(balances.c.holder, balances.c.what, balances.c.spent).where(
+                balances.c.period == period, balances.c.holder.in_(held[start : start + _PAGE])
+            )
+            for row in connection.execute(rows):
+                found.setdefault(row.holder, {})[row.what] = row.spent
+    return found
+
+
 def dataset_is_known(connection: Connection, dataset: str) -> bool:
     """Return whether a dataset has an account or a cap."""
     opened = select(accounts.c.holder).where(accounts.c.dataset == dataset)
@@ -46,9 +80,6 @@ def entry_under(connection: Connection, holder: int, account: str, kind: EntryKi
     found = select(entries).where(entries.c.holder == holder, entries.c.key == key, entries.c.kind == kind)
     row = connection.execute(found).mappings().one_or_none()
     return None if row is None else read_entry(account, row)
-
-
-_PAGE = 5000
 
 
 def entries_of(connection: Connection, holder: int, account: str, after: int = 0) -> Iterator[Entry]:

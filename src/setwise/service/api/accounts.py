@@ -1,19 +1,20 @@
-"""Accounts: stewards open them, their analysts see how they stand."""
+"""Accounts: stewards open them, their analysts see what is left and what was charged."""
 
+from itertools import islice
 from typing import Annotated, Literal, assert_never
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
 from pydantic import Field
 
 from setwise.errors import AccountExists
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.problems import at_field
 from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, Name, Use
-from setwise.service.api.views import AccountView
+from setwise.service.api.views import AccountView, EntryView
 from setwise.service.auth.permissions import API
-from setwise.service.auth.route import GuardedRoute, caller, service_of
+from setwise.service.problems import at_field
 from setwise.service.replica import Service
+from setwise.service.route import GuardedRoute, caller, service_of
 
 router = APIRouter(prefix=API, tags=["accounts"], route_class=GuardedRoute)
 
@@ -76,21 +77,37 @@ AccountBody = Annotated[
 async def list_accounts(request: Request) -> list[AccountView]:
     """List one's own accounts; a steward sees all."""
     service = service_of(request)
-    standings = await service.pool.run(service.accounts.all_visible, caller(request))
-    return [AccountView.of(standing) for standing in standings]
+    return await service.threads.run(lambda: AccountView.listed(service.accounts.all_visible(caller(request))))
 
 
 @router.post("/accounts", status_code=201)
 async def open_account(request: Request, body: AccountBody) -> AccountView:
     """Open an account for an analyst on a data set; its overall guarantee is certified now and never changes."""
-    return await service_of(request).pool.run(_opened, service_of(request), body)
+    return await service_of(request).threads.run(_opened, service_of(request), body)
 
 
 @router.get("/accounts/{account}")
 async def show_account(request: Request, account: AccountName) -> AccountView:
-    """Show how an account stands."""
-    service = service_of(request)
-    return AccountView.of(await service.pool.run(service.accounts.standing, caller(request), account))
+    """Show the status of an account."""
+    service, identity = service_of(request), caller(request)
+    return await service.threads.run(lambda: AccountView.of(service.accounts.visible(identity, account).status()))
+
+
+@router.get("/accounts/{account}/history")
+async def history(
+    request: Request,
+    account: AccountName,
+    after: Annotated[int, Query(ge=0, le=2**53, examples=[0], description="the last entry already seen")] = 0,
+    most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 100,
+) -> list[EntryView]:
+    """List the charges of an account and what each bought, in order."""
+    service, identity = service_of(request), caller(request)
+
+    def entries() -> list[EntryView]:
+        service.accounts.visible(identity, account)
+        return [EntryView.of(entry) for entry in islice(service.ledger.history(account, after=after), most)]
+
+    return await service.threads.run(entries)
 
 
 def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountView:
@@ -99,13 +116,13 @@ def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> A
     with at_field("dataset"):
         service.datasets.get(body.dataset)
     try:
-        return AccountView.of(_standing(service, body))
+        return AccountView.of(_status(service, body))
     except AccountExists:
         with at_field("name"):
             raise
 
 
-def _standing(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountStatus:
+def _status(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountStatus:
     match body:
         case SetwiseAccountBody():
             with at_field("uses"):

@@ -1,6 +1,6 @@
 """Compose and calibrate: free, and about no data."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from fastapi import Body as JsonBody
@@ -8,11 +8,12 @@ from pydantic import Field, model_validator
 
 from setwise.accounting.answer import Interaction
 from setwise.errors import InvalidParameter
-from setwise.service.api.problems import at_field
 from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, PlannedUse, Use
 from setwise.service.api.views import CalibrationView, CompositionView
 from setwise.service.auth.permissions import API
-from setwise.service.auth.route import GuardedRoute, service_of
+from setwise.service.problems import at_field
+from setwise.service.route import GuardedRoute, service_of
+from setwise.service.workers.tasks import Calibrate, Compose
 
 router = APIRouter(prefix=API, tags=["calculators"], route_class=GuardedRoute)
 
@@ -50,10 +51,9 @@ async def compose(
     ],
 ) -> CompositionView:
     """Say what uses add up to: a certified (epsilon, delta) for the interaction."""
-    asked: dict[str, Any] = {"what": "compose", "uses": body.uses, "interaction": str(body.interaction)}
-    asked |= {"delta": body.delta} if body.delta is not None else {"epsilon": body.epsilon}
+    task = Compose(uses=tuple(body.uses), interaction=str(body.interaction), delta=body.delta, epsilon=body.epsilon)
     with at_field("uses"):
-        return CompositionView(**await service_of(request).calculator.calculate(asked))
+        return CompositionView(**await service_of(request).calculators.run(task))
 
 
 @router.post("/calibrate")
@@ -62,12 +62,6 @@ async def calibrate(
     body: Annotated[CalibrateBody, JsonBody(examples=[{"uses": ["gaussian:?x25"], "epsilon": 1.0, "delta": 1e-6}])],
 ) -> CalibrationView:
     """Find the noise, epsilon or count for which planned uses meet a target."""
-    asked = {
-        "what": "calibrate",
-        "uses": body.uses,
-        "interaction": str(body.interaction),
-        "epsilon": body.epsilon,
-        "delta": body.delta,
-    }
+    task = Calibrate(uses=tuple(body.uses), interaction=str(body.interaction), epsilon=body.epsilon, delta=body.delta)
     with at_field("uses"):
-        return CalibrationView(**await service_of(request).calculator.calculate(asked))
+        return CalibrationView(**await service_of(request).calculators.run(task))

@@ -2,16 +2,17 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
 from pydantic import BaseModel, Field, StringConstraints
 
 from setwise.analytics.schema import Kind, Schema
-from setwise.service.api.problems import at_field
-from setwise.service.api.schemas import NO_CONTROL, Body, Bound, Column, Delta, Epsilon, Name
+from setwise.service.api.schemas import PLAIN_TEXT, Body, Bound, Column, Delta, Epsilon, Name
+from setwise.service.api.views import JointView
 from setwise.service.auth.permissions import API
-from setwise.service.auth.route import GuardedRoute, caller, service_of
+from setwise.service.problems import at_field
 from setwise.service.replica import Service
+from setwise.service.route import GuardedRoute, caller, service_of
 from setwise.service.storage.datasets import Dataset, EngineKind
 
 router = APIRouter(prefix=API, tags=["data sets"], route_class=GuardedRoute)
@@ -27,7 +28,7 @@ class DatasetBody(Body):
 
     name: Name
     engine: Annotated[EngineKind, Field(strict=False)] = EngineKind.DUCKDB
-    table: Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=NO_CONTROL)]
+    table: Annotated[str, StringConstraints(min_length=1, max_length=500), PLAIN_TEXT]
     user: Column
     items: Annotated[list[Column], Field(min_length=1, max_length=100)]
     values: Annotated[list[Column], Field(max_length=100, default_factory=list)]
@@ -76,7 +77,7 @@ class CapView(BaseModel):
 async def list_datasets(request: Request) -> list[DatasetView]:
     """List what can be asked about."""
     service = service_of(request)
-    return await service.pool.run(lambda: [_view(service, dataset) for dataset in service.datasets.all()])
+    return await service.threads.run(lambda: [_view(service, dataset) for dataset in service.datasets.all()])
 
 
 @router.post("/datasets", status_code=201)
@@ -101,14 +102,14 @@ async def register_dataset(
 ) -> DatasetView:
     """Register a table; its columns are looked up now, its rows are not read."""
     service = service_of(request)
-    return await service.pool.run(_registered, service, body, caller(request).person.name)
+    return await service.threads.run(_registered, service, body, caller(request).person.name)
 
 
 @router.get("/datasets/{dataset}")
 async def show_dataset(request: Request, dataset: DatasetName) -> DatasetView:
     """Show what may be asked of a data set."""
     service = service_of(request)
-    return await service.pool.run(lambda: _view(service, service.datasets.get(dataset)))
+    return await service.threads.run(lambda: _view(service, service.datasets.get(dataset)))
 
 
 @router.put("/datasets/{dataset}/cap")
@@ -125,8 +126,24 @@ async def set_cap(
             service.datasets.get(dataset)
             service.ledger.set_cap(dataset, epsilon=body.epsilon, delta=body.delta)
 
-    await service.pool.run(capped)
+    await service.threads.run(capped)
     return CapView(dataset=dataset, epsilon=body.epsilon, delta=body.delta)
+
+
+@router.get("/datasets/{dataset}/joint")
+async def joint(
+    request: Request,
+    dataset: DatasetName,
+    periods: Annotated[int, Query(ge=1, le=1000, examples=[1], description="calendar periods to cover")] = 1,
+) -> JointView:
+    """Say what all accounts on a data set promise together, should their analysts collude."""
+    service = service_of(request)
+
+    def promised() -> JointView:
+        service.datasets.get(dataset)
+        return JointView.of(service.ledger.joint(dataset, periods=periods))
+
+    return await service.threads.run(promised)
 
 
 def _registered(service: Service, body: DatasetBody, by: str) -> DatasetView:

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Path, Request
 from fastapi import Body as JsonBody
 from pydantic import Field
 
-from setwise.service.api.problems import at_field
 from setwise.service.api.schemas import Body, Name, ShortText
 from setwise.service.api.views import NewTokenView, PersonView, TokenView
 from setwise.service.auth.people import Person, Role
 from setwise.service.auth.permissions import API
-from setwise.service.auth.route import GuardedRoute, caller, service_of
+from setwise.service.problems import at_field
+from setwise.service.route import GuardedRoute, caller, service_of
 
 router = APIRouter(prefix=API, tags=["people"], route_class=GuardedRoute)
 
@@ -44,7 +44,7 @@ async def me(request: Request) -> PersonView:
 async def list_people(request: Request) -> list[PersonView]:
     """List everybody."""
     service = service_of(request)
-    return [PersonView.of(person) for person in await service.pool.run(service.people.all)]
+    return [PersonView.of(person) for person in await service.threads.run(service.people.all)]
 
 
 @router.post("/people", status_code=201)
@@ -53,14 +53,14 @@ async def add_person(
 ) -> PersonView:
     """Add a person; they can do nothing until they have a token."""
     service = service_of(request)
-    return PersonView.of(await service.pool.run(service.people.add, Person(name=body.name, role=body.role)))
+    return PersonView.of(await service.threads.run(service.people.add, Person(name=body.name, role=body.role)))
 
 
 @router.get("/people/{person}/tokens")
 async def list_tokens(request: Request, person: PersonName) -> list[TokenView]:
     """List a person's tokens, without their secrets."""
     service = service_of(request)
-    return [TokenView.of(token) for token in await service.pool.run(service.people.tokens, person)]
+    return [TokenView.of(token) for token in await service.threads.run(service.people.tokens, person)]
 
 
 @router.post("/people/{person}/tokens", status_code=201)
@@ -73,7 +73,7 @@ async def issue_token(
     service = service_of(request)
     issue = service.people.issue
     with at_field("expires_at"):
-        new = await service.pool.run(issue, person, label=body.label, expires_at=body.expires_at)
+        new = await service.threads.run(issue, person, label=body.label, expires_at=body.expires_at)
     return NewTokenView.made(new)
 
 
@@ -85,6 +85,6 @@ async def revoke_token(
 ) -> TokenView:
     """End a token, and the browser sessions that began with it."""
     service = service_of(request)
-    revoked = await service.pool.run(service.people.revoke, person, token)
-    service.doorkeeper.forget(token)
+    revoked = await service.threads.run(service.people.revoke, person, token)
+    service.authenticator.forget(token)
     return TokenView.of(revoked)

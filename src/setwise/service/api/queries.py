@@ -1,22 +1,22 @@
 """Previews and queries: ask under a key, wait or poll, cancel."""
 
-import asyncio
 import json
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi import Body as JsonBody
+from fastapi.responses import JSONResponse
 
 from setwise.errors import UnknownName
-from setwise.service.api.error_responses import to_document
 from setwise.service.api.schemas import EXAMPLES, QuestionBody
 from setwise.service.api.views import PreviewView, QueryView
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
-from setwise.service.auth.route import GuardedRoute, caller, service_of
+from setwise.service.problems import MEDIA_TYPE
 from setwise.service.queries.jobs import Job, JobState
+from setwise.service.queries.runner import Asked, RunningQuery
 from setwise.service.replica import Service
-from setwise.service.workers.pool import PlanRequest
+from setwise.service.route import GuardedRoute, caller, service_of
 
 router = APIRouter(prefix=API, tags=["queries"], route_class=GuardedRoute)
 
@@ -32,7 +32,6 @@ Key = Annotated[
 ]
 QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])]
 Question = Annotated[QuestionBody, JsonBody(examples=EXAMPLES)]
-_LOOK_AGAIN = 0.1
 _ID = {"query": "$response.body#/id"}
 _LINKS = {
     "poll": {"operationId": "show_query", "parameters": _ID},
@@ -43,13 +42,9 @@ _LINKS = {
 @router.post("/preview")
 async def preview(request: Request, body: Question) -> PreviewView:
     """Say what a question would cost and how far off its answer may be; free, and no data is touched."""
-    service, identity = service_of(request), caller(request)
-
-    def checked() -> PlanRequest:
-        return service.questions.to_plan(service.questions.checked(identity, body))
-
-    asked = await service.pool.run(checked)
-    return PreviewView.of(await service.planner.plan(asked), asked.standing)
+    service = service_of(request)
+    planned, left = await service.questions.preview(caller(request), body.request(), service.threads)
+    return PreviewView.of(planned, left)
 
 
 @router.post(
@@ -68,13 +63,12 @@ async def preview(request: Request, body: Question) -> PreviewView:
 async def ask(request: Request, response: Response, body: Question, idempotency_key: Key) -> QueryView | Response:
     """Ask a question. Quick ones are answered here; others are accepted with a location to poll."""
     service, identity = service_of(request), caller(request)
-    service.runner.check_room()
-    job = await _asked(service, identity, body, idempotency_key)
-    job = await _ended(service, job)
+    job = await service.runner.answered(_started(service, identity, body, idempotency_key))
     match job.state:
         case JobState.FAILED:
             assert job.problem is not None
-            return to_document(json.loads(job.problem))
+            problem = json.loads(job.problem)
+            return JSONResponse(problem, problem["status"], media_type=MEDIA_TYPE)
         case JobState.RUNNING:
             response.status_code = 202
             response.headers["Location"] = f"{API}/queries/{job.id}"
@@ -87,7 +81,7 @@ async def list_queries(
 ) -> list[QueryView]:
     """List one's own latest queries, newest first."""
     service = service_of(request)
-    jobs = await service.pool.run(service.jobs.of, caller(request).person.name, most)
+    jobs = await service.threads.run(service.jobs.of, caller(request).person.name, most)
     return [QueryView.of(job) for job in jobs]
 
 
@@ -96,10 +90,10 @@ async def show_query(request: Request, query: QueryId) -> QueryView:
     """Show a query; one whose replica has died is taken up again."""
     service = service_of(request)
     job = await _visible(service, caller(request), query)
-    if service.jobs.is_lost(job):
-        job, ours = await service.pool.run(service.jobs.take_up, job)
-        if ours:
-            await _start(service, job)
+    if service.jobs.is_lost(job):  # run it as the person who asked it
+        person = await service.threads.run(service.people.person, job.person)
+        body = QuestionBody.model_validate_json(job.request)
+        _started(service, Identity(person=person, token=""), body, job.key)
     return QueryView.of(job)
 
 
@@ -108,47 +102,19 @@ async def cancel_query(request: Request, query: QueryId) -> QueryView:
     """Stop a query that runs; what it was charged stays, and the same key runs it again at no further charge."""
     service, identity = service_of(request), caller(request)
     job = await _visible(service, identity, query)
-    job = await service.pool.run(service.jobs.cancel, job, by=identity.person.name)
+    job = await service.threads.run(service.jobs.cancel, job, by=identity.person.name)
     await service.runner.cancel(job.id)
     return QueryView.of(job)
 
 
-async def _asked(service: Service, identity: Identity, body: QuestionBody, key: str) -> Job:
-    question = await service.pool.run(service.questions.checked, identity, body)
-    job, ours = await service.pool.run(
-        service.jobs.ask,
-        person=identity.person.name,
-        account=body.account,
-        key=key,
-        request=body.model_dump_json(exclude_none=True),
-    )
-    if ours:
-        service.runner.start(job, service.questions.work(question, key))
-    return job
-
-
-async def _start(service: Service, job: Job) -> None:
-    """Run a query that another replica has left behind, as the person who asked it."""
-    body = QuestionBody.model_validate_json(job.request)
-    person = await service.pool.run(service.people.person, job.person)
-    question = await service.pool.run(service.questions.checked, Identity(person=person, token=""), body)
-    service.runner.start(job, service.questions.work(question, job.key))
-
-
-async def _ended(service: Service, job: Job) -> Job:
-    """Return the query when it has ended, on whichever replica, or as it is when a request may wait no longer."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + service.settings.quick_seconds
-    await service.runner.wait(job.id, service.settings.quick_seconds)
-    while True:
-        job = await service.pool.run(service.jobs.get, job.id)
-        if job.state is not JobState.RUNNING or loop.time() >= until:
-            return job
-        await asyncio.sleep(_LOOK_AGAIN)
+def _started(service: Service, identity: Identity, body: QuestionBody, key: str) -> RunningQuery:
+    text = body.model_dump_json(exclude_none=True)
+    asked = Asked(person=identity.person.name, account=body.account, key=key, request=text)
+    return service.runner.start(asked, service.questions.work(identity, body.request()))
 
 
 async def _visible(service: Service, identity: Identity, id_: str) -> Job:
-    job = await service.pool.run(service.jobs.get, id_)
+    job = await service.threads.run(service.jobs.get, id_)
     if job.person != identity.person.name and not identity.is_steward:
         raise UnknownName("there is no such query, or it is not yours")
     return job

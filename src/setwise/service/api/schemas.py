@@ -1,16 +1,30 @@
-"""The fields that several requests share: names, numbers and written uses that refuse what cannot be."""
+"""The bodies of questions, and the fields that requests share: names, numbers and uses that refuse what cannot be."""
 
-from typing import Annotated, Literal
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    StringConstraints,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from setwise.accounting import calibrate
 from setwise.accounting.guarantees import KINDS
 from setwise.accounting.notation import parse_use
+from setwise.analytics.budget import Draws, Total
 from setwise.analytics.query import LARGEST_K
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import CountNoise, MechanismName
-from setwise.service.auth.people import NAME
+from setwise.service.queries.handler import Request
+from setwise.service.storage.schema import NAME, NAME_IN_WORDS
 
 NO_CONTROL = r"^[^\u0000-\u001f\u007f]*$"
 
@@ -29,6 +43,29 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """A text that matches a pattern, refused in words: nobody should have to read a regular expression."""
+
+    pattern: str
+    words: str
+
+    def check(self, given: str) -> str:
+        """Return the text, or raise what it should be."""
+        if not re.fullmatch(self.pattern, given):
+            raise InvalidParameter(f"should be {self.words}")
+        return given
+
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "pattern": self.pattern, "description": self.words}
+
+
+PLAIN_TEXT = Matching(NO_CONTROL, "text without control characters")
+
+
 def _use(text: str) -> str:
     use = parse_use(text)
     if use.count > LARGEST_COUNT:
@@ -43,47 +80,33 @@ def _planned_use(text: str) -> str:
     return text
 
 
-Name = Annotated[
-    str,
-    StringConstraints(pattern=NAME),
-    Field(description="1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"),
-]
-Column = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=NO_CONTROL)]
-ShortText = Annotated[str, StringConstraints(max_length=100, pattern=NO_CONTROL)]
-_WRITTEN = rf"^{_KINDS}:[0-9.,eE+x-]+$"
-_PLANNED = rf"^{_KINDS}:[0-9.,eE+x?-]+$"
-Written = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=_WRITTEN)]
-Use = Annotated[Written, AfterValidator(_use), Field(description="KIND:PARAMETERS[xCOUNT], such as pure:0.1x25")]
-PlannedUse = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=100, pattern=_PLANNED),
-    AfterValidator(_planned_use),
-    Field(description="a use, one of them with a ? for what is to be found: gaussian:?x10, pure:?x25, pure:0.1x?"),
-]
+Name = Annotated[str, Matching(NAME, NAME_IN_WORDS)]
+Column = Annotated[str, StringConstraints(min_length=1, max_length=128), PLAIN_TEXT]
+ShortText = Annotated[str, StringConstraints(max_length=100), PLAIN_TEXT]
+_USE = Matching(
+    rf"^{_KINDS}:[0-9.,eE+x-]+$",
+    f"a use such as pure:0.1 or gaussian:20x3, of one of the kinds {', '.join(KINDS)}; leave the field out for none",
+)
+_PLANNED_USE = Matching(
+    rf"^{_KINDS}:[0-9.,eE+x?-]+$",
+    f"a use such as gaussian:?x10, pure:0.1x? or pure:0.1x25, of one of the kinds {', '.join(KINDS)}",
+)
+Use = Annotated[str, StringConstraints(min_length=1, max_length=100), _USE, AfterValidator(_use)]
+PlannedUse = Annotated[str, StringConstraints(min_length=1, max_length=100), _PLANNED_USE, AfterValidator(_planned_use)]
 Epsilon = Annotated[float, Field(gt=0.0, le=100.0, description="a privacy loss, at most 100")]
 Delta = Annotated[float, Field(gt=0.0, lt=1.0, description="a probability strictly between 0 and 1")]
-
-PATTERNS_IN_WORDS = {
-    NAME: "1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit",
-    NO_CONTROL: "text without control characters",
-    _WRITTEN: f"a use such as pure:0.1 or gaussian:20x3, of one of the kinds {', '.join(KINDS)}; "
-    "leave the field out for none",
-    _PLANNED: f"a use such as gaussian:?x10 or pure:0.1x25, of one of the kinds {', '.join(KINDS)}",
-}
-"""What each pattern asks for: nobody should have to read a regular expression."""
-
 
 _LARGEST_BOUND = 2**40
 
 Bound = Annotated[int, Field(ge=1, le=_LARGEST_BOUND)]
 Filter = Annotated[
     str,
-    StringConstraints(min_length=1, max_length=4000, pattern=NO_CONTROL),
+    StringConstraints(min_length=1, max_length=4000),
+    PLAIN_TEXT,
     Field(description="comparisons of allowed columns with constants, AND, OR, NOT: country = 'NO' AND age >= 18"),
 ]
 Label = (
-    Annotated[str, StringConstraints(max_length=1000, pattern=NO_CONTROL)]
-    | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+    Annotated[str, StringConstraints(max_length=1000), PLAIN_TEXT] | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 )
 Domain = Annotated[list[Label], Field(min_length=1, max_length=100_000)]
 
@@ -148,6 +171,14 @@ class DrawsBody(Body):
             raise InvalidParameter("say what to draw from the account: discover, counts, or both")
         return self
 
+    def spending(self) -> Draws:
+        """Return the record, or raise what is wrong with it."""
+        return Draws(
+            discover=self.discover,  # type: ignore[arg-type]  # written forms do as well
+            counts=self.counts,  # type: ignore[arg-type]
+            threshold_delta=self.threshold_delta,
+        )
+
 
 class TotalBody(Body):
     """A total for this question alone, for accounts that are filters; the planner splits it."""
@@ -157,6 +188,15 @@ class TotalBody(Body):
     delta: Annotated[float, Field(ge=0.0, lt=1.0)]
     counts: Annotated[CountNoise, Field(strict=False)] = CountNoise.BEST
     mechanism: Annotated[MechanismName, Field(strict=False)] | None = None
+
+    def spending(self) -> Total:
+        """Return the record, or raise what is wrong with it."""
+        return Total(
+            epsilon=self.epsilon,  # type: ignore[arg-type]  # any number does as well
+            delta=self.delta,  # type: ignore[arg-type]
+            counts=self.counts,
+            mechanism=self.mechanism,
+        )
 
 
 AskedQuery = Annotated[TopKBody | HistogramBody | CountBody | SumBody, Field(discriminator="kind")]
@@ -170,6 +210,15 @@ class QuestionBody(Body):
     account: Name
     query: AskedQuery
     spend: AskedSpending
+
+    def request(self) -> Request:
+        """Return what is asked, still to be checked."""
+        return Request(
+            dataset=self.dataset,
+            account=self.account,
+            query={name: value for name, value in self.query.model_dump().items() if value is not None},
+            spending=self.spend.spending,
+        )
 
 
 EXAMPLES = [

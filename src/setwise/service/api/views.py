@@ -1,11 +1,14 @@
-"""What the API shows of people, tokens and calculations; the schemas of its answers."""
+"""The schemas of the API's answers, each made from the record that it shows."""
 
 import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use
 from setwise.analytics.planning import Planned
 from setwise.ledger.audit.verification import Verification
@@ -51,14 +54,7 @@ class TokenView(BaseModel):
     @staticmethod
     def of(token: Token) -> "TokenView":
         """Show a token."""
-        return TokenView(
-            id=token.id,
-            person=token.person,
-            label=token.label,
-            created_at=token.created_at,
-            expires_at=token.expires_at,
-            revoked_at=token.revoked_at,
-        )
+        return TokenView.model_validate(asdict(token))
 
 
 class NewTokenView(TokenView):
@@ -105,10 +101,10 @@ class HealthView(BaseModel):
 
 
 class AccountView(BaseModel):
-    """How an account stands. The upper end of `epsilon` is the promise at `delta`; `odometer` is what is used of it."""
+    """An account's status. The upper end of `epsilon` is the promise at `delta`; `odometer` is what is used of it."""
 
     account: str = Field(examples=["ada-events"])
-    kind: Literal["setwise", "filter"] = Field(examples=["setwise"])
+    kind: Literal["setwise", "filter", "cap"] = Field(examples=["setwise"])
     analyst: str = Field(examples=["ada"])
     dataset: str = Field(examples=["events"])
     epsilon: BracketView
@@ -118,31 +114,20 @@ class AccountView(BaseModel):
     left: list[str] = Field(examples=[["bounded-range:0.1x15", "pure:0.1x15"]])
     spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
     share_left: float = Field(examples=[0.6])
-    odometer: BracketView
+    odometer: BracketView | None = Field(description="the loss so far; null in lists, where it is not computed")
     charges: int = Field(examples=[1])
     every: str | None = Field(examples=[None], description="the calendar period after which the budget is fresh")
-    period: str = Field(examples=[""], description="the present period")
+    period: str | None = Field(examples=[None], description="the present period, of an account that has periods")
 
     @staticmethod
-    def of(standing: AccountStatus) -> "AccountView":
-        """Show how an account stands."""
-        return AccountView(
-            account=standing.name,
-            kind="filter" if standing.kind == "filter" else "setwise",
-            analyst=standing.analyst,
-            dataset=standing.dataset,
-            epsilon=bracket(standing.epsilon),
-            delta=standing.delta,
-            method=standing.epsilon.method,
-            statement=standing.epsilon.statement,
-            left=[format_use(use) for use in standing.left],
-            spent=[format_use(use) for use in standing.spent],
-            share_left=standing.share_left,
-            odometer=bracket(standing.odometer),
-            charges=standing.charges,
-            every=standing.every,
-            period=standing.period,
-        )
+    def of(status: AccountStatus) -> "AccountView":
+        """Show the status of an account."""
+        return AccountView.model_validate(status.to_dict())
+
+    @staticmethod
+    def listed(statuses: Iterable[AccountStatus]) -> "list[AccountView]":
+        """Show accounts in a list, without their odometers."""
+        return [AccountView.model_validate(status.summary() | {"odometer": None}) for status in statuses]
 
 
 class EntryView(BaseModel):
@@ -152,7 +137,7 @@ class EntryView(BaseModel):
     kind: Literal["charge", "settle"] = Field(examples=["charge"])
     key: str = Field(examples=["monday-top-ten"])
     at: float = Field(examples=[1760000000.0], description="seconds since 1970")
-    period: str = Field(examples=[""])
+    period: str | None = Field(examples=[None])
     uses: list[str] = Field(
         examples=[["bounded-range:0.1x10"]], description="drawn by a charge, returned by a settlement"
     )
@@ -169,7 +154,7 @@ class EntryView(BaseModel):
             kind=contents.kind,
             key=contents.key,
             at=entry.at / 1e6,
-            period=contents.period,
+            period=contents.period or None,
             uses=[format_use(use) for use in entry.uses],
             request=_parsed(contents.text) if contents.kind == "charge" else None,
             answer=_parsed(contents.text) if contents.kind == "settle" else None,
@@ -188,24 +173,12 @@ class JointView(BaseModel):
     interaction: Interaction = Field(examples=["setwise"])
     method: str = Field(examples=["certified-optimum"])
     statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
-    cap_epsilon: float | None = Field(examples=[None], description="the data set's cap, if it has one")
-    cap_delta: float | None = Field(examples=[None])
+    cap: AccountView | None = Field(description="the data set's cap, if it has one")
 
     @staticmethod
     def of(joint: Joint) -> "JointView":
         """Show a joint promise."""
-        return JointView(
-            dataset=joint.dataset,
-            accounts=list(joint.accounts),
-            periods=joint.periods,
-            epsilon=bracket(joint.epsilon),
-            delta=joint.delta,
-            interaction=joint.epsilon.interaction,
-            method=joint.epsilon.method,
-            statement=joint.epsilon.statement,
-            cap_epsilon=None if joint.cap is None else joint.cap.epsilon.upper,
-            cap_delta=None if joint.cap is None else joint.cap.delta,
-        )
+        return JointView.model_validate(joint.to_dict())
 
 
 class AuditView(BaseModel):
@@ -254,8 +227,8 @@ class PreviewView(BaseModel):
     left: list[str] = Field(examples=[["bounded-range:0.1x50", "pure:0.1x50"]])
 
     @staticmethod
-    def of(planned: Planned, standing: AccountStatus) -> "PreviewView":
-        """Show a plan."""
+    def of(planned: Planned, left: Sequence[Use]) -> "PreviewView":
+        """Show a plan, and what is left of the account that would pay."""
         return PreviewView(
             mechanism=planned.name,
             cost=[format_use(use) for use in planned.uses],
@@ -267,7 +240,7 @@ class PreviewView(BaseModel):
             shortfall=planned.preview.shortfall,
             confidence=float(planned.preview.confidence),
             why=planned.why,
-            left=[format_use(use) for use in standing.left],
+            left=[format_use(use) for use in left],
         )
 
 

@@ -1,4 +1,4 @@
-"""Recognising who asks, from a bearer token or the pages' cookie, and letting in whom the table of rights admits."""
+"""Who asks, by a bearer token or the pages' cookie, and whether the table of routes admits them."""
 
 import hmac
 import ipaddress
@@ -9,10 +9,11 @@ from starlette.requests import Request
 
 from setwise.errors import Forbidden, NotSignedIn
 from setwise.service.auth.browser_sessions import BrowserSessions, NewSession
-from setwise.service.auth.people import Clock, Identity, People, digest
+from setwise.service.auth.people import Identity, People, digest
 from setwise.service.auth.permissions import Access
 from setwise.service.auth.rate_limit import Buckets
-from setwise.service.workers.threads import Pool
+from setwise.service.storage.database import Threads
+from setwise.service.storage.schema import Clock
 
 COOKIE = "setwise_session"
 CSRF_HEADER = "X-CSRF-Token"
@@ -20,8 +21,8 @@ _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 _MOST_REMEMBERED = 10_000
 
 
-class Doorkeeper:
-    """Recognises and admits.
+class Authenticator:
+    """Identifies people and admits them to routes.
 
     Whoever was recognised is remembered for `cache_seconds`, so that most requests do not ask the database. A
     revocation on this replica takes effect at once, on the others within that time.
@@ -33,7 +34,7 @@ class Doorkeeper:
         sessions: BrowserSessions,
         people_rates: Buckets,
         address_rates: Buckets,
-        pool: Pool,
+        threads: Threads,
         *,
         cache_seconds: float,
         clock: Clock = time.time,
@@ -42,7 +43,7 @@ class Doorkeeper:
         self._sessions = sessions
         self._people_rates = people_rates
         self._address_rates = address_rates
-        self._pool = pool
+        self._threads = threads
         self._cache_seconds = cache_seconds
         self._clock = clock
         self._remembered: dict[str, tuple[float, Identity]] = {}
@@ -84,14 +85,14 @@ class Doorkeeper:
     async def sign_in(self, request: Request, token: str) -> NewSession:
         """Exchange a token for a browser session; a wrong one counts against the address it came from."""
         try:
-            return await self._pool.run(self._sessions.start, token)
+            return await self._threads.run(self._sessions.start, token)
         except NotSignedIn:
             self._count_failure(request)
             raise
 
     async def sign_out(self, secret: str) -> None:
         """End a browser session, at once on this replica."""
-        await self._pool.run(self._sessions.end, secret)
+        await self._threads.run(self._sessions.end, secret)
         self._forgotten += 1
         self._remembered.pop(f"cookie {digest(secret)}", None)
 
@@ -112,7 +113,7 @@ class Doorkeeper:
             return kept[1]
         recognise = self._people.recognise if kind == "token" else self._sessions.recognise
         before = self._forgotten
-        identity = await self._pool.run(recognise, secret)
+        identity = await self._threads.run(recognise, secret)
         if before == self._forgotten:  # else this may be what was revoked meanwhile
             if len(self._remembered) >= _MOST_REMEMBERED:
                 self._remembered = {}

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from sqlalchemy import delete, insert, select
 
 from setwise.errors import NotSignedIn
-from setwise.service.auth.people import Clock, Identity, People, Person, Role, digest
+from setwise.service.auth.people import Identity, People, Person, Role, digest
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
+from setwise.service.storage.schema import Clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

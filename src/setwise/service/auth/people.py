@@ -1,10 +1,8 @@
 """People and their tokens; a token is stored as its digest and shown once."""
 
 import hashlib
-import re
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
@@ -12,12 +10,10 @@ from sqlalchemy import Row, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import InvalidParameter, NameTaken, NotSignedIn, UnknownName
-from setwise.service.api.problems import at_field
+from setwise.service.problems import at_field
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
-
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-"""The names of people, data sets and accounts: safe in addresses, file names and log lines."""
+from setwise.service.storage.schema import Clock, check_name
 
 
 class Role(StrEnum):
@@ -41,7 +37,7 @@ class Person:
     role: Role
 
     def __post_init__(self) -> None:
-        check_name("the name of a person", self.name)
+        check_name(self.name, "the name of a person")
         object.__setattr__(self, "role", Role(self.role))
 
 
@@ -62,18 +58,6 @@ class Identity:
         """Whether the person is a steward."""
         return self.person.role is Role.STEWARD
 
-
-def check_name(what: str, name: str) -> str:
-    """Return the name, or raise `InvalidParameter`."""
-    if not re.fullmatch(NAME, name):
-        raise InvalidParameter(
-            f"{what} must be 1 to 64 letters, digits, dots, dashes or underscores and begin with a letter or digit"
-        )
-    return name
-
-
-Clock = Callable[[], float]
-"""Seconds since 1970."""
 
 TOKEN_PREFIX = "setwise_"  # noqa: S105 - every token has it
 """What every token begins with, so that one in the wrong place is known for what it is."""

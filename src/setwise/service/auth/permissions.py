@@ -1,11 +1,11 @@
-"""Who may use which route: one table, read by the guard of every route and walked by the authorisation tests."""
+"""The table of routes: whom each admits and which problems it can answer with, read by every route's guard."""
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
-from fastapi import APIRouter
-from fastapi.routing import APIRoute
+API = "/api/v1"
 
 
 class Access(StrEnum):
@@ -19,71 +19,78 @@ class Access(StrEnum):
     """Stewards only."""
 
 
-API = "/api/v1"
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Whom a route admits, and the statuses of its problems beyond those of its access and of its input."""
 
-RIGHTS: dict[tuple[str, str], Access] = {
-    ("GET", f"{API}/health"): Access.ANYONE,
-    ("GET", f"{API}/metrics"): Access.PERSON,
-    ("GET", f"{API}/me"): Access.PERSON,
-    ("GET", f"{API}/datasets"): Access.PERSON,
-    ("POST", f"{API}/datasets"): Access.STEWARD,
-    ("GET", f"{API}/datasets/{{dataset}}"): Access.PERSON,
-    ("PUT", f"{API}/datasets/{{dataset}}/cap"): Access.STEWARD,
-    ("GET", f"{API}/accounts"): Access.PERSON,
-    ("POST", f"{API}/accounts"): Access.STEWARD,
-    ("GET", f"{API}/accounts/{{account}}"): Access.PERSON,
-    ("GET", f"{API}/accounts/{{account}}/history"): Access.PERSON,
-    ("GET", f"{API}/datasets/{{dataset}}/joint"): Access.STEWARD,
-    ("GET", f"{API}/audit"): Access.STEWARD,
-    ("POST", f"{API}/preview"): Access.PERSON,
-    ("GET", f"{API}/queries"): Access.PERSON,
-    ("POST", f"{API}/queries"): Access.PERSON,
-    ("GET", f"{API}/queries/{{query}}"): Access.PERSON,
-    ("DELETE", f"{API}/queries/{{query}}"): Access.PERSON,
-    ("POST", f"{API}/compose"): Access.PERSON,
-    ("POST", f"{API}/calibrate"): Access.PERSON,
-    ("GET", f"{API}/people"): Access.STEWARD,
-    ("POST", f"{API}/people"): Access.STEWARD,
-    ("GET", f"{API}/people/{{person}}/tokens"): Access.STEWARD,
-    ("POST", f"{API}/people/{{person}}/tokens"): Access.STEWARD,
-    ("DELETE", f"{API}/people/{{person}}/tokens/{{token}}"): Access.STEWARD,
+    access: Access
+    problems: tuple[int, ...] = ()
+
+
+_ANYONE, _PERSON, _STEWARD = Permission(Access.ANYONE), Permission(Access.PERSON), Permission(Access.STEWARD)
+_ONE_OF_MINE = Permission(Access.PERSON, (404,))
+_ONE_OF_ALL = Permission(Access.STEWARD, (404,))
+
+ROUTES: dict[tuple[str, str], Permission] = {
+    ("GET", f"{API}/health"): _ANYONE,
+    ("GET", f"{API}/metrics"): _PERSON,
+    ("GET", f"{API}/me"): _PERSON,
+    ("GET", f"{API}/datasets"): _PERSON,
+    ("POST", f"{API}/datasets"): Permission(Access.STEWARD, (409,)),
+    ("GET", f"{API}/datasets/{{dataset}}"): _ONE_OF_MINE,
+    ("PUT", f"{API}/datasets/{{dataset}}/cap"): _ONE_OF_ALL,
+    ("GET", f"{API}/datasets/{{dataset}}/joint"): _ONE_OF_ALL,
+    ("GET", f"{API}/accounts"): _PERSON,
+    ("POST", f"{API}/accounts"): Permission(Access.STEWARD, (404, 409)),
+    ("GET", f"{API}/accounts/{{account}}"): _ONE_OF_MINE,
+    ("GET", f"{API}/accounts/{{account}}/history"): _ONE_OF_MINE,
+    ("GET", f"{API}/audit"): _STEWARD,
+    ("POST", f"{API}/preview"): _ONE_OF_MINE,
+    ("GET", f"{API}/queries"): _PERSON,
+    ("POST", f"{API}/queries"): Permission(Access.PERSON, (402, 404, 409)),
+    ("GET", f"{API}/queries/{{query}}"): _ONE_OF_MINE,
+    ("DELETE", f"{API}/queries/{{query}}"): _ONE_OF_MINE,
+    ("POST", f"{API}/compose"): _PERSON,
+    ("POST", f"{API}/calibrate"): _PERSON,
+    ("GET", f"{API}/people"): _STEWARD,
+    ("POST", f"{API}/people"): Permission(Access.STEWARD, (409,)),
+    ("GET", f"{API}/people/{{person}}/tokens"): _ONE_OF_ALL,
+    ("POST", f"{API}/people/{{person}}/tokens"): _ONE_OF_ALL,
+    ("DELETE", f"{API}/people/{{person}}/tokens/{{token}}"): _ONE_OF_ALL,
+    ("GET", "/static/{version}/{name}"): _ANYONE,
+    ("GET", "/charts/{version}/plotly.min.js"): _ANYONE,
+    ("GET", "/login"): _ANYONE,
+    ("POST", "/login"): _ANYONE,
+    ("POST", "/logout"): _ANYONE,
+    ("GET", "/"): _PERSON,
+    ("GET", "/explore"): _PERSON,
+    ("GET", "/explore/curve"): _PERSON,
+    ("GET", "/accounts"): _PERSON,
+    ("GET", "/accounts/{account}"): _PERSON,
+    ("GET", "/ask"): _PERSON,
+    ("GET", "/answers/{query}"): _PERSON,
+    ("GET", "/answers/{query}/panel"): _PERSON,
+    ("GET", "/answers/{query}/answer.csv"): _PERSON,
+    ("GET", "/answers/{query}/answer.json"): _PERSON,
+    ("GET", "/steward"): _STEWARD,
+    ("GET", "/steward/audit"): _STEWARD,
+    ("GET", "/steward/verify"): _STEWARD,
 }
+
+API_ROUTES = {route: permission for route, permission in ROUTES.items() if route[1].startswith(API)}
+PAGES = {route: permission for route, permission in ROUTES.items() if route not in API_ROUTES}
 
 
 def methods_at(address: str) -> set[str]:
-    """Return the methods of the routes that an address falls under.
+    """Return the methods of the API's routes that an address falls under.
 
     >>> sorted(methods_at("/api/v1/queries/5f2b"))
     ['DELETE', 'GET']
     """
-    return {method for method, path in RIGHTS if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), address)}
+    return {method for method, path in API_ROUTES if re.fullmatch(re.sub(r"{\w+}", "[^/]+", path), address)}
 
 
-PAGES: dict[tuple[str, str], Access] = {
-    ("GET", "/static/{version}/{name}"): Access.ANYONE,
-    ("GET", "/charts/{version}/plotly.min.js"): Access.ANYONE,
-    ("GET", "/login"): Access.ANYONE,
-    ("POST", "/login"): Access.ANYONE,
-    ("POST", "/logout"): Access.ANYONE,
-    ("GET", "/"): Access.PERSON,
-    ("GET", "/explore"): Access.PERSON,
-    ("GET", "/explore/curve"): Access.PERSON,
-    ("GET", "/accounts"): Access.PERSON,
-    ("GET", "/accounts/{account}"): Access.PERSON,
-    ("GET", "/ask"): Access.PERSON,
-    ("GET", "/answers/{query}"): Access.PERSON,
-    ("GET", "/answers/{query}/panel"): Access.PERSON,
-    ("GET", "/answers/{query}/answer.csv"): Access.PERSON,
-    ("GET", "/answers/{query}/answer.json"): Access.PERSON,
-    ("GET", "/steward"): Access.STEWARD,
-    ("GET", "/steward/audit"): Access.STEWARD,
-    ("GET", "/steward/verify"): Access.STEWARD,
-}
-
-
-def check_rights(routers: Iterable[APIRouter]) -> None:
-    """Every page of the table exists; that every page is in the table, the guard has seen to."""
-    routes = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
-    missing = PAGES.keys() - {(method, route.path) for route in routes for method in route.methods or ()}
-    if missing:
-        raise LookupError(f"rights are declared for pages that do not exist: {sorted(missing)}")
+def check_routes(served: Iterable[tuple[str, str]]) -> None:
+    """Raise `LookupError` for a route of the table that is not served; a route outside the table cannot be made."""
+    if missing := ROUTES.keys() - set(served):
+        raise LookupError(f"permissions are declared for routes that do not exist: {sorted(missing)}")

@@ -9,30 +9,29 @@ from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.service.api.views import AccountView
 from setwise.service.auth.people import Identity
-from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.pages.route import PageRoute
 from setwise.service.pages.statement import Charge, Reading, charges_of, odometer_readings
 from setwise.service.replica import Service
+from setwise.service.route import GuardedRoute, caller, service_of
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 
 @router.get("/accounts")
 async def accounts(request: Request) -> Response:
     """Show one's accounts; whoever has only one is led to it."""
     service, identity = service_of(request), caller(request)
-    standings = await service.pool.run(service.accounts.all_visible, identity)
-    if len(standings) == 1 and not identity.is_steward:
-        return RedirectResponse(f"/accounts/{standings[0].name}", 303)
-    return render(request, "accounts.html", accounts=[AccountView.of(standing) for standing in standings])
+    statuses = await service.threads.run(service.accounts.all_visible, identity)
+    if len(statuses) == 1 and not identity.is_steward:
+        return RedirectResponse(f"/accounts/{statuses[0].name}", 303)
+    return render(request, "accounts.html", accounts=AccountView.listed(statuses))
 
 
 @router.get("/accounts/{account}")
 async def account_page(request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50) -> Response:
     """Show how an account stands and how it came to that."""
     service, identity = service_of(request), caller(request)
-    view, charges, readings, ids = await service.pool.run(_statement, service, identity, account)
+    view, charges, readings, ids = await service.threads.run(_statement, service, identity, account)
     return render(
         request,
         "account.html",
@@ -50,11 +49,11 @@ async def account_page(request: Request, account: str, most: Annotated[int, Quer
 def _statement(
     service: Service, identity: Identity, name: str
 ) -> tuple[AccountView, list[Charge], list[Reading], dict[str, str]]:
-    holding = service.accounts.visible(identity, name)
-    standing = holding.account.status()
+    account = service.accounts.visible(identity, name)
+    status = account.status()
     charges = charges_of(service.ledger.history(name))
-    readings = odometer_readings(holding.account, charges, standing.period)
-    return AccountView.of(standing), charges, readings, service.jobs.ids_on(name)
+    readings = odometer_readings(account, charges, status.period)
+    return AccountView.of(status), charges, readings, service.jobs.ids_on(name)
 
 
 def _kinds(view: AccountView) -> list[dict[str, object]]:

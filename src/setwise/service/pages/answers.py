@@ -13,10 +13,9 @@ from setwise.analytics.present.text import question_in_words
 from setwise.errors import UnknownName
 from setwise.mechanisms.histogram import Label
 from setwise.service.auth.permissions import API
-from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.pages.route import PageRoute
 from setwise.service.queries.jobs import Job
+from setwise.service.route import GuardedRoute, caller, service_of
 
 _METHODS = {"top-k": "top_k", "histogram": "histogram", "count": "count", "sum": "sum"}
 
@@ -70,7 +69,7 @@ def _quoted(label: Label) -> Label:
     return label
 
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
 _BARS = 50
@@ -125,7 +124,7 @@ async def _shown(request: Request, query: str, template: str, *, charts: bool) -
 
 async def _job(request: Request, query: str) -> Job:
     service, identity = service_of(request), caller(request)
-    job = await service.pool.run(service.jobs.get, query)
+    job = await service.threads.run(service.jobs.get, query)
     if job.person != identity.person.name and not identity.is_steward:
         raise UnknownName("there is no such query, or it is not yours")
     return job

@@ -5,25 +5,24 @@ from starlette.responses import Response
 
 from setwise.service.api.views import AccountView
 from setwise.service.auth.people import Identity
-from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.pages.route import PageRoute
 from setwise.service.replica import Service
+from setwise.service.route import GuardedRoute, caller, service_of
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 
 @router.get("/ask")
 async def ask_page(request: Request, account: str = "") -> Response:
     """Show the form, with what may be asked and who may pay."""
     service, identity = service_of(request), caller(request)
-    choices = await service.pool.run(_choices, service, identity)
+    choices = await service.threads.run(_choices, service, identity)
     return render(request, "ask.html", charts=True, choices=choices, chosen=account, csrf=identity.csrf or "")
 
 
 def _choices(service: Service, identity: Identity) -> dict[str, object]:
     """Return the data sets that this person has an account on, and the accounts."""
-    own = [each for each in service.accounts.all_visible(identity) if each.analyst == identity.person.name]
+    own = service.accounts.all_own(identity)
     names = {each.dataset for each in own}
     datasets = []
     for dataset in service.datasets.all():
@@ -46,5 +45,5 @@ def _choices(service: Service, identity: Identity) -> dict[str, object]:
                 }
             )
     known = {dataset["name"] for dataset in datasets}
-    accounts = [AccountView.of(each).model_dump(mode="json") for each in own if each.dataset in known]
+    accounts = [each.model_dump(mode="json") for each in AccountView.listed(own) if each.dataset in known]
     return {"datasets": datasets, "accounts": accounts}

@@ -1,4 +1,4 @@
-"""Our own styles and scripts, as they are installed."""
+"""Our own styles and scripts, and the chart library, under addresses that change with their contents."""
 
 import gzip
 import hashlib
@@ -9,7 +9,14 @@ from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
 from setwise.errors import MissingExtra
+from setwise.service.route import GuardedRoute, service_of
+
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -73,3 +80,28 @@ def chart_library() -> ChartLibrary:
 def compressed_chart_library() -> bytes:
     """Return the script compressed with gzip, less than a third of its size."""
     return gzip.compress(chart_library().script, 6, mtime=0)
+
+
+_FOR_GOOD = {"Cache-Control": "public, max-age=31536000, immutable"}
+
+
+@router.get("/static/{version}/{name}")
+async def static_file(version: str, name: str) -> Response:
+    """Give one of our own files."""
+    if version != static_version() or name not in static_files():
+        raise HTTPException(404)
+    contents, kind = static_files()[name]
+    return Response(contents, media_type=kind, headers=_FOR_GOOD)
+
+
+@router.get("/charts/{version}/plotly.min.js")
+async def charts(request: Request, version: str) -> Response:
+    """Give the chart library, compressed for whoever can read that."""
+    if version != chart_library().version:
+        raise HTTPException(404)
+    headers = _FOR_GOOD | {"Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        compressed = await service_of(request).threads.run(compressed_chart_library)
+        headers["Content-Encoding"] = "gzip"
+        return Response(compressed, media_type="text/javascript", headers=headers)
+    return Response(chart_library().script, media_type="text/javascript", headers=headers)

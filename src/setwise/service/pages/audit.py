@@ -8,12 +8,11 @@ from starlette.responses import JSONResponse, Response
 from setwise.accounting.notation import format_use
 from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.records import Entry
-from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.pages.route import PageRoute
 from setwise.service.replica import Service
+from setwise.service.route import GuardedRoute, caller, service_of
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 _ENTRIES = 200
 
@@ -22,13 +21,13 @@ _ENTRIES = 200
 async def audit_page(request: Request, account: str = "") -> Response:
     """Show the latest entries of an account, newest first."""
     service, identity = service_of(request), caller(request)
-    standings = await service.pool.run(service.accounts.all_visible, identity)
-    chosen = account or (standings[0].name if standings else "")
-    entries = await service.pool.run(_latest, service, chosen) if chosen else []
+    statuses = await service.threads.run(service.accounts.all_visible, identity)
+    chosen = account or (statuses[0].name if statuses else "")
+    entries = await service.threads.run(_latest, service, chosen) if chosen else []
     return render(
         request,
         "audit.html",
-        accounts=[standing.name for standing in standings],
+        accounts=[status.name for status in statuses],
         chosen=chosen,
         entries=[_row(entry) for entry in entries],
         most=_ENTRIES,
@@ -39,7 +38,7 @@ async def audit_page(request: Request, account: str = "") -> Response:
 async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f]{64})?$")] = "") -> Response:
     """Recompute every chain and balance of the ledger; with an earlier head, nothing may have changed since."""
     service = service_of(request)
-    found = await service.pool.run(service.ledger.verify, head=head or None)
+    found = await service.threads.run(service.ledger.verify, head=head or None)
     return JSONResponse(
         {
             "entries": found.entries,

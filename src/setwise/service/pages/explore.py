@@ -5,12 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from setwise.service.auth.route import service_of
 from setwise.service.pages.rendering import render
-from setwise.service.pages.route import PageRoute
-from setwise.service.workers.curves import MOST_USES, Along, Curve
+from setwise.service.route import GuardedRoute, service_of
+from setwise.service.workers.curves import MOST_USES, Along, Curve, CurvePoints, Mixture
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 _KEPT = {"Cache-Control": "private, max-age=3600"}
 _LARGEST_EPSILON = 2.0
@@ -33,6 +32,6 @@ async def explore_curve(
     along: Along = Along.NUMBER,
 ) -> Response:
     """Give one curve: a calculation with a time limit, remembered by the service and by the browser."""
-    mixture = {"number": k, "share": share, "epsilon": epsilon, "delta": delta}
-    asked = {"what": "curve", "which": str(which), "along": str(along), "mixture": mixture}
-    return JSONResponse(await service_of(request).calculator.calculate(asked), headers=_KEPT)
+    mixture = Mixture(number=k, share=share, epsilon=epsilon, delta=delta)
+    points = CurvePoints(which=which, along=along, mixture=mixture)
+    return JSONResponse(await service_of(request).calculators.run(points), headers=_KEPT)

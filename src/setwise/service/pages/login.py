@@ -12,11 +12,10 @@ from setwise.errors import Forbidden, NotSignedIn
 from setwise.service.auth.authenticator import COOKIE
 from setwise.service.auth.browser_sessions import csrf_value
 from setwise.service.auth.people import TOKEN_PREFIX
-from setwise.service.auth.route import service_of
 from setwise.service.pages.rendering import render
-from setwise.service.pages.route import PageRoute
+from setwise.service.route import GuardedRoute, service_of
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 LOGIN_COOKIE = "setwise_login"
 """Holds what the login form must repeat, so that no other site can sign a browser in as somebody else."""
@@ -55,11 +54,11 @@ async def log_in(request: Request) -> Response:
     going = local_address(given.get("next", ""))
     _check_own_form(request, given.get("csrf", ""), request.cookies.get(LOGIN_COOKIE, ""))
     try:
-        session = await service_of(request).doorkeeper.sign_in(request, given.get("token", "").strip())
+        session = await service_of(request).authenticator.sign_in(request, given.get("token", "").strip())
     except NotSignedIn:
         return _form(request, going, "This token is unknown, expired or revoked. Ask a steward for a new one.", 401)
     response = RedirectResponse(going, 303)
-    seconds = max(1, int(session.expires_at - service_of(request).doorkeeper.now()))
+    seconds = max(1, int(session.expires_at - service_of(request).authenticator.now()))
     _set(request, response, COOKIE, session.secret, seconds, same_site="lax")
     response.delete_cookie(LOGIN_COOKIE, path="/login")
     return response
@@ -72,7 +71,7 @@ async def log_out(request: Request) -> Response:
     secret = request.cookies.get(COOKIE, "")
     if secret:
         _check_own_form(request, str(form.get("csrf", "")), csrf_value(secret))
-        await service_of(request).doorkeeper.sign_out(secret)
+        await service_of(request).authenticator.sign_out(secret)
     response = RedirectResponse("/login", 303)
     response.delete_cookie(COOKIE, path="/")
     return response

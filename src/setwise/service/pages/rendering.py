@@ -1,18 +1,23 @@
-"""Pages from templates: everything that is put in is escaped."""
+"""Pages from templates, and errors as pages; everything that is put in is escaped."""
 
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
+from urllib.parse import quote
 
-from fastapi import Request
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.responses import HTMLResponse
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, RedirectResponse
 
 from setwise.accounting.notation import parse_use, rounded_up
-from setwise.service.auth.people import Identity
+from setwise.errors import NotSignedIn, SetwiseError
+from setwise.service.auth.people import TOKEN_PREFIX, Identity
 from setwise.service.pages.assets import chart_library, static_version
+from setwise.service.problems import problem_of
 
 
 def small(value: float) -> str:
@@ -97,15 +102,28 @@ def render(request: Request, template: str, *, status: int = 200, charts: bool =
     return HTMLResponse(text, status)
 
 
-def error_page(request: Request, status: int, says: str) -> HTMLResponse:
-    """Return a page that tells what went wrong in a sentence."""
-    sentence = says[:1].upper() + says[1:]
-    title = _TITLES.get(status, "That did not work")
-    return render(request, "error.html", status=status, title=title, says=sentence.rstrip(".") + ".")
+def error_page(request: Request, error: Exception, problem: Response) -> Response:
+    """Return the page that tells of an error, the way to the login, or the problem itself: scripts ask for JSON."""
+    if "text/html" not in request.headers.get("accept", ""):
+        return problem
+    match error:
+        case NotSignedIn():
+            return _to_login(request)
+        case SetwiseError():
+            says = problem_of(error).detail
+        case RequestValidationError():
+            says = "this address is wrong"
+        case HTTPException():
+            says = "there is no such page"
+        case _:
+            says = "the service failed to answer; its log names the place"
+    title = _TITLES.get(problem.status_code, "That did not work")
+    sentence = says[:1].upper() + says[1:].rstrip(".") + "."
+    return render(request, "error.html", status=problem.status_code, title=title, says=sentence)
 
 
-def page_not_found(request: Request) -> HTMLResponse | None:
-    """Return the page for an address that is nobody's, or None for whoever does not read pages."""
-    if request.url.path.startswith("/api/") or "text/html" not in request.headers.get("accept", ""):
-        return None
-    return error_page(request, 404, "There is no such page")
+def _to_login(request: Request) -> Response:
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if TOKEN_PREFIX in asked:  # a token does not belong into addresses, and is not carried on in one
+        asked = "/"
+    return RedirectResponse("/login" if asked == "/" else f"/login?next={quote(asked)}", 303)

@@ -1,5 +1,7 @@
 """Steward: data sets with their joint guarantee, accounts, people and their tokens."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
@@ -8,13 +10,12 @@ from starlette.responses import Response
 from setwise.ledger.status import AccountStatus
 from setwise.service.api.views import AccountView
 from setwise.service.auth.people import Person, Token
-from setwise.service.auth.route import caller, service_of
 from setwise.service.pages.rendering import render
-from setwise.service.pages.route import PageRoute
 from setwise.service.replica import Service
+from setwise.service.route import GuardedRoute, caller, service_of
 from setwise.service.storage.datasets import Dataset
 
-router = APIRouter(route_class=PageRoute, include_in_schema=False)
+router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,27 +39,28 @@ class _Member:
 async def steward_page(request: Request) -> Response:
     """Show everything a steward looks after."""
     service, identity = service_of(request), caller(request)
-    standings = await service.pool.run(service.accounts.all_visible, identity)
-    datasets = await service.pool.run(_registered, service, standings)
-    people = await service.pool.run(_members, service)
+    statuses = await service.threads.run(service.accounts.all_visible, identity)
+    datasets = await service.threads.run(_registered, service, statuses)
+    people = await service.threads.run(_members, service)
     return render(
         request,
         "steward.html",
-        accounts=[AccountView.of(standing) for standing in standings],
+        accounts=AccountView.listed(statuses),
         datasets=datasets,
         people=people,
-        now=service.doorkeeper.now(),
-        engines=[each.partition(":")[0] for each in service.settings.engines],
+        now=service.authenticator.now(),
+        engines=[each.partition(":")[0] for each in service.settings.engine],
         csrf=identity.csrf or "",
     )
 
 
-def _registered(service: Service, standings: list[AccountStatus]) -> list[_Registered]:
+def _registered(service: Service, statuses: Sequence[AccountStatus]) -> list[_Registered]:
+    held = Counter(status.dataset for status in statuses)
     return [
         _Registered(
             dataset=dataset,
             cap=service.ledger.cap(dataset.name),
-            accounts=sum(standing.dataset == dataset.name for standing in standings),
+            accounts=held[dataset.name],
         )
         for dataset in service.datasets.all()
     ]

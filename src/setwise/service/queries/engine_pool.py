@@ -13,7 +13,7 @@ from setwise.analytics.engines.prepared import PreparingEngine
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.source import open_engine
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
-from setwise.service.api.problems import at_field
+from setwise.service.problems import at_field
 from setwise.service.settings import Settings
 from setwise.service.storage.datasets import Dataset, EngineKind
 
@@ -107,11 +107,11 @@ class Engines:
         """Return where the engine of this kind is, as the replica was started with it."""
         match kind:
             case EngineKind.DUCKDB:
-                found = [each for each in self._settings.engines if each == "duckdb"]
+                found = [each for each in self._settings.engine if each == "duckdb"]
             case EngineKind.SPARK:
-                found = [each for each in self._settings.engines if each.startswith(("spark", "local"))]
+                found = [each for each in self._settings.engine if each.startswith(("spark", "local"))]
             case EngineKind.POSTGRESQL:
-                found = [each for each in self._settings.engines if each.startswith("postgres")]
+                found = [each for each in self._settings.engine if each.startswith("postgres")]
             case _:
                 assert_never(kind)
         if not found:

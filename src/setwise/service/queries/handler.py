@@ -1,25 +1,43 @@
 """From a request to a plan or an answer: what may be asked of a data set, by whom, from which account."""
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from setwise.analytics.budget import Draws, Spending, Total
+from setwise.accounting.guarantees import Use
+from setwise.analytics.budget import Spending
 from setwise.analytics.execute import ask
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.planning import Planned
 from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK, query_from_dict
 from setwise.analytics.schema import Schema
 from setwise.analytics.session import Session
-from setwise.errors import InvalidParameter, UnknownColumn, UnknownName
+from setwise.errors import InvalidParameter, Unattainable, UnknownColumn, UnknownName
+from setwise.ledger.account import Account
 from setwise.mechanisms.randomness import Randomness
-from setwise.service.api.problems import at_field
-from setwise.service.api.schemas import DrawsBody, QuestionBody, TotalBody
+from setwise.service.auth.accounts import Accounts
 from setwise.service.auth.people import Identity
+from setwise.service.problems import at_field
 from setwise.service.queries.engine_pool import Engines
-from setwise.service.queries.timing import Pace, PacedAccount
-from setwise.service.storage.accounts import Accounts, Holding
+from setwise.service.queries.runner import RunningQuery, Work
+from setwise.service.queries.timing import TimedAccount
+from setwise.service.storage.database import Threads
 from setwise.service.storage.datasets import Dataset, Datasets
-from setwise.service.workers.pool import Planner, PlanRequest
+from setwise.service.workers.pool import WorkerPool
+from setwise.service.workers.tasks import PlanQuestion
+
+_LARGEST_REMEMBERED = 1000
+"""Labels of the largest domain whose plan is remembered: one with more is not worth the memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a person asks of which data set, who pays, and how much: not checked yet."""
+
+    dataset: str
+    account: str
+    query: Mapping[str, object]
+    spending: Callable[[], Spending]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,59 +45,45 @@ class Question:
     """A request that was checked against what the data set's steward allows and the person's account."""
 
     dataset: Dataset
-    holding: Holding
+    account: Account
     query: Query
     spending: Spending
+    schema: Schema
 
 
 class Questions:
     """Checks, previews and answers questions."""
 
     def __init__(
-        self, datasets: Datasets, accounts: Accounts, engines: Engines, planner: Planner, randomness: Randomness
+        self, datasets: Datasets, accounts: Accounts, engines: Engines, workers: WorkerPool, randomness: Randomness
     ) -> None:
         self._datasets = datasets
         self._accounts = accounts
         self._engines = engines
-        self._planner = planner
+        self._workers = workers
         self._randomness = randomness
 
-    def checked(self, identity: Identity, body: QuestionBody) -> Question:
-        """Return the question, or raise what is wrong with it, naming the field; no data is touched."""
-        with at_field("account"):
-            holding = self._accounts.own(identity, body.account)
-        with at_field("dataset"):
-            if body.dataset != holding.dataset:
-                raise UnknownName(f"the account {body.account!r} is not on a data set named {body.dataset!r}")
-            dataset = self._datasets.get(body.dataset)
-        with at_field("query"):
-            given = {name: value for name, value in body.query.model_dump().items() if value is not None}
-            query = _bounded(query_from_dict(_with_bounds(given, dataset)), dataset)
-        _check_columns(query, dataset, self._engines.schema(dataset))
-        with at_field("spend"):
-            spending = _spending(body.spend)
-        return Question(dataset=dataset, holding=holding, query=query, spending=spending)
+    async def preview(self, identity: Identity, request: Request, threads: Threads) -> tuple[Planned, tuple[Use, ...]]:
+        """Return the plan of a question, and what is left of the account that would pay; no data is touched."""
+        question = await threads.run(self._checked, identity, request)
+        with _at_plan():
+            planned = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
+        return planned, (await threads.run(question.account.status)).left
 
-    def to_plan(self, question: Question) -> PlanRequest:
-        """Return what the plan of the question depends on, as it is now."""
-        return PlanRequest(
-            query=question.query,
-            spending=question.spending,
-            user=question.dataset.user,
-            schema=self._engines.schema(question.dataset),
-            standing=question.holding.account.status(),
-        )
+    def work(self, identity: Identity, request: Request) -> Work:
+        """Return what answers the request in a thread of the runner."""
+        return lambda running: self._answered(identity, request, running)
 
-    def work(self, question: Question, key: str) -> Callable[[Pace], str]:
-        """Return what answers the question in a thread; called in the event loop."""
-        loop = asyncio.get_running_loop()
-        return lambda pace: self._answered(question, key, pace, loop)
-
-    def _answered(self, question: Question, key: str, pace: Pace, loop: asyncio.AbstractEventLoop) -> str:
-        """Plan, charge, run, and return the text of the answer that is stored."""
-        planned = self._planner.plan_for(self.to_plan(question), pace, loop)
-        dataset, account = question.dataset, PacedAccount(question.holding.account, pace)
-        with self._engines.lent(dataset) as engine, pace.using(engine):
+    def _answered(self, identity: Identity, request: Request, running: RunningQuery) -> str:
+        """Check, plan, charge, run, and return the text of the answer that is stored."""
+        question = self._checked(identity, request)
+        running.resume()
+        with _at_plan():
+            planned: Planned = self._workers.calculate(
+                _to_plan(question), remember=_is_small(question.query), check=running.timing.check
+            )
+        dataset, account = question.dataset, TimedAccount(question.account, running.timing, running.charged)
+        with self._engines.lent(dataset) as engine, running.timing.using(engine):
             session = Session(
                 engine, user=dataset.user, name=dataset.name, randomness=self._randomness, account=account
             )
@@ -89,19 +93,61 @@ class Questions:
                     planned,
                     engine,
                     account,
-                    key=key,
+                    key=running.asked.key,
                     request=session.request(question.query, question.spending),
                     randomness=self._randomness,
                 )
         return answer.stored()
 
+    def _checked(self, identity: Identity, request: Request) -> Question:
+        """Return the question, or raise what is wrong with it, naming the field; no data is touched."""
+        with at_field("account"):
+            account = self._accounts.own(identity, request.account)
+        with at_field("dataset"):
+            if request.dataset != account.terms.dataset:
+                raise UnknownName(f"the account {request.account!r} is not on a data set named {request.dataset!r}")
+            dataset = self._datasets.get(request.dataset)
+        with at_field("query"):
+            query = _bounded(query_from_dict(_with_bounds(request.query, dataset)), dataset)
+        schema = self._engines.schema(dataset)
+        _check_columns(query, dataset, schema)
+        with at_field("spend"):
+            spending = request.spending()
+        return Question(dataset=dataset, account=account, query=query, spending=spending, schema=schema)
 
-def _with_bounds(given: dict[str, object], dataset: Dataset) -> dict[str, object]:
+
+def _to_plan(question: Question) -> PlanQuestion:
+    return PlanQuestion(
+        query=question.query,
+        spending=question.spending,
+        user=question.dataset.user,
+        schema=question.schema,
+        terms=question.account.terms,
+    )
+
+
+def _is_small(query: Query) -> bool:
+    """Whether the plan of a query is worth its memory."""
+    return len(getattr(query, "domain", None) or ()) <= _LARGEST_REMEMBERED
+
+
+@contextmanager
+def _at_plan() -> Iterator[None]:
+    """Name the part that a plan refuses: what to spend where a number is at fault, else the query."""
+    with at_field("query"):
+        try:
+            yield
+        except (InvalidParameter, Unattainable):
+            with at_field("spend"):
+                raise
+
+
+def _with_bounds(given: Mapping[str, object], dataset: Dataset) -> dict[str, object]:
     """Fill in the data set's bounds where the request leaves them out."""
     if given["kind"] not in {"top-k", "histogram"}:
-        return given
+        return dict(given)
     registered = {"contributions": dataset.contributions, "per_item": dataset.per_item}
-    return {name: bound for name, bound in registered.items() if bound is not None} | given
+    return {name: bound for name, bound in registered.items() if bound is not None} | dict(given)
 
 
 def _bounded(query: Query, dataset: Dataset) -> Query:
@@ -128,20 +174,3 @@ def _check_columns(query: Query, dataset: Dataset, schema: Schema) -> None:
     if query.where is not None:
         with at_field("query.where"):
             parse_filter(query.where, schema, dataset.filters)
-
-
-def _spending(body: DrawsBody | TotalBody) -> Spending:
-    match body:
-        case DrawsBody():
-            return Draws(
-                discover=body.discover,  # type: ignore[arg-type]  # written forms do as well
-                counts=body.counts,  # type: ignore[arg-type]
-                threshold_delta=body.threshold_delta,
-            )
-        case TotalBody():
-            return Total(
-                epsilon=body.epsilon,  # type: ignore[arg-type]  # any number does as well
-                delta=body.delta,  # type: ignore[arg-type]
-                counts=body.counts,
-                mechanism=body.mechanism,
-            )

@@ -1,40 +1,32 @@
-"""The store of queries on their way, through which replicas agree on who runs what."""
+"""The store of queries that were charged, through which replicas agree on who runs what."""
 
 import secrets
 import time
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from sqlalchemy import ColumnElement, Row, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import KeyConflict, UnknownName
-from setwise.service.auth.people import Clock
+from setwise.service.queries.timing import Progress
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
+from setwise.service.storage.schema import Clock
 
 
 class JobState(StrEnum):
     """Where a query stands."""
 
     RUNNING = "running"
-    """Waiting for its turn or being answered; `progress` says how far."""
+    """Charged, and waiting for its turn or being answered; `progress` says how far."""
     DONE = "done"
     """Answered; the answer is stored."""
     FAILED = "failed"
     """Ended in a problem; the same request under the same key starts it again, at no further charge."""
     CANCELLED = "cancelled"
     """Stopped by a person; the same request under the same key starts it again, at no further charge."""
-
-
-class Progress:
-    """The share done at each stage; stages do not depend on the data."""
-
-    WAITING = 0.0
-    CHARGED = 0.1
-    READING = 0.25
-    DONE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +55,9 @@ _BEATS_UNTIL_LOST = 10.0
 class Jobs:
     """The store of queries.
 
-    A query is taken up by whoever inserts its row, or raises its `attempt`: a compare-and-swap, so that one replica
-    does. Should two run the same query after all (one was slow, not dead), the ledger keeps the answer that was stored
-    first and both show that.
+    A query is recorded once it is charged: one that is refused leaves nothing here. It is run by whoever inserts its
+    row, or raises its `attempt`: a compare-and-swap, so that one replica does. Should two run the same query after all
+    (one was slow, not dead), the ledger keeps the answer that was stored first and both show that.
     """
 
     def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:
@@ -74,10 +66,25 @@ class Jobs:
         self._lost_after = _BEATS_UNTIL_LOST * heartbeat_seconds
         self._clock = clock
 
-    def ask(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
-        """Return the query under this key, and whether this replica is to run it now.
+    def resume(self, *, account: str, key: str, request: str) -> tuple[Job | None, bool]:
+        """Return the query under this key, if there is one, and whether this replica has taken it up just now.
 
         Raise `KeyConflict` when the key was used for another request.
+        """
+        query = select(schema.jobs).where(schema.jobs.c.account == account, schema.jobs.c.key == key)
+        with self._database.reading() as connection:
+            row = connection.execute(query).one_or_none()
+        if row is None:
+            return None, False
+        job = _job(row)
+        if job.request != request:
+            raise KeyConflict(f"the key {key!r} was used before for a different request on this account; use a new key")
+        return self.take_up(job) if self._is_free(job, again=True) else (job, False)
+
+    def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
+        """Record a query that was charged; return it and whether this replica is to run it.
+
+        It is not when another replica has recorded the same query meanwhile, and runs it.
         """
         now = self._clock()
         fresh = Job(
@@ -91,17 +98,16 @@ class Jobs:
             replica=self._replica,
             heartbeat_at=now,
             created_at=now,
-            progress=Progress.WAITING,
+            progress=Progress.CHARGED,
         )
         try:
             with self._database.writing() as connection:
                 connection.execute(insert(schema.jobs).values(asdict(fresh)))
-            return fresh, True
         except IntegrityError:
-            job = self._under(account, key)
-        if job.request != request:
-            raise KeyConflict(f"the key {key!r} was used before for a different request on this account; use a new key")
-        return self.take_up(job) if self._is_free(job, again=True) else (job, False)
+            found, ours = self.resume(account=account, key=key, request=request)
+            assert found is not None
+            return found, ours
+        return fresh, True
 
     def take_up(self, job: Job) -> tuple[Job, bool]:
         """Try to become the replica that runs a query that nobody runs; return it and whether that worked."""
@@ -180,27 +186,25 @@ class Jobs:
             connection.execute(update(schema.jobs).where(running, lost).values(state=str(JobState.CANCELLED)))
         return self.get(job.id)
 
-    def done(self, job: Job, answer: str) -> None:
+    def done(self, job: Job, answer: str) -> Job:
         """Record the answer that the ledger has stored; whichever replica says so, it is the same."""
-        self._end(schema.jobs.c.id == job.id, {"state": str(JobState.DONE), "answer": answer, "problem": None})
+        ended = {"state": str(JobState.DONE), "answer": answer, "problem": None}
+        self._end(schema.jobs.c.id == job.id, ended)
+        return replace(job, state=JobState.DONE, answer=answer, problem=None, progress=Progress.DONE)
 
-    def stopped(self, job: Job, state: JobState, problem: str) -> None:
-        """Record that a query failed or was cancelled, unless another replica has taken it up since."""
+    def stopped(self, job: Job, state: JobState, problem: str) -> Job:
+        """Record that a query failed or was cancelled, unless another replica has taken it up; return it as it is."""
         mine = and_(
             schema.jobs.c.id == job.id,
             schema.jobs.c.attempt == job.attempt,
             schema.jobs.c.state == str(JobState.RUNNING),
         )
         self._end(mine, {"state": str(state), "problem": problem})
+        return self.get(job.id)
 
     def _end(self, which: ColumnElement[bool], ended: dict[str, str | None]) -> None:
         with self._database.writing() as connection:
             connection.execute(update(schema.jobs).where(which).values(progress=Progress.DONE, **ended))
-
-    def _under(self, account: str, key: str) -> Job:
-        query = select(schema.jobs).where(schema.jobs.c.account == account, schema.jobs.c.key == key)
-        with self._database.reading() as connection:
-            return _job(connection.execute(query).one())
 
 
 def _job(row: Row[tuple[object, ...]]) -> Job:

@@ -3,118 +3,192 @@
 import asyncio
 import contextlib
 import json
-import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 
-from setwise.errors import EngineFailed, SetwiseError, StoreFailed, TooManyRequests
-from setwise.service.api.error_responses import log_store_failure
-from setwise.service.api.problems import Problem, problem_of
+from setwise.errors import EngineFailed, KeyConflict, SetwiseError, StoreFailed, TooManyRequests
+from setwise.service.error_responses import defect, log_store_failure
 from setwise.service.metrics import Metrics
+from setwise.service.problems import Problem, problem_of
 from setwise.service.queries.jobs import Job, Jobs, JobState
-from setwise.service.queries.timing import Pace
+from setwise.service.queries.timing import QueryTiming
 from setwise.service.settings import Settings
-from setwise.service.workers.threads import Pool
-
-Work = Callable[[Pace], str]
-"""Answers a query at the given pace and returns the stored answer."""
+from setwise.service.storage.database import Threads
 
 CANCELLED = "the query was cancelled; ask again under the same key to run it at no further charge"
+_LEAVING = "the replica is shutting down; ask again under the same key"
+_LOOK_AGAIN = 0.1
+"""Seconds between two looks at a query that has not ended yet."""
 
-_log = logging.getLogger("setwise.service")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request as it came: who asks from which account, under which key, and the text of the body."""
+
+    person: str
+    account: str
+    key: str
+    request: str
+
+
+class RunsElsewhere(Exception):
+    """Another request or replica has answered this query or runs it."""
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class RunningQuery:
+    """A query that this replica plans, waits with or runs; `job` is there once it is charged."""
+
+    asked: Asked
+    timing: QueryTiming
+    jobs: Jobs = field(repr=False)
+    job: Job | None = None
+    task: "asyncio.Future[Job] | None" = None
+
+    def resume(self) -> None:
+        """Take up what is known of the query; raise `RunsElsewhere` when it has been answered or runs already."""
+        asked = self.asked
+        self.job, ours = self.jobs.resume(account=asked.account, key=asked.key, request=asked.request)
+        if self.job is not None and not ours:
+            raise RunsElsewhere
+
+    def charged(self) -> None:
+        """Record the query, unless it is; raise `RunsElsewhere` when another has recorded it since."""
+        if self.job is None:
+            asked = self.asked
+            self.job, ours = self.jobs.begin(
+                person=asked.person, account=asked.account, key=asked.key, request=asked.request
+            )
+            if not ours:
+                raise RunsElsewhere
+
+
+Work = Callable[[RunningQuery], str]
+"""Checks, plans, charges and answers a query, and returns the stored answer."""
 
 
 class Runner:
     """The queries that this replica runs."""
 
-    def __init__(self, jobs: Jobs, metrics: Metrics, pool: Pool, settings: Settings) -> None:
+    def __init__(self, jobs: Jobs, metrics: Metrics, store: Threads, settings: Settings) -> None:
         self._jobs = jobs
         self._metrics = metrics
-        self._pool = pool
+        self._store = store
         self._settings = settings
         self._threads = ThreadPoolExecutor(settings.waiting, thread_name_prefix="setwise-query")
         self._turns = threading.Semaphore(settings.workers)
-        self._running: dict[str, tuple[Pace, asyncio.Task[None]]] = {}
+        self._running: dict[tuple[str, str, str], RunningQuery] = {}
+        self._closing = False
 
-    def check_room(self) -> None:
-        """Raise `TooManyRequests` when as many queries wait as may."""
+    def start(self, asked: Asked, work: Work) -> RunningQuery:
+        """Start a query, or return the one that runs here under the same key.
+
+        Raise `KeyConflict` when that is another request, and `TooManyRequests` when there is no room.
+        """
+        place = (asked.person, asked.account, asked.key)
+        if (running := self._running.get(place)) is not None:
+            if running.asked.request != asked.request:
+                raise KeyConflict(f"the key {asked.key!r} is in use for a different request on this account")
+            return running
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many queries are waiting; try again in 1 s")
+        timing = QueryTiming(self._turns, step=self._settings.answer_step, seconds=self._settings.query_seconds)
+        if self._closing:
+            timing.stop(_LEAVING)
+        running = RunningQuery(asked=asked, timing=timing, jobs=self._jobs)
+        running.task = asyncio.get_running_loop().run_in_executor(self._threads, self._run, running, work)
+        running.task.add_done_callback(lambda task: self._ended(place, task))
+        self._running[place] = running
+        self._metrics.running.set(len(self._running))
+        return running
 
-    def start(self, job: Job, work: Work) -> None:
-        """Start a query that this replica has taken up; one that runs here already is left to it."""
-        if job.id in self._running:
-            return
-        pace = Pace(self._turns, step=self._settings.answer_step, seconds=self._settings.query_seconds)
-        task = asyncio.create_task(self._follow(job, work, pace))
-        self._running[job.id] = (pace, task)
+    async def answered(self, running: RunningQuery) -> Job:
+        """Return the query when it has ended, wherever it runs, or once it is charged and a request may wait no longer.
 
-    async def wait(self, id_: str, seconds: float) -> None:
-        """Return when the query has ended, if this replica runs it, or after so many seconds."""
-        if id_ in self._running:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._running[id_][1]), seconds)
+        Raise what is wrong with it when it was refused before it was charged.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._settings.wait_seconds
+        assert running.task is not None
+        await asyncio.wait([running.task], timeout=self._settings.wait_seconds)
+        while not running.task.done():
+            if running.job is not None and running.job.state is JobState.RUNNING:
+                return replace(running.job, progress=running.timing.progress)
+            await asyncio.wait([running.task], timeout=_LOOK_AGAIN)
+        job = await asyncio.shield(running.task)
+        while job.state is JobState.RUNNING and loop.time() < until:  # on another replica
+            await asyncio.sleep(_LOOK_AGAIN)
+            job = await self._store.run(self._jobs.get, job.id)
+        return job
 
     async def cancel(self, id_: str) -> None:
         """Stop a query, if this replica runs it."""
-        if id_ in self._running:
-            await self._pool.run(self._running[id_][0].stop, CANCELLED)
+        for running in list(self._running.values()):
+            if running.job is not None and running.job.id == id_:
+                await self._stop(running, CANCELLED)
 
     async def beat(self) -> None:
         """Tell the database which queries are alive, and stop those that are overdue or to be cancelled; for ever."""
         while True:
             await asyncio.sleep(self._settings.heartbeat_seconds)
-            for pace, _ in list(self._running.values()):
-                if pace.is_overdue:
-                    await self._pool.run(pace.stop, _overdue(self._settings.query_seconds))
-            if self._running:
-                progress = {id_: pace.progress for id_, (pace, _) in self._running.items()}
+            self._metrics.reading.set(sum(each.timing.is_reading for each in self._running.values()))
+            for running in list(self._running.values()):
+                if running.timing.is_overdue:
+                    await self._stop(running, _overdue(self._settings.query_seconds))
+            progress = {each.job.id: each.timing.progress for each in self._running.values() if each.job is not None}
+            if progress:
                 with contextlib.suppress(StoreFailed):  # seen by whoever asks; the next beat may reach it
-                    for id_ in await self._pool.run(self._jobs.beat, progress):
+                    for id_ in await self._store.run(self._jobs.beat, progress):
                         await self.cancel(id_)
 
     async def close(self) -> None:
         """Stop every query and wait for them to end."""
+        self._closing = True
         running = list(self._running.values())
-        for pace, _ in running:
-            await self._pool.run(pace.stop, "the replica is shutting down; ask again under the same key")
-        await asyncio.gather(*(task for _, task in running), return_exceptions=True)
+        for each in running:
+            await self._stop(each, _LEAVING)
+        await asyncio.gather(*(each.task for each in running if each.task is not None), return_exceptions=True)
         self._threads.shutdown(wait=True)
 
-    async def _follow(self, job: Job, work: Work, pace: Pace) -> None:
-        try:
-            outcome = await asyncio.get_running_loop().run_in_executor(self._threads, self._run, job, work, pace)
-            self._metrics.query(outcome)
-        finally:
-            del self._running[job.id]
+    async def _stop(self, running: RunningQuery, reason: str) -> None:
+        await self._store.run(running.timing.stop, reason)  # cancelling an engine may take a moment
 
-    def _run(self, job: Job, work: Work, pace: Pace) -> str:
-        """Run a query to its end and record that; return how it ended."""
-        try:
-            answer = work(pace)
-        except SetwiseError as error:
-            if isinstance(error, StoreFailed):
-                log_store_failure(error)
-            found = problem_of(EngineFailed(pace.stopped) if pace.stopped else error)
-        except Exception as error:  # a defect of ours: its words may hold data
-            _log.error("unexpected %s while answering a query", type(error).__name__)
-            found = Problem(name="InternalError", status=500, detail="the service failed to answer the query")
-        else:
-            return self._recorded(JobState.DONE, lambda: self._jobs.done(job, answer))
-        finally:
-            pace.pad()
-        state = JobState.CANCELLED if pace.stopped == CANCELLED else JobState.FAILED
-        return self._recorded(state, lambda: self._jobs.stopped(job, state, json.dumps(found.document())))
+    def _ended(self, place: tuple[str, str, str], task: "asyncio.Future[Job]") -> None:
+        del self._running[place]
+        self._metrics.running.set(len(self._running))
+        if task.cancelled() or task.exception() is not None:  # told to whoever asks
+            self._metrics.query("refused")
+        elif (state := task.result().state) is not JobState.RUNNING:
+            self._metrics.query(str(state))
 
-    def _recorded(self, state: JobState, record: Callable[[], None]) -> str:
-        """Record an end; should the database not answer, the query is lost and taken up again by whoever asks."""
+    def _run(self, running: RunningQuery, work: Work) -> Job:
+        """Run a query to its end and return it as it is then; raise what is wrong with it if it was not charged."""
+        timing = running.timing
         try:
-            record()
-        except StoreFailed as error:
-            log_store_failure(error)
-            return "unrecorded"
-        return str(state)
+            answer = work(running)
+        except RunsElsewhere:
+            assert running.job is not None
+            return running.job
+        except Exception as error:
+            timing.pad()
+            told = EngineFailed(timing.stopped) if timing.stopped and isinstance(error, SetwiseError) else error
+            if running.job is None:
+                raise told from None
+            state = JobState.CANCELLED if timing.stopped == CANCELLED else JobState.FAILED
+            return self._jobs.stopped(running.job, state, json.dumps(_problem(told).document()))
+        assert running.job is not None
+        return self._jobs.done(running.job, answer)
+
+
+def _problem(error: Exception) -> Problem:
+    """Return the problem of a query that was charged; what the operator should know of it is logged."""
+    if not isinstance(error, SetwiseError):
+        return defect(error)
+    if isinstance(error, StoreFailed):
+        log_store_failure(error)
+    return problem_of(error)
 
 
 def _overdue(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The pace of one query: its turn with the engine, its end at a padded moment, and whether it is to stop."""
+"""The timing of one query: its turn with the engine, its end at a padded moment, and whether it is to stop."""
 
 import math
 import threading
@@ -11,7 +11,6 @@ from setwise.analytics.engines.base import Engine
 from setwise.errors import EngineFailed
 from setwise.ledger.account import Account, Receipt
 from setwise.ledger.status import AccountStatus
-from setwise.service.queries.jobs import Progress
 
 
 def padded(elapsed: float, step: float) -> float:
@@ -33,7 +32,16 @@ def padded(elapsed: float, step: float) -> float:
 _LOOK_AGAIN = 0.05
 
 
-class Pace:
+class Progress:
+    """The share done at each stage; stages do not depend on the data."""
+
+    WAITING = 0.0
+    CHARGED = 0.1
+    READING = 0.25
+    DONE = 1.0
+
+
+class QueryTiming:
     """Holds a query back until an engine is free, and its end until a padded moment after it was asked.
 
     What an analyst can see of a query that touched data (its answer, the draws given back, its failure) happens at
@@ -86,6 +94,11 @@ class Pace:
         return self._stop
 
     @property
+    def is_reading(self) -> bool:
+        """Whether the query has its turn with the engine."""
+        return self._began is not None
+
+    @property
     def is_overdue(self) -> bool:
         """Whether the query has had its engine for longer than it may."""
         began = self._began
@@ -127,28 +140,33 @@ class Pace:
             raise EngineFailed(self._stop)
 
 
-class PacedAccount:
-    """An account whose charges wait for a turn and whose answers are stored at padded moments."""
+class TimedAccount:
+    """An account whose charges wait for a turn and whose answers are stored at padded moments.
 
-    def __init__(self, account: Account, pace: Pace) -> None:
+    `charged` is called when a charge is on disk, before the turn.
+    """
+
+    def __init__(self, account: Account, timing: QueryTiming, charged: Callable[[], None]) -> None:
         self._account = account
-        self._pace = pace
+        self._timing = timing
+        self._charged = charged
 
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
         """Charge; then wait for a turn, unless the answer is there already."""
         receipt = self._account.charge(uses, key=key, request=request)
+        self._charged()
         if receipt.answer is None:
-            self._pace.begin()
+            self._timing.begin()
         return receipt
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
         """Store the answer, at a padded moment, unless the query was stopped before that moment."""
-        self._pace.pad()
-        self._pace.check()
+        self._timing.pad()
+        self._timing.check()
         return self._account.settle(receipt, answer=answer, returned=returned)
 
     def status(self) -> AccountStatus:
-        """Return how the account stands."""
+        """Return the status of the account."""
         return self._account.status()
 
     def shortage(self, uses: Sequence[Use]) -> str | None:

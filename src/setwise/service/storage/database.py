@@ -1,17 +1,22 @@
-"""The database that the service shares with the ledger: connections, and the schema's versions."""
+"""The database that the service shares with the ledger: connections, schema versions, threads, and a probe."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
 from sqlalchemy.exc import ArgumentError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
 from setwise.errors import InvalidParameter, MissingExtra, StoreFailed
 from setwise.service.storage import schema
-from setwise.service.workers.threads import Pool
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 _MIGRATIONS: tuple[Callable[[Connection], None], ...] = (schema.metadata.create_all,)
 """Step n takes the schema from version n to n + 1; steps are appended, never changed."""
@@ -107,23 +112,43 @@ def _one_sentence() -> Iterator[None]:
         raise StoreFailed(f"the service's database did not answer ({kind}); try again in a moment") from None
 
 
-_SECONDS = 1.0
+class Threads:
+    """A bounded number of threads for short work with the stores, so that slow queries never starve short requests."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
+
+    async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        """Return what the function returns, called in one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(function, *args, **kwargs))
+
+    def close(self) -> None:
+        """Wait for what runs, and end the threads."""
+        self._executor.shutdown(wait=True, cancel_futures=True)
 
 
-class Pulse:
-    """The last time the database answered."""
+_PROBE_SECONDS = 1.0
+"""How long an answer of the database counts as recent."""
 
-    def __init__(self, database: Database, pool: Pool, monotonic: Callable[[], float] = time.monotonic) -> None:
+
+class DatabaseProbe:
+    """Asks the database for a sign of life, at most once a second and in a thread that nothing else uses."""
+
+    def __init__(self, database: Database, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._database = database
-        self._pool = pool
+        self._threads = Threads(1, "setwise-probe")
         self._monotonic = monotonic
         self._answered = float("-inf")
 
     async def check(self) -> None:
         """Return when the database answers, or raise `StoreFailed`."""
-        if self._monotonic() - self._answered > _SECONDS:
-            await self._pool.run(self._ask)
+        if self._monotonic() - self._answered > _PROBE_SECONDS:
+            await self._threads.run(self._ask)
             self._answered = self._monotonic()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._threads.close()
 
     def _ask(self) -> None:
         with self._database.reading() as connection:

@@ -9,9 +9,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import InvalidParameter, NameTaken, UnknownName
-from setwise.service.auth.people import Clock, check_name
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
+from setwise.service.storage.schema import Clock, check_name
 
 
 class EngineKind(StrEnum):
@@ -42,7 +42,7 @@ class Dataset:
     types: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        check_name("the name of a data set", self.name)
+        check_name(self.name, "the name of a data set")
         object.__setattr__(self, "engine", EngineKind(self.engine))
         for name in ("items", "values", "filters"):
             columns = tuple(getattr(self, name))

@@ -1,6 +1,27 @@
-"""The service's own tables, beside the ledger's in one database."""
+"""The service's own tables, beside the ledger's in one database, and the names that they hold."""
+
+import re
+from collections.abc import Callable
 
 from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+
+from setwise.errors import InvalidParameter
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""The names of people, data sets and accounts: safe in addresses, file names and log lines."""
+
+NAME_IN_WORDS = "1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"
+
+Clock = Callable[[], float]
+"""Seconds since 1970."""
+
+
+def check_name(name: str, what: str) -> str:
+    """Return the name, or raise `InvalidParameter`."""
+    if not re.fullmatch(NAME, name):
+        raise InvalidParameter(f"{what} must be {NAME_IN_WORDS}")
+    return name
+
 
 metadata = MetaData()
 

@@ -59,20 +59,29 @@ class Mixture:
         return [f"{kind}:{self.epsilon!r}x{count}" for kind, count in counts.items() if count]
 
 
-def curve(which: Curve, along: Along, mixture: Mixture) -> dict[str, Any]:
-    """Return the certified ends of the overall epsilon at ten places or so along the way.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoints:
+    """One curve: the certified ends of the overall epsilon at ten places or so along the way.
 
-    >>> found = curve(Curve.GAUSSIAN, Along.NUMBER, Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6))
+    >>> mixture = Mixture(number=20, share=0.0, epsilon=0.1, delta=1e-6)
+    >>> found = CurvePoints(which=Curve.GAUSSIAN, along=Along.NUMBER, mixture=mixture).result()
     >>> found["x"][-1], round(found["upper"][-1], 4)
     (20, 1.3676)
     """
-    places = _places(along, mixture)
-    ends = [_ends(which, place) for _, place in places]
-    return {
-        "x": [x for x, _ in places],
-        "lower": [lower for lower, _ in ends],
-        "upper": [upper for _, upper in ends],
-    }
+
+    which: Curve
+    along: Along
+    mixture: Mixture
+
+    def result(self) -> dict[str, Any]:
+        """Return the places and the two ends at each."""
+        places = _places(self.along, self.mixture)
+        ends = [_ends(self.which, place) for _, place in places]
+        return {
+            "x": [x for x, _ in places],
+            "lower": [lower for lower, _ in ends],
+            "upper": [upper for _, upper in ends],
+        }
 
 
 def _places(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:

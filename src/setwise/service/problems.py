@@ -102,4 +102,4 @@ def field_of(location: tuple[int | str, ...]) -> str:
     """
     places = {"body", "query", "path", "header", "cookie"}
     parts = location[1:] if location and location[0] in places and len(location) > 1 else location
-    return ".".join(str(part) for part in parts if part not in _TAGS)
+    return ".".join(str(part) for part in parts if part not in _TAGS and "[" not in str(part))
