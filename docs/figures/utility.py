@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from setwise.analytics.budget import Total
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.tables import ArrowTable
-from setwise.analytics.query import TopK
+from setwise.analytics.query import Query
 from setwise.analytics.session import Session
+from setwise.mechanisms.planning.request import Total
 
 K, DELTA, TRIALS = 10, 1e-6, 60
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -50,7 +50,7 @@ class Setting:
     """One line of the picture."""
 
     name: str
-    query: Callable[[tuple[str, ...]], TopK]
+    query: Callable[[tuple[str, ...]], Query]
     colour: str
     style: str
     marker: str
@@ -58,10 +58,14 @@ class Setting:
 
 # The palette of Okabe and Ito; line styles and markers tell the curves apart without colour.
 SETTINGS = (
-    Setting("destinations public", lambda airports: TopK(item="dest", k=K, domain=airports), "#0072B2", "-", "o"),
-    Setting("destinations private", lambda _: TopK(item="dest", k=K), "#D55E00", "--", "s"),
-    Setting("private, 20 per aircraft", lambda _: TopK(item="dest", k=K, contributions=20), "#009E73", "-.", "^"),
-    Setting("private, 5 per aircraft", lambda _: TopK(item="dest", k=K, contributions=5), "#CC79A7", ":", "D"),
+    Setting(
+        "destinations public", lambda airports: Query.top_k(item="dest", k=K, domain=airports), "#0072B2", "-", "o"
+    ),
+    Setting("destinations private", lambda _: Query.top_k(item="dest", k=K), "#D55E00", "--", "s"),
+    Setting(
+        "private, 20 per aircraft", lambda _: Query.top_k(item="dest", k=K, contributions=20), "#009E73", "-.", "^"
+    ),
+    Setting("private, 5 per aircraft", lambda _: Query.top_k(item="dest", k=K, contributions=5), "#CC79A7", ":", "D"),
 )
 
 
@@ -86,19 +90,21 @@ def measure(table: pa.Table) -> dict[str, list[tuple[float, float, float, str]]]
         session = Session(engine, user="tailnum", name="flights", randomness=SeededRandomness(0))
         for setting in SETTINGS:
             query = setting.query(tuple(sorted(truth)))
-            aggregation = session.preview(query, Total(epsilon=1, delta=DELTA)).aggregation
+            aggregation = session.plan(query, Total(epsilon=1, delta=DELTA)).aggregation
             # The sample does not depend on epsilon, and without a bound there is none.
             reads = [engine.histogram(aggregation) for _ in range(1 if query.contributions is None else TRIALS // 2)]
             rows = found.setdefault(setting.name, [])
             for epsilon in EPSILONS:
-                planned = session.preview(query, Total(epsilon=epsilon, delta=DELTA))
+                planned = session.plan(query, Total(epsilon=epsilon, delta=DELTA))
                 randomness = SeededRandomness(7)
                 precision, errors = [], []
                 for trial in range(TRIALS):
                     release = planned.mechanism.release(reads[trial % len(reads)], randomness).top(K)
                     precision.append(len(best.intersection(release.labels)) / K)
                     errors += [abs((item.count or 0) - truth[str(item.label)]) for item in release.items]
-                rows.append((epsilon, float(np.mean(precision)), float(np.mean(errors or [np.nan])), planned.name))
+                rows.append(
+                    (epsilon, float(np.mean(precision)), float(np.mean(errors or [np.nan])), planned.plan.mechanism)
+                )
     return found
 
 

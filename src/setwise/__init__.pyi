@@ -3,15 +3,13 @@
 # Asking a table
 from setwise.analytics.answer import PrivateAnswer as PrivateAnswer
 from setwise.analytics.budget import Draws as Draws
-from setwise.analytics.budget import Total as Total
-from setwise.analytics.query import Count as Count
-from setwise.analytics.query import HistogramQuery as HistogramQuery
-from setwise.analytics.query import Sum as Sum
-from setwise.analytics.query import TopK as TopK
+from setwise.analytics.planning import Plan as Plan
+from setwise.analytics.query import Query as Query
 from setwise.analytics.session import Session as Session
 from setwise.analytics.session import open as open
 from setwise.analytics.tables.domain import labels_of as labels_of
 from setwise.client.client import connect as connect
+from setwise.mechanisms.planning.request import Total as Total
 
 # Keeping a budget
 from setwise.ledger.account import Account as Account

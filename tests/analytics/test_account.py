@@ -10,14 +10,15 @@ import pytest
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, Use
 from setwise.accounting.notation import format_use, rounded_up
-from setwise.analytics.budget import Draws, Total
-from setwise.analytics.query import Count, TopK
+from setwise.analytics.budget import Draws
+from setwise.analytics.query import Query
 from setwise.analytics.session import Session
 from setwise.analytics.tables.source import open_engine
 from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
 from tests.analytics.recorded import RecordedEngine, recorded_session, visits
 
@@ -40,7 +41,7 @@ def left(account):
 def test_the_most_is_charged_and_the_unused_comes_back(ledger):
     account = ledger.account("ada")
     _, session = recorded_session(account=account)
-    planned = session.preview(TopK(item="page", k=6), Draws(discover="bounded-range:0.5", counts="pure:0.3"))
+    planned = session.preview(Query.top_k(item="page", k=6), Draws(discover="bounded-range:0.5", counts="pure:0.3"))
     assert [format_use(use) for use in planned.uses] == ["bounded-range:0.5x6", "approx:0.0,1e-07", "pure:0.3x6"]
     answer = session.top_k(k=6, counts="pure:0.3", key="a", **PICKS)
     found = len(answer)
@@ -66,10 +67,10 @@ def test_the_most_is_charged_and_the_unused_comes_back(ledger):
     [(6, "bounded-range:44.5", InvalidParameter), (21, "bounded-range:0.5", BudgetExhausted)],
 )
 def test_draws_that_an_account_never_had_are_refused_uncomposed(ledger, monkeypatch, k, discover, refused):
-    monkeypatch.setattr("setwise.analytics.planning.overall", lambda *_: pytest.fail("composed"))
+    monkeypatch.setattr("setwise.analytics.planning.certified_price", lambda *_: pytest.fail("composed"))
     _, session = recorded_session(account=ledger.account("ada"))
     with pytest.raises(refused, match=r"'ada'.*bounded-range:0.5x20"):
-        session.preview(TopK(item="page", k=k), Draws(discover=discover))
+        session.preview(Query.top_k(item="page", k=k), Draws(discover=discover))
 
 
 def test_a_replay_is_identical_and_free_even_in_another_session(ledger):
@@ -151,21 +152,22 @@ def test_pure_counts_get_noise_that_is_wide_enough(ledger, per_item, epsilon):
     """The scale is a float at least per_item / epsilon, exactly compared."""
     _, session = recorded_session(account=ledger.account("bob"))
     spending = Draws(discover="bounded-range:0.5", counts=PureDP(epsilon=epsilon), threshold_delta=1e-8)
-    planned = session.preview(TopK(item="page", k=2, per_item=per_item), spending)
+    planned = session.plan(Query.top_k(item="page", k=2, per_item=per_item), spending)
     noise = planned.mechanism.noise
     assert isinstance(noise, LaplaceNoise)
     assert Fraction(per_item) / noise.scale <= Fraction(epsilon)
     assert float(noise.scale) == pytest.approx(per_item / epsilon, rel=1e-15)
-    assert PureDP(epsilon=epsilon) in {use.guarantee for use in planned.uses}
+    assert PureDP(epsilon=epsilon) in {use.guarantee for use in planned.plan.uses}
 
 
 def test_gaussian_counts_are_drawn_as_registered(ledger):
     _, session = recorded_session(account=ledger.account("ada"))
-    planned = session.preview(
-        TopK(item="page", k=4, contributions=3, per_item=5), Draws(discover="bounded-range:0.5", counts="gaussian:20")
+    planned = session.plan(
+        Query.top_k(item="page", k=4, contributions=3, per_item=5),
+        Draws(discover="bounded-range:0.5", counts="gaussian:20"),
     )
     assert planned.mechanism.noise == RoundedGaussianNoise(sigma=100)
-    assert {use.guarantee: use.count for use in planned.uses}[Gaussian(sigma=20.0)] == 3
+    assert {use.guarantee: use.count for use in planned.plan.uses}[Gaussian(sigma=20.0)] == 3
 
 
 def test_a_histogram_and_a_count_draw_one_count_for_each_that_can_change(ledger):
@@ -222,8 +224,8 @@ def test_a_filter_that_cannot_pay_says_what_it_needs_and_what_would_fit(ledger, 
     noise, epsilon, delta = re.search(
         r"fit with (gaussian counts)?(?:an epsilon of ([\d.]+))?(?: and a delta of (\S+))?$", str(told.value)
     ).groups()
-    query, total = Count(), Total(**{"delta": 0, **words})
-    assert session.shortage(query, total) == str(told.value)
+    query, total = Query.count(), Total(**{"delta": 0, **words})
+    assert session.shortage(query, total, session.preview(query, total)) == str(told.value)
     fitting = {
         **words,
         **({"counts": "gaussian"} if noise else {}),
@@ -236,10 +238,11 @@ def test_a_filter_that_cannot_pay_says_what_it_needs_and_what_would_fit(ledger, 
 def test_a_shortage_is_none_when_enough_is_left(ledger):
     _, session = recorded_session(account=ledger.account("ada"))
     draws = Draws(discover="bounded-range:0.5")
-    assert session.shortage(TopK(item="page", k=2), draws) is None
+    query = Query.top_k(item="page", k=2)
+    assert session.shortage(query, draws, session.preview(query, draws)) is None
     for key in ("a", "b", "c"):
         session.top_k(k=2, key=key, **PICKS)
-    lacking = session.shortage(TopK(item="page", k=2), draws)
+    lacking = session.shortage(query, draws, session.preview(query, draws))
     assert "needs approx:0.0,1e-07, and bounded-range:0.5x14" in lacking
     with pytest.raises(BudgetExhausted, match=r"needs approx:0\.0,1e-07"):
         session.top_k(k=2, key="d", **PICKS)

@@ -12,9 +12,9 @@ import setwise
 from setwise.accounting.answer import Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
-from setwise.analytics.budget import Draws, Total
+from setwise.analytics.budget import Draws
 from setwise.analytics.payer import OneOff
-from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
+from setwise.analytics.query import Query
 from setwise.analytics.session import Session
 from setwise.analytics.tables.source import open_engine
 from setwise.errors import (
@@ -28,6 +28,7 @@ from setwise.errors import (
     UnsuitableTable,
 )
 from setwise.ledger.account import Receipt
+from setwise.mechanisms.planning.request import Total
 from tests.analytics.recorded import RecordedEngine, recorded_session, visits
 
 TOTAL = Total(epsilon=1, delta=1e-6)
@@ -61,14 +62,14 @@ def watched(**budget):
 
 
 QUERIES = [
-    TopK(item="page", k=2),
-    TopK(item="page", k=2, contributions=2),
-    TopK(item="page", k=1, domain=("home", "help")),
-    HistogramQuery(item="page", contributions=1),
-    HistogramQuery(item="page", domain=("home", "help", "away")),
-    Count(),
-    Count(per_user=3),
-    Sum(value="minutes", clip=20),
+    Query.top_k(item="page", k=2),
+    Query.top_k(item="page", k=2, contributions=2),
+    Query.top_k(item="page", k=1, domain=("home", "help")),
+    Query.histogram(item="page", contributions=1),
+    Query.histogram(item="page", domain=("home", "help", "away")),
+    Query.count(),
+    Query.count(per_user=3),
+    Query.sum(value="minutes", clip=20),
 ]
 
 
@@ -107,26 +108,26 @@ def test_a_preview_reads_and_charges_nothing(query):
     _, session, events = watched()
     planned = session.preview(query, TOTAL)
     assert events == []
-    assert planned.overall.upper <= 1.0
-    assert planned.why.startswith(planned.name)
-    assert planned.preview.radius is not None
+    assert planned.epsilon.upper <= 1.0
+    assert planned.why.startswith(planned.mechanism)
+    assert planned.error.radius is not None
 
 
 @pytest.mark.parametrize(
     ("query", "spending", "error"),
     [
-        (TopK(item="pages", k=2), TOTAL, UnknownColumn),
-        (TopK(item="share", k=2), TOTAL, UnsuitableTable),
-        (Sum(value="share", clip=2), TOTAL, UnsuitableTable),
-        (TopK(item="page", k=2, where="page = 'a'; DROP TABLE visits"), TOTAL, InvalidFilter),
-        (TopK(item="page", k=2, where="page IN (SELECT page FROM visits)"), TOTAL, InvalidFilter),
-        (TopK(item="page", k=2, where="town = 'a'"), TOTAL, UnknownColumn),
-        (TopK(item="page", k=2), Total(epsilon=1, delta=0), InvalidParameter),
-        (HistogramQuery(item="page", contributions=1), Total(epsilon=1, delta=0), InvalidParameter),
-        (Count(), Total(epsilon=1, delta=0, counts="gaussian"), InvalidParameter),
-        (Count(), Total(epsilon=1, delta=1e-6, mechanism="unknown_gumbel"), InvalidParameter),
-        (TopK(item="minutes", k=1, domain=("five",)), TOTAL, InvalidParameter),
-        (TopK(item="page", k=2), Draws(discover="bounded-range:0.1"), InvalidParameter),
+        (Query.top_k(item="pages", k=2), TOTAL, UnknownColumn),
+        (Query.top_k(item="share", k=2), TOTAL, UnsuitableTable),
+        (Query.sum(value="share", clip=2), TOTAL, UnsuitableTable),
+        (Query.top_k(item="page", k=2, where="page = 'a'; DROP TABLE visits"), TOTAL, InvalidFilter),
+        (Query.top_k(item="page", k=2, where="page IN (SELECT page FROM visits)"), TOTAL, InvalidFilter),
+        (Query.top_k(item="page", k=2, where="town = 'a'"), TOTAL, UnknownColumn),
+        (Query.top_k(item="page", k=2), Total(epsilon=1, delta=0), InvalidParameter),
+        (Query.histogram(item="page", contributions=1), Total(epsilon=1, delta=0), InvalidParameter),
+        (Query.count(), Total(epsilon=1, delta=0, counts="gaussian"), InvalidParameter),
+        (Query.count(), Total(epsilon=1, delta=1e-6, mechanism="unknown_gumbel"), InvalidParameter),
+        (Query.top_k(item="minutes", k=1, domain=("five",)), TOTAL, InvalidParameter),
+        (Query.top_k(item="page", k=2), Draws(discover="bounded-range:0.1"), InvalidParameter),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_charged(query, spending, error):
@@ -247,11 +248,11 @@ def test_many_small_questions_are_cheaper_than_their_sum():
 
 def test_a_request_names_everything_that_matters():
     _, session = recorded_session()
-    query = TopK(item="page", k=2, domain=("home", "help"))
+    query = Query.top_k(item="page", k=2, domain=("home", "help"))
     texts = {
         session.request(query, TOTAL),
-        session.request(TopK(item="page", k=2, domain=("home", "away")), TOTAL),
-        session.request(TopK(item="page", k=1, domain=("home", "help")), TOTAL),
+        session.request(Query.top_k(item="page", k=2, domain=("home", "away")), TOTAL),
+        session.request(Query.top_k(item="page", k=1, domain=("home", "help")), TOTAL),
         session.request(query, Total(epsilon=2, delta=1e-6)),
         session.request(query, Draws(discover="bounded-range:0.1")),
     }
@@ -310,5 +311,5 @@ def test_a_table_of_a_database_is_named_once_in_the_recorded_request(tmp_path, s
     with duckdb.connect(str(tmp_path / "shop.duckdb")) as database:
         database.execute("CREATE TABLE visits AS SELECT 1 AS who, 'home' AS page")
     with setwise.open(str(tmp_path / source), user="who", table=table) as session:
-        recorded = json.loads(session.request(Count(), TOTAL))["table"]
+        recorded = json.loads(session.request(Query.count(), TOTAL))["table"]
     assert recorded == f"{tmp_path}/shop.duckdb::visits"

@@ -123,6 +123,21 @@ def test_csv_plot_and_preview(setwise, folder, tmp_path):
     assert "nothing was read" in setwise(*words, "--preview").stdout
 
 
+def test_a_preview_plans_once(setwise, folder, tmp_path, monkeypatch):
+    from setwise.analytics import session
+
+    plans = []
+    plan_query = session.plan_query
+    monkeypatch.setattr(session, "plan_query", lambda *given: plans.append(given) or plan_query(*given))
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    assert setwise("ledger", "open", "ada", "--register", "pure:0.3x10", "--delta", 1e-6, *ledger).returncode == 0
+    words = ("count", folder / "visits.parquet", "--user", "who", "--account", "ada", *ledger, "--counts", "pure:0.3")
+    shown = setwise(*words, "--preview", "--json")
+    assert shown.returncode == 0, shown.stderr
+    assert json.loads(shown.stdout)["shortage"] is None
+    assert len(plans) == 1
+
+
 def test_columns_of_csv_files_have_the_kind_they_are_given(setwise, folder):
     words = ("sum", folder / "visits.csv", "--user", "who", "--value", "minutes", "--clip", 20, *TOTAL)
     assert setwise(*words).returncode == 2

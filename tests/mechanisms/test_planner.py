@@ -12,7 +12,7 @@ from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.planning import cost, planner
 from setwise.mechanisms.planning.planner import _calibrated, plan
-from setwise.mechanisms.planning.request import CountNoise, MechanismName, Question
+from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 from setwise.mechanisms.planning.search import Split
 from setwise.mechanisms.release import CONFIDENCE
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, TwoPhaseTopK
@@ -25,7 +25,9 @@ DELTA = Fraction("1e-6")
 
 
 def question(**changes):
-    return Question(**({"epsilon": Fraction(1), "delta": DELTA} | changes))
+    total = {"epsilon": Fraction(1), "delta": DELTA}
+    total |= {name: changes.pop(name) for name in ("epsilon", "delta", "counts", "mechanism") if name in changes}
+    return Bounds(**changes), Total(**total)
 
 
 CELLS = [
@@ -71,13 +73,13 @@ def sharper(mechanism, factor):
 
 @pytest.mark.parametrize(("asked", "kind"), CELLS, ids=lambda value: getattr(value, "__name__", None))
 def test_every_cell_is_planned_within_budget_and_nearly_spends_it(asked, kind):
-    found = plan(asked)
+    found = plan(*asked)
     assert isinstance(found.mechanism, kind)
-    certified = compose(found.mechanism.guarantees()).epsilon(float(asked.delta)).upper
+    certified = compose(found.mechanism.guarantees()).epsilon(float(asked[1].delta)).upper
     assert certified == pytest.approx(found.epsilon, rel=1e-9)
-    assert certified <= asked.epsilon
-    wasteful = compose(sharper(found.mechanism, Fraction(101, 100)).guarantees()).epsilon(float(asked.delta)).upper
-    assert wasteful > asked.epsilon
+    assert certified <= asked[1].epsilon
+    wasteful = compose(sharper(found.mechanism, Fraction(101, 100)).guarantees()).epsilon(float(asked[1].delta)).upper
+    assert wasteful > asked[1].epsilon
     assert found.preview == found.mechanism.preview()
 
 
@@ -93,7 +95,7 @@ def test_a_thousand_picks_are_certified_once_or_twice(changes, monkeypatch):
     solved = Optimum.epsilon
     monkeypatch.setattr(Optimum, "epsilon", counted)
     cost._composed.cache_clear()
-    found = plan(question(epsilon=Fraction(3, 2), k=1000, **changes))
+    found = plan(*question(epsilon=Fraction(3, 2), k=1000, **changes))
     assert 1 <= len(optima) <= 3
     assert Fraction(149, 100) < found.epsilon <= Fraction(3, 2)
     assert compose(found.mechanism.guarantees()).epsilon(float(DELTA)).upper <= 1.5
@@ -101,7 +103,7 @@ def test_a_thousand_picks_are_certified_once_or_twice(changes, monkeypatch):
 
 def test_an_estimate_is_never_promised(monkeypatch):
     monkeypatch.setattr(planner, "_estimated", lambda mechanism, delta: 0.9 * planner._certified(mechanism, delta))
-    found = plan(question(k=300, counts=CountNoise.NONE))
+    found = plan(*question(k=300, counts=CountNoise.NONE))
     certified = compose(found.mechanism.guarantees()).epsilon(float(DELTA)).upper
     assert certified == pytest.approx(found.epsilon, rel=1e-9)
     assert certified <= 1.0
@@ -109,16 +111,16 @@ def test_an_estimate_is_never_promised(monkeypatch):
 
 def test_the_better_noise_is_taken():
     """A single contribution favours Laplace; hundreds favour Gaussian (paper, fig:GM_oneshot)."""
-    one = plan(question(domain=DOMAIN, contributions=1))
+    one = plan(*question(domain=DOMAIN, contributions=1))
     assert isinstance(one.mechanism, KnownLaplace)
-    many = plan(question(domain=tuple(range(300)), contributions=200))
+    many = plan(*question(domain=tuple(range(300)), contributions=200))
     assert isinstance(many.mechanism, KnownGaussian)
-    laplace = plan(question(domain=tuple(range(300)), contributions=200, counts=CountNoise.LAPLACE))
+    laplace = plan(*question(domain=tuple(range(300)), contributions=200, counts=CountNoise.LAPLACE))
     assert many.preview.expected_error < laplace.preview.expected_error
 
 
 def test_more_budget_never_gives_more_error():
-    small, large = (plan(question(epsilon=e, contributions=3)) for e in (Fraction(1, 2), Fraction(2)))
+    small, large = (plan(*question(epsilon=e, contributions=3)) for e in (Fraction(1, 2), Fraction(2)))
     assert large.preview.detectable <= small.preview.detectable
 
 
@@ -134,13 +136,13 @@ def test_questions_that_cannot_be():
         {"k": 1, "domain": ("a", "a")},
     ):
         with pytest.raises(InvalidParameter):
-            question(**changes)
+            plan(*question(**changes))
 
 
 def test_what_no_noise_can_meet():
     with pytest.raises(Unattainable):
         plan(
-            question(
+            *question(
                 epsilon=Fraction(1, 10**6), delta=Fraction(1, 10**12), contributions=10**5, domain=tuple(range(10**5))
             )
         )
@@ -149,9 +151,9 @@ def test_what_no_noise_can_meet():
 def fixed_split(asked, name, counts):
     """What a plan with half of delta for the threshold, and counts that cost what picks cost, comes to."""
     ratio = {CountNoise.LAPLACE: 1.0, CountNoise.GAUSSIAN: 2.0}.get(counts, 1.0)
-    share = 0.0 if asked.domain is not None else 0.5
+    share = 0.0 if asked[0].domain is not None else 0.5
     split = Split(name=name, counts=counts, share=share, ratio=ratio, spread=10.0, merit=0.0)
-    return _calibrated(split, asked, CONFIDENCE).merit
+    return _calibrated(split, *asked, CONFIDENCE).merit
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def fixed_split(asked, name, counts):
     ],
 )
 def test_the_split_is_never_worse_than_halves(asked, name, counts):
-    found, halves = plan(asked).merit, fixed_split(asked, name, counts)
+    found, halves = plan(*asked).merit, fixed_split(asked, name, counts)
     assert found <= 1.01 * halves + 1  # counts are whole, and calibration stops within three thousandths
 
 
@@ -176,15 +178,15 @@ def test_splitting_gains_where_there_is_something_to_gain():
         (question(k=10), MechanismName.UNKNOWN_GUMBEL, CountNoise.GAUSSIAN),
         (question(k=10, counts=CountNoise.LAPLACE), MechanismName.UNKNOWN_GUMBEL, CountNoise.LAPLACE),
     ):
-        assert plan(asked).merit < 0.95 * fixed_split(asked, name, counts)
+        assert plan(*asked).merit < 0.95 * fixed_split(asked, name, counts)
 
 
 def test_a_restricted_top_k_takes_the_better_of_histogram_and_picks():
-    few, many = (plan(question(k=5, contributions=each)) for each in (1, 500))
+    few, many = (plan(*question(k=5, contributions=each)) for each in (1, 500))
     assert isinstance(few.mechanism, UnknownLaplace)
     assert isinstance(many.mechanism, TwoPhaseTopK)
     # A user who touches every label of a small public domain changes no more counts than it has.
-    small = plan(question(k=2, domain=("a", "b", "c")))
+    small = plan(*question(k=2, domain=("a", "b", "c")))
     assert isinstance(small.mechanism, KnownLaplace)
     assert small.mechanism.contributions == 3
 
@@ -192,33 +194,33 @@ def test_a_restricted_top_k_takes_the_better_of_histogram_and_picks():
 @pytest.mark.parametrize("name", list(MechanismName))
 def test_every_mechanism_can_be_forced_where_it_answers(name):
     domain = DOMAIN if name.startswith("known") else None
-    found = plan(question(k=2, contributions=2, domain=domain, mechanism=name))
+    found = plan(*question(k=2, contributions=2, domain=domain, mechanism=name))
     assert found.name.startswith(name)
     assert found.why.startswith(f"{found.name} as asked")
     wrong = None if domain else DOMAIN
     with pytest.raises(InvalidParameter, match=name):
-        plan(question(k=2, contributions=2, domain=wrong, mechanism=name))
+        plan(*question(k=2, contributions=2, domain=wrong, mechanism=name))
 
 
 def test_reasons_name_the_choice_and_the_runner_up():
-    found = plan(question(k=10))
+    found = plan(*question(k=10))
     assert found.why.startswith("unknown_gumbel+gaussian: finds items that are")
     assert "next best, unknown_gumbel+laplace" in found.why
     assert str(found.preview.radius) in found.why
 
 
 def test_without_a_delta_a_known_domain_is_answered_with_pure_privacy():
-    found = plan(question(domain=DOMAIN, contributions=2, delta=0))
+    found = plan(*question(domain=DOMAIN, contributions=2, delta=0))
     assert isinstance(found.mechanism, KnownLaplace)
     (use,) = found.mechanism.guarantees()
     assert Fraction(2) / Fraction(use.guarantee.scale) <= 1
     assert found.epsilon <= 1.0
-    top = plan(question(domain=DOMAIN, k=2, delta=0))
+    top = plan(*question(domain=DOMAIN, k=2, delta=0))
     assert sum(_loss(use) for use in top.mechanism.guarantees()) <= 1
     with pytest.raises(InvalidParameter, match="delta"):
-        question(k=2, delta=0)
+        plan(*question(k=2, delta=0))
     with pytest.raises(InvalidParameter):
-        plan(question(domain=DOMAIN, contributions=2, delta=0, counts=CountNoise.GAUSSIAN))
+        plan(*question(domain=DOMAIN, contributions=2, delta=0, counts=CountNoise.GAUSSIAN))
 
 
 def _loss(use):

@@ -10,7 +10,7 @@ import pytest
 
 import setwise
 from setwise.analytics.budget import Draws
-from setwise.analytics.query import TopK
+from setwise.analytics.query import Query
 from setwise.analytics.session import Session
 from setwise.analytics.tables.source import open_engine
 from setwise.client.client import Client
@@ -75,10 +75,10 @@ def test_results_are_those_of_a_local_session(client: Client, data_dir: Path, tm
                 )
                 assert len(here) == len(there)
                 assert there.to_arrow().schema == here.to_arrow().schema
-            query = TopK(item="word", k=3, contributions=5)
+            query = Query.top_k(item="word", k=3, contributions=5)
             spending = Draws(discover="bounded-range:0.1", counts="pure:0.1", threshold_delta=1e-9)
             here, there = local.preview(query, spending), remote.preview(query, spending)
-            assert (here.name, here.uses, here.preview, here.why) == (there.name, there.uses, there.preview, there.why)
+            assert here == there
 
 
 def test_bounds_left_out_are_the_stewards(client: Client):

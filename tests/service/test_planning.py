@@ -59,5 +59,5 @@ def test_what_is_asked_is_what_was_previewed(team: Team):
     body = HUGE | {"query": HUGE["query"] | {"k": 3}, "spend": HUGE["spend"] | {"epsilon": 1.0}}
     previewed = team.ada.post("/preview", json=body).json()
     done = until(team.ada, ask(team.ada, "three", body).json()["id"], "done")
-    assert team.ada.get("/accounts/ada-total/history").json()[0]["uses"] == previewed["cost"]
+    assert team.ada.get("/accounts/ada-total/history").json()[0]["uses"] == previewed["uses"]
     assert done["answer"]["mechanism"] == previewed["mechanism"]

@@ -15,15 +15,12 @@ from setwise.accounting.guarantees import (
 )
 from setwise.accounting.notation import format_use
 from setwise.analytics.budget import Draws
-from setwise.analytics.engines.base import EVERYTHING
-from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
 from setwise.errors import InvalidParameter
 from setwise.ledger.status import AccountStatus
-from setwise.mechanisms.histogram import Label
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.parameters import float_above
 from setwise.mechanisms.planning.planner import Mechanism
-from setwise.mechanisms.planning.request import LIMIT, MechanismName
+from setwise.mechanisms.planning.request import Bounds, MechanismName
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
@@ -41,44 +38,26 @@ class Drawn:
     prices: Prices = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Shape:
-    """What every query comes down to: a histogram, or with `k` a top k."""
-
-    k: int | None
-    contributions: int | None
-    per_item: int
-    domain: tuple[Label, ...] | None
-    limit: int | None = None
-
-    @property
-    def changeable(self) -> int | None:
-        given = [self.contributions, None if self.domain is None else len(self.domain)]
-        bounds = [bound for bound in given if bound is not None]
-        return min(bounds) if bounds else None
-
-
-def drawn_mechanism(query: Query, draws: Draws, standing: AccountStatus) -> Drawn:
+def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Drawn:
     """Return the mechanism whose every use is one of the draws.
 
     Picks of bounded-range:E are Gumbel picks. Counts of pure:E get discrete Laplace noise of scale at least per_item/E,
     which is E-DP; those of gaussian:S get Gaussian noise of deviation per_item * S, rounded.
     """
-    shape = _shape(query)
     if draws.discover is None:
-        return _noisy_histogram(shape, draws, standing)
-    if shape.k is None:
+        return _noisy_histogram(bounds, draws, status)
+    if bounds.k is None:
         raise InvalidParameter("only a top k draws picks: leave discover out")
     match draws.discover:
         case BoundedRange(epsilon=epsilon):
-            picks = _picks(shape, Fraction(epsilon), draws, standing)
+            picks = _picks(bounds, Fraction(epsilon), draws, status)
         case _:
-            raise InvalidParameter(f"discover must be bounded-range:E, not {_written(draws.discover)}")
-    name = str(MechanismName.KNOWN_GUMBEL if shape.domain is not None else MechanismName.UNKNOWN_GUMBEL)
+            raise InvalidParameter(f"discover must be bounded-range:E, not {_in_notation(draws.discover)}")
+    name = str(MechanismName.KNOWN_GUMBEL if bounds.domain is not None else MechanismName.UNKNOWN_GUMBEL)
     if draws.counts is None:
         return Drawn(mechanism=picks, name=name)
-    counts, prices, noise = _count_noise(draws.counts, shape.per_item)
-    bound = shape.changeable if shape.domain is not None else shape.contributions
+    counts, prices, noise = _count_noise(draws.counts, bounds.per_item)
+    bound = bounds.changeable if bounds.domain is not None else bounds.contributions
     return Drawn(
         mechanism=TwoPhaseTopK(discovery=picks, counts=counts, contributions=bound),
         name=f"{name}+{noise}",
@@ -86,57 +65,43 @@ def drawn_mechanism(query: Query, draws: Draws, standing: AccountStatus) -> Draw
     )
 
 
-def _shape(query: Query) -> _Shape:
-    match query:
-        case TopK(k=k, contributions=contributions, per_item=per_item, domain=domain, limit=limit):
-            return _Shape(k=k, contributions=contributions, per_item=per_item, domain=domain, limit=limit)
-        case HistogramQuery(contributions=contributions, per_item=per_item, domain=domain, limit=limit):
-            return _Shape(k=None, contributions=contributions, per_item=per_item, domain=domain, limit=limit)
-        case Count(per_user=most):
-            return _Shape(k=None, contributions=1, per_item=most, domain=(EVERYTHING,))
-        case Sum(clip=clip):
-            return _Shape(k=None, contributions=1, per_item=clip, domain=(EVERYTHING,))
-        case _:
-            assert_never(query)
-
-
-def _picks(shape: _Shape, epsilon: Fraction, draws: Draws, standing: AccountStatus) -> KnownGumbel | UnknownGumbel:
-    assert shape.k is not None
-    if shape.domain is not None:
-        return KnownGumbel(domain=shape.domain, k=shape.k, per_item=shape.per_item, epsilon=epsilon)
+def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatus) -> KnownGumbel | UnknownGumbel:
+    assert bounds.k is not None
+    if bounds.domain is not None:
+        return KnownGumbel(domain=bounds.domain, k=bounds.k, per_item=bounds.per_item, epsilon=epsilon)
     return UnknownGumbel(
-        k=shape.k,
-        limit=shape.limit or max(LIMIT, shape.k),
-        contributions=shape.contributions,
-        per_item=shape.per_item,
+        k=bounds.k,
+        limit=bounds.search_limit,
+        contributions=bounds.contributions,
+        per_item=bounds.per_item,
         epsilon=epsilon,
-        delta=_threshold(draws, standing),
+        delta=_threshold(draws, status),
     )
 
 
-def _noisy_histogram(shape: _Shape, draws: Draws, standing: AccountStatus) -> Drawn:
+def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Drawn:
     """Return noise on every count, one draw for each that a user can change."""
-    changed = shape.changeable
+    changed = bounds.changeable
     if changed is None:
         raise InvalidParameter("without a bound on contributions labels must be picked: give discover")
     if draws.counts is None:
         raise InvalidParameter("say what each count draws: give counts, such as pure:0.1")
-    counts, prices, _ = _count_noise(draws.counts, shape.per_item)
+    counts, prices, _ = _count_noise(draws.counts, bounds.per_item)
     match counts:
-        case LaplaceCounts(scale=scale) if shape.domain is not None:
-            laplace = KnownLaplace(domain=shape.domain, contributions=changed, per_item=shape.per_item, scale=scale)
+        case LaplaceCounts(scale=scale) if bounds.domain is not None:
+            laplace = KnownLaplace(domain=bounds.domain, contributions=changed, per_item=bounds.per_item, scale=scale)
             return Drawn(mechanism=laplace, name=str(MechanismName.KNOWN_LAPLACE), prices=prices)
-        case GaussianCounts(sigma=sigma) if shape.domain is not None:
-            gaussian = KnownGaussian(domain=shape.domain, contributions=changed, per_item=shape.per_item, sigma=sigma)
+        case GaussianCounts(sigma=sigma) if bounds.domain is not None:
+            gaussian = KnownGaussian(domain=bounds.domain, contributions=changed, per_item=bounds.per_item, sigma=sigma)
             return Drawn(mechanism=gaussian, name=str(MechanismName.KNOWN_GAUSSIAN), prices=prices)
         case LaplaceCounts(scale=scale):
             above = UnknownLaplace(
-                contributions=changed, per_item=shape.per_item, scale=scale, delta=_threshold(draws, standing)
+                contributions=changed, per_item=bounds.per_item, scale=scale, delta=_threshold(draws, status)
             )
             return Drawn(mechanism=above, name=str(MechanismName.UNKNOWN_LAPLACE), prices=prices)
         case GaussianCounts(sigma=sigma):
             beyond = UnknownGaussian(
-                contributions=changed, per_item=shape.per_item, sigma=sigma, delta=_threshold(draws, standing)
+                contributions=changed, per_item=bounds.per_item, sigma=sigma, delta=_threshold(draws, status)
             )
             return Drawn(mechanism=beyond, name="unknown_gaussian", prices=prices)
         case _:
@@ -157,28 +122,28 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, Prices, s
             return GaussianCounts(sigma=Fraction(sigma)), (), "gaussian"
         case DiscreteLaplace(sensitivity=sensitivity):
             raise InvalidParameter(
-                f"{_written(guarantee)} is for counts a user moves by {sensitivity}, not by per_item = {per_item}"
+                f"{_in_notation(guarantee)} is for counts a user moves by {sensitivity}, not by per_item = {per_item}"
             )
         case _:
-            raise InvalidParameter(f"counts must draw pure:E or gaussian:S, not {_written(guarantee)}")
+            raise InvalidParameter(f"counts must draw pure:E or gaussian:S, not {_in_notation(guarantee)}")
 
 
-def _threshold(draws: Draws, standing: AccountStatus) -> Fraction:
+def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
     """Return the delta of the threshold: as given, or the only approx:0,DELTA that the account has registered."""
     if draws.threshold_delta is not None:
         return Fraction(draws.threshold_delta)
     registered = {
         use.guarantee.delta
-        for use in (*standing.left, *standing.spent)
+        for use in (*status.left, *status.spent)
         if isinstance(use.guarantee, ApproxDP) and use.guarantee.epsilon == 0.0
     }
-    if len(registered) == 1 and standing.kind == "setwise":
+    if len(registered) == 1 and status.kind == "setwise":
         return Fraction(registered.pop())
     raise InvalidParameter(
-        f"an unknown domain draws one approx:0,DELTA for its threshold: give that delta, for account {standing.name!r} "
+        f"an unknown domain draws one approx:0,DELTA for its threshold: give that delta, for account {status.name!r} "
         f"has {'several' if registered else 'none'} registered"
     )
 
 
-def _written(guarantee: Guarantee) -> str:
+def _in_notation(guarantee: Guarantee) -> str:
     return format_use(Use(guarantee))

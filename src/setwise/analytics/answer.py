@@ -11,7 +11,7 @@ from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import format_use, parse_use, rounded_up
 from setwise.analytics.query import canonical
 from setwise.errors import InvalidParameter, MissingExtra
-from setwise.mechanisms.histogram import Label
+from setwise.mechanisms.labels import Label
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]

@@ -1,39 +1,12 @@
 """What may be spent on a question: a total of its own, or draws from an account."""
 
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import TypeAlias
+from typing import TypeAlias, TypedDict
 
 from setwise.accounting.guarantees import Guarantee, Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.parameters import rational
-from setwise.mechanisms.planning.request import CountNoise, MechanismName
-
-LARGEST_TOTAL = Fraction(100)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Total:
-    """A total (epsilon, delta) for one question; the planner splits it between finding items and counting them.
-
-    `counts` and `mechanism` force what the planner would choose. delta may be 0 where no mechanism needs it: over a
-    known domain.
-    """
-
-    epsilon: Fraction
-    delta: Fraction
-    counts: CountNoise = CountNoise.BEST
-    mechanism: MechanismName | None = None
-
-    def __post_init__(self) -> None:
-        for name, least, most in (("epsilon", Fraction(1, 10**6), LARGEST_TOTAL), ("delta", Fraction(0), Fraction(1))):
-            object.__setattr__(self, name, rational(name, getattr(self, name), least, most))
-        if self.delta == 1:
-            raise InvalidParameter("delta must lie between 0 and 1, and 1 promises nothing")
-        object.__setattr__(self, "counts", CountNoise.parse(self.counts))
-        if self.mechanism is not None:
-            object.__setattr__(self, "mechanism", MechanismName.parse(self.mechanism))
+from setwise.mechanisms.planning.request import CountNoise, Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,22 +31,39 @@ class Draws:
         if self.discover is None and self.counts is None:
             raise InvalidParameter("say what to draw from the account: discover, counts, or both")
 
+    def to_dict(self) -> dict[str, object]:
+        """Return the draws as plain values; what was left out is left out."""
+        named = {"discover": self.discover, "counts": self.counts}
+        drawn = {name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None}
+        threshold = {} if self.threshold_delta is None else {"threshold_delta": self.threshold_delta}
+        return {"kind": "draws", **drawn, **threshold}
 
-Spending: TypeAlias = Total | Draws
+
+Budget: TypeAlias = Total | Draws
 
 
-def spending_of(
-    *,
-    epsilon: float | None,
-    delta: float | None,
-    counts: str | Guarantee | None,
-    mechanism: str | None,
-    discover: str | Guarantee | None,
-) -> Spending:
-    """Return the spending that these words mean: a total when there is an epsilon, draws otherwise."""
+class BudgetWords(TypedDict, total=False):
+    """The words for what may be spent.
+
+    `epsilon` and `delta` are the total for this question; then `counts` is "none", "laplace", "gaussian" or "best", and
+    `mechanism` forces the planner's choice. On an account, `discover` is what each pick draws ("bounded-range:0.1"),
+    `counts` what each count draws ("pure:0.1"), and `delta` that of the threshold of an unknown domain.
+    """
+
+    epsilon: float | None
+    delta: float | None
+    counts: str | Guarantee | None
+    mechanism: str | None
+    discover: str | Guarantee | None
+
+
+def budget_of(words: BudgetWords) -> Budget:
+    """Return the budget that the words mean: a total when there is an epsilon, draws otherwise."""
+    epsilon, delta, counts = words.get("epsilon"), words.get("delta"), words.get("counts")
+    mechanism, discover = words.get("mechanism"), words.get("discover")
     if epsilon is None:
         if mechanism is not None:
-            raise InvalidParameter("the draws decide the mechanism: leave mechanism out")
+            raise InvalidParameter("a mechanism is chosen for a total only: leave it out, or give an epsilon")
         drawn = None if counts == "none" else counts
         return Draws(discover=discover, counts=drawn, threshold_delta=delta)  # type: ignore[arg-type]
     if discover is not None:
@@ -84,19 +74,5 @@ def spending_of(
         epsilon=epsilon,  # type: ignore[arg-type]  # the record takes any rational number
         delta=0 if delta is None else delta,  # type: ignore[arg-type]
         counts=CountNoise.BEST if counts is None else CountNoise.parse(counts),
-        mechanism=None if mechanism is None else MechanismName.parse(mechanism),
+        mechanism=mechanism,  # type: ignore[arg-type]  # or its name
     )
-
-
-def spending_to_dict(spending: Spending) -> dict[str, object]:
-    """Return the spending as plain values, for the request text."""
-    match spending:
-        case Total(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism):
-            forced = {} if mechanism is None else {"mechanism": str(mechanism)}
-            return {"epsilon": float(epsilon), "delta": float(delta), "counts": str(counts), **forced}
-        case Draws(discover=discover, counts=drawn, threshold_delta=threshold):
-            named = {"discover": discover, "counts": drawn}
-            written: dict[str, object] = {
-                name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None
-            }
-            return written if threshold is None else {**written, "threshold_delta": threshold}

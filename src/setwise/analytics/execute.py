@@ -3,47 +3,47 @@
 from dataclasses import replace
 
 from setwise.accounting.answer import Interaction
-from setwise.accounting.intervals import Bracket
 from setwise.analytics.answer import AnswerItem, PrivateAnswer
-from setwise.analytics.engines.base import EVERYTHING, Engine
-from setwise.analytics.payer import Budget
-from setwise.analytics.planning import Planned
+from setwise.analytics.engines.base import Engine
+from setwise.analytics.payer import Payer
+from setwise.analytics.planning import Execution
 from setwise.analytics.present.text import ending, measured
-from setwise.analytics.query import Count, Query, Sum, TopK, query_kind
-from setwise.mechanisms.histogram import Histogram, Label
+from setwise.analytics.query import EVERYTHING, Query
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.labels import Label
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import Release
 
 
-def ask(
-    planned: Planned, engine: Engine, budget: Budget, *, key: str, request: str, randomness: Randomness
+def execute(
+    planned: Execution, engine: Engine, payer: Payer, *, key: str, request: str, randomness: Randomness
 ) -> PrivateAnswer:
     """Charge the plan, run it, store its answer and return what is stored.
 
     Ensures: no row is read before the charge is made, and nothing is shown before it is stored. A key that was
         answered before gets that answer again. Unused draws go back where they were registered beforehand.
     """
-    receipt = budget.charge(planned.uses, key=key, request=request)
+    receipt = payer.charge(planned.plan.uses, key=key, request=request)
     if receipt.answer is not None:
         return replace(PrivateAnswer.from_stored(receipt.answer), replayed=True)
     release = planned.mechanism.release(_read(planned, engine), randomness)
     answer = _answered(planned, release)
-    registered = planned.overall.interaction is Interaction.SETWISE
+    registered = planned.plan.interaction is Interaction.SETWISE
     returned = planned.unused(answer.spent) if registered else ()
-    return PrivateAnswer.from_stored(budget.settle(receipt, answer=answer.stored(), returned=returned))
+    return PrivateAnswer.from_stored(payer.settle(receipt, answer=answer.stored(), returned=returned))
 
 
-def _read(planned: Planned, engine: Engine) -> Histogram:
+def _read(planned: Execution, engine: Engine) -> Histogram:
     """Return what the mechanism reads, and no more of it than it needs."""
     if planned.most is None:
         return engine.histogram(planned.aggregation)
     return engine.top(planned.aggregation, planned.most)
 
 
-def _answered(planned: Planned, release: Release) -> PrivateAnswer:
-    query = planned.query
-    cut = release.top(query.k) if isinstance(query, TopK) else release
-    intervals = cut.intervals(planned.preview.confidence)
+def _answered(planned: Execution, release: Release) -> PrivateAnswer:
+    query, plan = planned.query, planned.plan
+    cut = release if query.k is None else release.top(query.k)
+    intervals = cut.intervals(plan.error.confidence)
     items = tuple(
         AnswerItem(
             item=_label(query, item.label),
@@ -53,32 +53,26 @@ def _answered(planned: Planned, release: Release) -> PrivateAnswer:
         for item, interval in zip(cut.items, intervals, strict=True)
     )
     return PrivateAnswer(
-        kind=query_kind(query),
+        kind=query.kind,
         measure=measured(query),
         items=items,
-        mechanism=planned.name,
-        interaction=planned.overall.interaction,
-        epsilon=Bracket(planned.overall.lower, planned.overall.upper),
-        delta=planned.delta,
-        method=planned.overall.method,
-        statement=planned.overall.statement,
+        mechanism=plan.mechanism,
+        interaction=plan.interaction,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        method=plan.method,
+        statement=plan.statement,
         spent=planned.priced(release.spent),
-        complete=len(items) == query.k if isinstance(query, TopK) else release.complete,
+        complete=release.complete if query.k is None else len(items) == query.k,
         reason=ending(query, len(items), release.complete),
-        why=planned.why,
-        confidence=float(planned.preview.confidence),
-        alone=planned.alone,
+        why=plan.why,
+        confidence=float(plan.error.confidence),
+        alone=plan.alone,
     )
 
 
 def _label(query: Query, label: Label) -> Label:
     """Return the item's name in the answer; the one group of a count or sum is called by what it counts."""
-    if label != EVERYTHING:
+    if query.item is not None or label != EVERYTHING:
         return label
-    match query:
-        case Count(per_user=most):
-            return "users" if most == 1 else "events"
-        case Sum(value=value):
-            return value
-        case _:
-            return label
+    return query.value or ("users" if query.statistic.per_item == 1 else "events")

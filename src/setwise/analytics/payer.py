@@ -1,4 +1,4 @@
-"""The port to whatever pays for questions, and the budget of a question that brings its own."""
+"""Whatever pays for questions: the port, and the payer of questions that bring their own total."""
 
 import threading
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from setwise.ledger.account import Receipt
 from setwise.ledger.status import AccountStatus
 
 
-class Budget(Protocol):
+class Payer(Protocol):
     """What a question is charged to before data is touched, and where its answer is kept; accounts of a ledger are."""
 
     def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
@@ -23,8 +23,8 @@ class Budget(Protocol):
         ...
 
 
-class AccountBudget(Budget, Protocol):
-    """A budget that says what it promises: the ledger's accounts."""
+class AccountPayer(Payer, Protocol):
+    """A payer that says what it promises: the ledger's accounts."""
 
     def status(self) -> AccountStatus:
         """Return what was promised, what is left and what is spent."""
@@ -35,7 +35,7 @@ class AccountBudget(Budget, Protocol):
         ...
 
 
-class DatasetBudget(AccountBudget, Protocol):
+class DatasetPayer(AccountPayer, Protocol):
     """An account that says whether it may pay for questions about a dataset."""
 
     def check_dataset(self, known_as: str) -> None:
@@ -44,14 +44,14 @@ class DatasetBudget(AccountBudget, Protocol):
 
 
 class OneOff:
-    """The budget of questions that bring their own total, kept in memory; it remembers what each was charged.
+    """The payer of questions that bring their own total, kept in memory; it remembers what each was charged.
 
     It refuses nothing: each question's total is its caller's word, and the plan is certified to stay within it.
 
     >>> from setwise.accounting.guarantees import PureDP
-    >>> budget = OneOff()
-    >>> receipt = budget.charge([Use(PureDP(epsilon=0.5))], key="a", request="{}")
-    >>> budget.settle(receipt, answer="42"), budget.charge([], key="a", request="{}").answer
+    >>> payer = OneOff()
+    >>> receipt = payer.charge([Use(PureDP(epsilon=0.5))], key="a", request="{}")
+    >>> payer.settle(receipt, answer="42"), payer.charge([], key="a", request="{}").answer
     ('42', '42')
     """
 

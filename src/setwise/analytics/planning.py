@@ -1,17 +1,19 @@
 """From a query and what may be spent on it to a plan, reading metadata alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from fractions import Fraction
+from typing import Any, assert_never
 
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Guarantee, Use, merged
-from setwise.accounting.notation import format_use
+from setwise.accounting.intervals import Bracket
+from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism
-from setwise.analytics.budget import Draws, Spending, Total
-from setwise.analytics.engines.base import EVERYTHING, Aggregation, check_suitable
+from setwise.analytics.budget import Budget, Draws
+from setwise.analytics.engines.base import Aggregation, check_suitable
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
+from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.analytics.tables.domain import fitted
 from setwise.errors import BudgetExhausted, InvalidParameter
@@ -20,7 +22,7 @@ from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLap
 from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.planner import Mechanism, plan
-from setwise.mechanisms.planning.request import CountNoise, Question
+from setwise.mechanisms.planning.request import CountNoise, Total
 from setwise.mechanisms.release import Preview
 from setwise.mechanisms.two_phase import TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
@@ -29,27 +31,76 @@ from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """What will be run, what it is charged, and what to expect; `session.preview` returns one, for free.
+class Plan:
+    """How a question would be answered: mechanism, cost and expected error; `preview` returns one, for free.
 
-    `uses` is the most that can be spent. `overall` is the guarantee of this question alone at `delta`, and `why` says
-    in a sentence what the choice of mechanism was between. `prices` translates the mechanism's own guarantees into
-    what the account registered. `shows_counts` is False when only labels were asked for. `alone` is the
-    (epsilon, delta) of this question by itself where it brought a total of its own to an account.
+    `uses` is the most that can be spent; `epsilon` brackets what this question alone is promised to cost at `delta`.
+    `why` says in a sentence what the choice of mechanism was between. `alone` is the (epsilon, delta) of this question
+    by itself where it brought a total of its own to an account.
+    """
+
+    mechanism: str
+    uses: tuple[Use, ...]
+    interaction: Interaction
+    epsilon: Bracket
+    delta: float
+    method: str
+    statement: str
+    error: Preview
+    why: str
+    alone: tuple[float, float] | None = None
+
+    def __str__(self) -> str:
+        uses = "  ".join(format_use(use) for use in self.uses)
+        return f"{self.mechanism}, at most {uses}; {self.why}"
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the plan as the command line and the service show it."""
+        return {
+            "mechanism": self.mechanism,
+            "why": self.why,
+            "uses": [format_use(use) for use in self.uses],
+            "interaction": str(self.interaction),
+            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "delta": self.delta,
+            "method": self.method,
+            "statement": self.statement,
+            **{name: getattr(self.error, name) for name in _EXPECTED},
+            "confidence": float(self.error.confidence),
+            "alone": None if self.alone is None else dict(zip(("epsilon", "delta"), self.alone, strict=True)),
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> "Plan":
+        """Return the plan that `to_dict` wrote."""
+        expected = {name: found[name] for name in _EXPECTED}
+        return cls(
+            uses=tuple(parse_use(use) for use in found["uses"]),
+            interaction=Interaction.parse(found["interaction"]),
+            epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),
+            error=Preview(confidence=Fraction(str(found["confidence"])), **expected),
+            alone=None if found["alone"] is None else (found["alone"]["epsilon"], found["alone"]["delta"]),
+            **{name: found[name] for name in ("mechanism", "delta", "method", "statement", "why")},
+        )
+
+
+_EXPECTED = ("expected_error", "radius", "detectable", "shortfall")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """A plan with what is needed to run it: what the engine is asked for, and the mechanism.
+
+    `prices` translates the mechanism's own guarantees into what the account registered. `shows_counts` is False when
+    only labels were asked for.
     """
 
     query: Query
+    plan: Plan
     aggregation: Aggregation
     mechanism: Mechanism
-    name: str
-    uses: tuple[Use, ...]
-    overall: Answer
-    delta: float
-    preview: Preview
-    why: str
     shows_counts: bool
     prices: tuple[tuple[Guarantee, Guarantee], ...] = ()
-    alone: tuple[float, float] | None = None
 
     @property
     def most(self) -> int | None:
@@ -64,12 +115,8 @@ class Planned:
     def unused(self, spent: Sequence[Use]) -> tuple[Use, ...]:
         """Return what was charged and not spent; `spent` is in the words of the account."""
         gone = {use.guarantee: use.count for use in merged(spent)}
-        left = ((use.guarantee, use.count - gone.get(use.guarantee, 0)) for use in merged(self.uses))
+        left = ((use.guarantee, use.count - gone.get(use.guarantee, 0)) for use in merged(self.plan.uses))
         return tuple(Use(guarantee, count) for guarantee, count in left if count > 0)
-
-    def __str__(self) -> str:
-        uses = "  ".join(format_use(use) for use in self.uses)
-        return f"{self.name}, at most {uses}; {self.why}"
 
 
 def groups_read(mechanism: Mechanism) -> int | None:
@@ -87,158 +134,132 @@ def groups_read(mechanism: Mechanism) -> int | None:
             assert_never(mechanism)
 
 
-def plan_query(query: Query, spending: Spending, user: str, schema: Schema, standing: AccountStatus | None) -> Planned:
+def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: AccountStatus | None) -> Execution:
     """Return how the query will be answered, or raise what is wrong with it; no row of the table is read.
 
-    `standing` is the account's that pays, None when the question brings its own total.
+    `status` is that of the account that pays, None when the question brings its own total.
     """
     fit = _fitted_query(query, schema)
     aggregation = aggregation_of(fit, user, schema)
     check_suitable(aggregation, schema)
-    match spending:
+    match budget:
         case Total():
-            if standing is not None and standing.kind == "setwise":
+            if status is not None and status.kind == "setwise":
                 raise InvalidParameter(
-                    f"the account {standing.name!r} holds registered draws: say which to draw (discover, counts) "
+                    f"the account {status.name!r} holds registered draws: say which to draw (discover, counts) "
                     "instead of an epsilon"
                 )
-            return _planned_from_total(fit, aggregation, spending, standing)
+            return _from_total(fit, aggregation, budget, status)
         case Draws():
-            if standing is None:
+            if status is None:
                 raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
-            return _planned_from_draws(fit, aggregation, spending, standing)
+            return _from_draws(fit, aggregation, budget, status)
         case _:
-            assert_never(spending)
+            assert_never(budget)
 
 
 def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
     """Return what the engine is asked for."""
-    where = None if query.where is None else parse_filter(query.where, schema)
-    match query:
-        case TopK() | HistogramQuery():
-            return Aggregation(
-                user=user,
-                item=query.item,
-                value=query.value,
-                contributions=query.contributions,
-                per_item=query.per_item,
-                where=where,
-                domain=query.domain,
-                null_item=query.null_item,
-            )
-        case Count(per_user=most):
-            return Aggregation(user=user, per_item=most, where=where)
-        case Sum(value=value, clip=clip):
-            return Aggregation(user=user, value=value, per_item=clip, where=where)
-        case _:
-            assert_never(query)
+    return Aggregation(
+        user=user,
+        item=query.item,
+        value=query.value,
+        contributions=query.contributions,
+        per_item=query.statistic.per_item,
+        where=None if query.where is None else parse_filter(query.where, schema),
+        domain=query.domain,
+        null_item=query.null_item,
+    )
 
 
 def _fitted_query(query: Query, schema: Schema) -> Query:
     """Return the query with its labels as the item column has them."""
-    match query:
-        case TopK() | HistogramQuery():
-            column = schema.column(query.item)
-            return replace(
-                query,
-                domain=None if query.domain is None else fitted(query.domain, column),
-                null_item=None if query.null_item is None else fitted((query.null_item,), column)[0],
-            )
-        case Count() | Sum():
-            return query
-        case _:
-            assert_never(query)
-
-
-def _planned_from_total(
-    query: Query, aggregation: Aggregation, total: Total, standing: AccountStatus | None
-) -> Planned:
-    match query:
-        case TopK() | HistogramQuery():
-            question = Question(
-                epsilon=total.epsilon,
-                delta=total.delta,
-                k=query.k if isinstance(query, TopK) else None,
-                contributions=query.contributions,
-                per_item=query.per_item,
-                domain=query.domain,
-                counts=total.counts,
-                limit=query.limit,
-                mechanism=total.mechanism,
-            )
-        case Count() | Sum():
-            question = Question(
-                epsilon=total.epsilon,
-                delta=total.delta,
-                contributions=1,
-                per_item=aggregation.per_item,
-                domain=(EVERYTHING,),
-                counts=total.counts,
-                mechanism=total.mechanism,
-            )
-        case _:
-            assert_never(query)
-    found = plan(question)
-    interaction = Interaction.SETWISE if standing is None else Interaction.ADAPTIVE
-    own = float_below(total.delta)
-    delta = own if standing is None else standing.delta
-    uses = merged(found.mechanism.guarantees())
-    return Planned(
-        query=query,
-        aggregation=aggregation,
-        mechanism=found.mechanism,
-        name=found.name,
-        uses=uses,
-        overall=overall(uses, interaction, delta),
-        delta=delta,
-        preview=found.preview,
-        why=found.why,
-        shows_counts=total.counts is not CountNoise.NONE,
-        alone=None if standing is None else (overall(uses, Interaction.SETWISE, own).upper, own),
+    if query.item is None:
+        return query
+    column = schema.column(query.item)
+    return replace(
+        query,
+        domain=None if query.domain is None else fitted(query.domain, column),
+        null_item=None if query.null_item is None else fitted((query.null_item,), column)[0],
     )
 
 
-def _planned_from_draws(query: Query, aggregation: Aggregation, draws: Draws, standing: AccountStatus) -> Planned:
-    drawn = drawn_mechanism(query, draws, standing)
+def _from_total(query: Query, aggregation: Aggregation, total: Total, status: AccountStatus | None) -> Execution:
+    found = plan(query.bounds, total)
+    own = float_below(total.delta)
+    uses = merged(found.mechanism.guarantees())
+    if status is None:
+        overall, delta, alone = certified_price(uses, own, Interaction.SETWISE), own, None
+    else:
+        overall, delta = certified_price(uses, status.delta, Interaction.ADAPTIVE), status.delta
+        alone = (certified_price(uses, own, Interaction.SETWISE).upper, own)
+    shows_counts = total.counts is not CountNoise.NONE
+    error = found.preview if shows_counts else replace(found.preview, expected_error=None, radius=None)
+    return Execution(
+        query=query,
+        plan=_plan(found.name, uses, overall, delta, error, found.why, alone),
+        aggregation=aggregation,
+        mechanism=found.mechanism,
+        shows_counts=shows_counts,
+    )
+
+
+def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> Execution:
+    drawn = drawn_mechanism(query.bounds, draws, status)
     words = dict(drawn.prices)
     uses = merged(Use(words.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
     interaction = Interaction.ADAPTIVE
-    if standing.kind == "setwise":
+    if status.kind == "setwise":
         interaction = Interaction.SETWISE
-        _check_registered(uses, standing)
-    return Planned(
+        _check_registered(uses, status)
+    overall = certified_price(uses, status.delta, interaction)
+    why = f"{drawn.name}: given by what is drawn from the account"
+    return Execution(
         query=query,
+        plan=_plan(drawn.name, uses, overall, status.delta, drawn.mechanism.preview(), why),
         aggregation=aggregation,
         mechanism=drawn.mechanism,
-        name=drawn.name,
-        uses=uses,
-        overall=overall(uses, interaction, standing.delta),
-        delta=standing.delta,
-        preview=drawn.mechanism.preview(),
-        why=f"{drawn.name}: the draws decide",
         shows_counts=draws.counts is not None,
         prices=drawn.prices,
     )
 
 
-def _check_registered(uses: tuple[Use, ...], standing: AccountStatus) -> None:
+def _plan(
+    mechanism: str,
+    uses: tuple[Use, ...],
+    overall: Answer,
+    delta: float,
+    error: Preview,
+    why: str,
+    alone: tuple[float, float] | None = None,
+) -> Plan:
+    return Plan(
+        mechanism=mechanism,
+        uses=uses,
+        interaction=overall.interaction,
+        epsilon=Bracket(overall.lower, overall.upper),
+        delta=delta,
+        method=overall.method,
+        statement=overall.statement,
+        error=error,
+        why=why,
+        alone=alone,
+    )
+
+
+def _check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
     """Raise unless the account was opened with as many of these draws.
 
     Their guarantee is composed next, which is quick for what an account holds but not for whatever anybody may ask.
     """
-    registered = merged((*standing.left, *standing.spent))
+    registered = merged((*status.left, *status.spent))
     counts = {use.guarantee: use.count for use in registered}
     for use in uses:
         if use.guarantee not in counts:
             raise InvalidParameter(
-                f"{format_use(use)} is not registered with the account {standing.name!r}, "
+                f"{format_use(use)} is not registered with the account {status.name!r}, "
                 f"which has {', '.join(format_use(each) for each in registered)}"
             )
         if use.count > counts[use.guarantee]:
             has = format_use(Use(use.guarantee, counts[use.guarantee]))
-            raise BudgetExhausted(f"the account {standing.name!r} cannot pay for {format_use(use)}: it has only {has}")
-
-
-def overall(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> Answer:
-    """Return the guarantee of the uses together at delta, which may be 0; recent answers are remembered."""
-    return certified_price(uses, delta, interaction)
+            raise BudgetExhausted(f"the account {status.name!r} cannot pay for {format_use(use)}: it has only {has}")

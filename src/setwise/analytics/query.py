@@ -1,193 +1,219 @@
-"""Questions about a table, as records that cannot be wrong.
+"""A question about a table as one record that cannot be wrong: groups, what is counted in each, and the bounds.
 
-A query says what is asked; what may be spent on it is said beside it (`spending`), and the table and its user column
-belong to the session.
+What may be spent on it is said beside it (`budget`); the table and its user column belong to the session. `top_k`,
+`histogram`, `count` and `sum` are the common shapes, and their parameters are the words of every door: Python, the
+command line and JSON.
 """
 
+import inspect
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TypeAlias, assert_never
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, TypeAlias, TypedDict, Unpack, assert_never, get_args, get_type_hints
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.histogram import Label, distinct_labels
+from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer
+from setwise.mechanisms.planning.request import Bounds
 
 LARGEST_K = 100_000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopK:
-    """The k items that most users have, or with the most events or the highest sum, highest first.
-
-    `contributions` is how many items one user may count towards; None leaves it open, and then only the top k can be
-    answered. `per_item` is how much one user may add to one item: rows, or units of the integer column `value`.
-    `domain` holds the labels that may come back when they are public; None when the labels themselves are private, and
-    then only the `limit` highest of them take part. Rows whose item is null are dropped unless `null_item` names them.
-
-    >>> TopK(item="word", k=25).contributions is None
-    True
-    """
-
-    item: str
-    k: int
-    contributions: int | None = None
-    per_item: int = 1
-    value: str | None = None
-    domain: tuple[Label, ...] | None = None
-    where: str | None = None
-    null_item: Label | None = None
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        _column("item", self.item)
-        positive_integer("k", self.k, LARGEST_K)
-        _check_grouping(self)
-        if self.domain is not None and self.k > len(self.domain):
-            raise InvalidParameter(f"k must be at most {len(self.domain)}, the size of the domain, not {self.k}")
-        if self.limit is not None and self.limit < self.k:
-            raise InvalidParameter(f"limit must be at least k = {self.k}, not {self.limit}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistogramQuery:
-    """How many users, events or units every item has; the words are those of `TopK`.
-
-    Over an unknown domain contributions must be bounded. Over a known one, None stands for every item of the domain.
-    """
-
-    item: str
-    contributions: int | None = None
-    per_item: int = 1
-    value: str | None = None
-    domain: tuple[Label, ...] | None = None
-    where: str | None = None
-    null_item: Label | None = None
-    limit: int | None = None
-
-    def __post_init__(self) -> None:
-        _column("item", self.item)
-        _check_grouping(self)
-        if self.domain is None and self.contributions is None:
-            raise InvalidParameter(
-                "a histogram of an unknown domain needs a bound on contributions, or ask for a top k"
-            )
+EVERYTHING = "all"
+"""The label of the one group of a query without groups."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many users there are (`per_user` = 1), or how many events, each user counted `per_user` times at most."""
+    """How many users (`most` = 1), or how many rows, at most `most` of a user in a group; None stands for 1."""
 
-    per_user: int = 1
-    where: str | None = None
+    most: int | None = None
 
     def __post_init__(self) -> None:
-        positive_integer("per_user", self.per_user)
-        _optional("where", self.where)
+        if self.most is not None:
+            positive_integer("most", self.most)
+
+    @property
+    def per_item(self) -> int:
+        """How much one user adds to a group at most."""
+        return self.most or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
-    """The sum of the integer column `value`, each user's own sum clipped to between 0 and `clip`."""
+    """The sum of the integer column, each user's own sum in a group clipped to 0 .. `high`; None stands for 1."""
 
-    value: str
-    clip: int
-    where: str | None = None
+    column: str
+    high: int | None = None
 
     def __post_init__(self) -> None:
-        _column("value", self.value)
-        positive_integer("clip", self.clip)
-        _optional("where", self.where)
+        _check_column("value", self.column)
+        if self.high is not None:
+            positive_integer("high", self.high)
+
+    @property
+    def per_item(self) -> int:
+        """How much one user adds to a group at most."""
+        return self.high or 1
 
 
-Query: TypeAlias = TopK | HistogramQuery | Count | Sum
+Statistic: TypeAlias = Count | Sum
+
+Domain: TypeAlias = str | Path | Iterable[Label]
+"""Public labels: a list of them, or a file as `read_domain` takes it."""
 
 
-def _check_grouping(query: TopK | HistogramQuery) -> None:
-    for name in ("contributions", "limit"):
-        number = getattr(query, name)
-        if number is not None:
-            positive_integer(name, number)
-    positive_integer("per_item", query.per_item)
-    if query.value is not None:
-        _column("value", query.value)
-    _optional("where", query.where)
-    if query.null_item is not None:
-        distinct_labels([query.null_item])
-    if query.domain is not None:
-        labels = distinct_labels(query.domain)
-        if not labels:
-            raise InvalidParameter("domain must hold at least one label")
-        object.__setattr__(query, "domain", labels)
-        if query.limit is not None:
-            raise InvalidParameter("limit is for unknown domains; leave it out when a domain is given")
+class Grouping(TypedDict, total=False):
+    """The words for which groups there are and how far one user reaches.
+
+    `contributions` bounds how many items one user counts towards; leave it out when any number is fine. `domain` lists
+    the items when they are public. `where` keeps rows, as in ``country = 'NO' AND age >= 18``. Rows without an item are
+    dropped unless `null_item` names them. `limit` is among how many of the highest an unknown domain is searched.
+    """
+
+    contributions: int | None
+    domain: Domain | None
+    where: str | None
+    null_item: Label | None
+    limit: int | None
 
 
-def _shown(value: object) -> str:
-    """Return a value as an error may show it: a frame or column given by mistake holds private data."""
-    return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A question: `statistic` in each group of the column `item` (None: all rows are one group).
 
+    With `k` the k highest groups, without it all of them. A user counts towards at most `contributions` groups; None
+    leaves it open. `domain` holds the labels that may come back when they are public; None when the labels themselves
+    are private, and then only the `limit` highest take part. Rows whose item is null are dropped unless `null_item`
+    names them.
 
-def _column(name: str, value: object) -> None:
-    if not isinstance(value, str) or not value:
-        raise InvalidParameter(f"{name} must be the name of a column, not {_shown(value)}")
+    >>> Query.top_k(item="word", k=25).contributions is None
+    True
+    >>> Query.sum(value="minutes", clip=60).kind
+    'sum'
+    """
 
+    statistic: Statistic = Count()
+    item: str | None = None
+    k: int | None = None
+    contributions: int | None = None
+    domain: tuple[Label, ...] | None = None
+    limit: int | None = None
+    where: str | None = None
+    null_item: Label | None = None
 
-def _optional(name: str, value: object) -> None:
-    if value is not None and (not isinstance(value, str) or not value.strip()):
-        raise InvalidParameter(f"{name} must be text, or left out, not {_shown(value)}")
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            positive_integer("k", self.k, LARGEST_K)
+        if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
+            raise InvalidParameter(f"where must be text, or left out, not {_shown(self.where)}")
+        if self.null_item is not None:
+            distinct_labels([self.null_item])
+        if self.item is not None:
+            _check_column("item", self.item)
+        elif (self.k, self.contributions, self.domain, self.limit, self.null_item) != (None,) * 5:
+            raise InvalidParameter("k, contributions, domain, limit and null_item are about items: give item")
+        if self.domain is not None:
+            if isinstance(self.domain, str) or not isinstance(self.domain, Iterable):
+                raise InvalidParameter("domain must be a list of labels")
+            object.__setattr__(self, "domain", tuple(self.domain))
+        object.__setattr__(self, "domain", self.bounds.domain if self.item is not None else None)
 
+    @classmethod
+    def top_k(
+        cls, *, item: str, k: int, per_item: int | None = None, value: str | None = None, **grouping: Unpack[Grouping]
+    ) -> "Query":
+        """Return the query for the k items that most users have, or with the most rows or the highest sum."""
+        return cls(item=item, k=k, statistic=_counted(value, per_item), **grouping)  # type: ignore[arg-type]
 
-_KINDS: dict[str, type[TopK] | type[HistogramQuery] | type[Count] | type[Sum]] = {
-    "top-k": TopK,
-    "histogram": HistogramQuery,
-    "count": Count,
-    "sum": Sum,
-}
+    @classmethod
+    def histogram(
+        cls, *, item: str, per_item: int | None = None, value: str | None = None, **grouping: Unpack[Grouping]
+    ) -> "Query":
+        """Return the query for how many users, rows or units every item has."""
+        return cls(item=item, statistic=_counted(value, per_item), **grouping)  # type: ignore[arg-type]
 
+    @classmethod
+    def count(cls, *, per_user: int | None = None, where: str | None = None) -> "Query":
+        """Return the query for how many users there are, or how many rows, at most `per_user` of a user."""
+        if per_user is not None:
+            positive_integer("per_user", per_user)
+        return cls(statistic=Count(most=per_user), where=where)
 
-def query_kind(query: Query) -> str:
-    """Return the query's name: top-k, histogram, count or sum."""
-    match query:
-        case TopK():
-            return "top-k"
-        case HistogramQuery():
-            return "histogram"
-        case Count():
-            return "count"
-        case Sum():
-            return "sum"
-        case _:
-            assert_never(query)
+    @classmethod
+    def sum(cls, *, value: str, clip: int, where: str | None = None) -> "Query":
+        """Return the query for the sum of an integer column, each user's own sum clipped to 0 .. `clip`."""
+        return cls(statistic=Sum(column=value, high=positive_integer("clip", clip)), where=where)
 
+    @property
+    def bounds(self) -> Bounds:
+        """What the planner is asked for: a query without items is a histogram of the one label `EVERYTHING`."""
+        per_item = self.statistic.per_item
+        if self.item is None:
+            return Bounds(contributions=1, per_item=per_item, domain=(EVERYTHING,))
+        return Bounds(
+            k=self.k, contributions=self.contributions, per_item=per_item, domain=self.domain, limit=self.limit
+        )
 
-def query_to_dict(query: Query) -> dict[str, object]:
-    """Return the query as plain values; what was left out is left out."""
-    given = {field.name: getattr(query, field.name) for field in fields(query)}
-    written = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
-    return {"kind": query_kind(query), **{name: value for name, value in written.items() if value is not None}}
+    @property
+    def value(self) -> str | None:
+        """The column that is added up; None when users or rows are counted."""
+        match self.statistic:
+            case Count():
+                return None
+            case Sum(column=column):
+                return column
+            case _:
+                assert_never(self.statistic)
 
+    @property
+    def kind(self) -> str:
+        """The shape's name: top-k, histogram, count or sum."""
+        if self.item is None:
+            return "count" if self.value is None else "sum"
+        return "histogram" if self.k is None else "top-k"
 
-def query_from_dict(values: Mapping[str, object]) -> Query:
-    """Return the query that `query_to_dict` wrote, or raise `InvalidParameter`."""
-    given = dict(values)
-    kind = given.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
-        raise InvalidParameter(f"the kind of a query must be one of {', '.join(_KINDS)}, not {kind!r}")
-    made = _KINDS[kind]
-    known = {field.name for field in fields(made)}
-    for name in given:
-        if name not in known:
-            raise InvalidParameter(f"a {kind} query has no {name!r}; it has {', '.join(sorted(known))}")
-    domain = given.get("domain")
-    if domain is not None:
-        if not isinstance(domain, list | tuple):
-            raise InvalidParameter("domain must be a list of labels")
-        given["domain"] = tuple(domain)
-    try:
-        return made(**given)  # type: ignore[arg-type]
-    except TypeError:
-        raise InvalidParameter(f"a {kind} query needs {_needed(made)}") from None
+    def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
+        """Return the query with these bounds where it leaves its own out; those without items have none to fill."""
+        if self.item is None:
+            return self
+        statistic: Statistic
+        match self.statistic:
+            case Count(most=most):
+                statistic = Count(most=per_item if most is None else most)
+            case Sum(column=column, high=high):
+                statistic = Sum(column=column, high=per_item if high is None else high)
+            case _:
+                assert_never(self.statistic)
+        return replace(self, contributions=self.contributions or contributions, statistic=statistic)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the query in the words of its shape; what was left out is left out."""
+        reach = self.statistic.most if isinstance(self.statistic, Count) else self.statistic.high
+        words = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "statistic"}
+        words |= {"value": self.value, {"count": "per_user", "sum": "clip"}.get(self.kind, "per_item"): reach}
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in words.items()}
+        return {"kind": self.kind, **{name: value for name, value in plain.items() if value is not None}}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, object]) -> "Query":
+        """Return the query that `to_dict` wrote, or raise `InvalidParameter`.
+
+        >>> Query.from_dict({"kind": "count", "per_user": 5}) == Query.count(per_user=5)
+        True
+        """
+        given = dict(values)
+        kind = given.pop("kind", None)
+        if not isinstance(kind, str) or kind not in SHAPES:
+            raise InvalidParameter(f"the kind of a query must be one of {', '.join(SHAPES)}, not {kind!r}")
+        known = parameters_of(SHAPES[kind])
+        for name in given:
+            if name not in known:
+                raise InvalidParameter(f"a {kind} query has no {name!r}; it has {', '.join(sorted(known))}")
+        needed = [name for name, each in known.items() if each.default is inspect.Parameter.empty]
+        if not set(needed) <= set(given):
+            raise InvalidParameter(f"a {kind} query needs {' and '.join(map(repr, needed))}")
+        return SHAPES[kind](**given)
 
 
 def canonical(value: object) -> str:
@@ -199,31 +225,44 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def query_to_json(query: Query) -> str:
-    """Return the query as canonical JSON.
+SHAPES: dict[str, Callable[..., Query]] = {
+    "top-k": Query.top_k,
+    "histogram": Query.histogram,
+    "count": Query.count,
+    "sum": Query.sum,
+}
+"""The common shapes of a query and what makes one from its words."""
 
-    >>> query_to_json(Count(per_user=5))
-    '{"kind":"count","per_user":5}'
+
+def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a call by name, with those that a typed dictionary adds written out.
+
+    >>> list(parameters_of(Query.histogram))[:4]
+    ['item', 'per_item', 'value', 'contributions']
     """
-    return canonical(query_to_dict(query))
+    found: dict[str, inspect.Parameter] = {}
+    kinds = get_type_hints(call)
+    for parameter in inspect.signature(call).parameters.values():
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            (words,) = get_args(kinds[parameter.name])
+            for name, kind in get_type_hints(words).items():
+                found[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        elif parameter.name != "self":
+            found[parameter.name] = parameter.replace(annotation=kinds[parameter.name])
+    return found
 
 
-def query_from_json(text: str) -> Query:
-    """Return the query in JSON text, or raise `InvalidParameter`.
-
-    >>> query_from_json('{"kind": "sum", "value": "minutes", "clip": 60}')
-    Sum(value='minutes', clip=60, where=None)
-    """
-    try:
-        values = json.loads(text)
-    except ValueError:
-        raise InvalidParameter("the query is not JSON") from None
-    if not isinstance(values, dict):
-        raise InvalidParameter("the query must be one JSON object")
-    return query_from_dict(values)
+def _counted(value: str | None, per_item: int | None) -> Statistic:
+    if per_item is not None:
+        positive_integer("per_item", per_item)
+    return Count(most=per_item) if value is None else Sum(column=value, high=per_item)
 
 
-def _needed(made: type[TopK] | type[HistogramQuery] | type[Count] | type[Sum]) -> str:
-    from dataclasses import MISSING
+def _check_column(name: str, value: Any) -> None:  # noqa: ANN401 - whatever was given
+    if not isinstance(value, str) or not value:
+        raise InvalidParameter(f"{name} must be the name of a column, not {_shown(value)}")
 
-    return " and ".join(repr(field.name) for field in fields(made) if field.default is MISSING)
+
+def _shown(value: object) -> str:
+    """Return a value as an error may show it: a frame or column given by mistake holds private data."""
+    return repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"

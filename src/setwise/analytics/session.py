@@ -2,7 +2,7 @@
 
 import math
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
@@ -12,37 +12,34 @@ from typing import Self
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.checks import check_delta
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
-from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.guarantees import Use, merged
 from setwise.accounting.intervals import up
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.budget import Spending, Total, spending_of, spending_to_dict
+from setwise.analytics.askable import Askable
+from setwise.analytics.budget import Budget, BudgetWords, budget_of
 from setwise.analytics.engines.base import Progress, silent
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
-from setwise.analytics.execute import ask
+from setwise.analytics.execute import execute
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.payer import AccountBudget, DatasetBudget, OneOff
-from setwise.analytics.planning import Planned, overall, plan_query
-from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK, canonical, query_to_dict
+from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff
+from setwise.analytics.planning import Execution, Plan, plan_query
+from setwise.analytics.query import Domain, Query, canonical
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.suggestions import what_fits
 from setwise.analytics.tables.domain import fitted, read_domain
 from setwise.analytics.tables.source import IN_MEMORY, Location, Source, location_of, open_engine
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter
-from setwise.mechanisms.histogram import Label
+from setwise.mechanisms.labels import Label
+from setwise.mechanisms.planning.cost import certified_price
+from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
 
-Domain = str | Path | Iterable[Label]
-"""Public labels: a list of them, or a file as `read_domain` takes it."""
 
-
-class Session:
+class Session(Askable):
     """A table that answers privately; `setwise.open` returns one.
 
     Each question is planned, charged, run and answered in that order. It is paid for by a total (`epsilon` and `delta`)
     of its own, or, when the session was opened on an `account`, by draws from that account (`discover`, `counts`).
-
-    `top_k`, `histogram`, `count` and `sum` ask in words; `ask` takes a query and its spending as records. `preview`
-    says what such a question would cost and how far off its answer may be, and costs nothing.
     """
 
     def __init__(
@@ -52,7 +49,7 @@ class Session:
         user: str,
         name: str,
         randomness: Randomness,
-        account: AccountBudget | None = None,
+        account: AccountPayer | None = None,
         location: Location = IN_MEMORY,
     ) -> None:
         self._engine = engine
@@ -92,157 +89,50 @@ class Session:
         """Return about how many rows the table has, where metadata tells; not private, so for its holder only."""
         return self._engine.rows()
 
-    def top_k(
-        self,
-        *,
-        item: str,
-        k: int,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        contributions: int | None = None,
-        per_item: int = 1,
-        value: str | None = None,
-        domain: Domain | None = None,
-        counts: str | Guarantee | None = None,
-        mechanism: str | None = None,
-        discover: str | Guarantee | None = None,
-        where: str | None = None,
-        null_item: Label | None = None,
-        limit: int | None = None,
-        key: str | None = None,
-    ) -> PrivateAnswer:
-        """Return the k items that the most users have, highest first.
+    def read_domain(self, domain: Domain) -> tuple[Label, ...]:
+        """Return public labels from a list or a file; the private table's own files are refused."""
+        return read_domain(domain, self._location)
 
-        `epsilon` and `delta` are the total for this question. `contributions` bounds how many items one user counts
-        towards; leave it out when any number is fine. `per_item` is how much one user may add to one item: rows, or
-        units of the integer column `value`. `domain` lists the items when they are public, as a list or a file.
-        `counts` is "none", "laplace", "gaussian" or "best"; `mechanism` forces the planner's hand. `where` keeps rows,
-        as in ``country = 'NO' AND age >= 18``. `limit` is among how many of the highest an unknown domain is searched.
-
-        On an account, `discover` is what each pick draws ("bounded-range:0.1"), `counts` what each count draws
-        ("pure:0.1"), and `delta` that of the threshold of an unknown domain; asking again under the same `key`
-        returns the same answer for free.
-        """
-        query = TopK(
-            item=item,
-            k=k,
-            contributions=contributions,
-            per_item=per_item,
-            value=value,
-            domain=None if domain is None else read_domain(domain, self._location),
-            where=where,
-            null_item=null_item,
-            limit=limit,
-        )
-        return self.ask(query, self.spending(epsilon, delta, counts, mechanism, discover), key=key)
-
-    def histogram(
-        self,
-        *,
-        item: str,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        contributions: int | None = None,
-        per_item: int = 1,
-        value: str | None = None,
-        domain: Domain | None = None,
-        counts: str | Guarantee | None = None,
-        mechanism: str | None = None,
-        where: str | None = None,
-        null_item: Label | None = None,
-        limit: int | None = None,
-        key: str | None = None,
-    ) -> PrivateAnswer:
-        """Return how many users every item has; the words are those of `top_k`.
-
-        Over an unknown domain `contributions` must be given, and items with few users stay hidden.
-        """
-        query = HistogramQuery(
-            item=item,
-            contributions=contributions,
-            per_item=per_item,
-            value=value,
-            domain=None if domain is None else read_domain(domain, self._location),
-            where=where,
-            null_item=null_item,
-            limit=limit,
-        )
-        return self.ask(query, self.spending(epsilon, delta, counts, mechanism, None), key=key)
-
-    def count(
-        self,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        per_user: int = 1,
-        counts: str | Guarantee | None = None,
-        mechanism: str | None = None,
-        where: str | None = None,
-        key: str | None = None,
-    ) -> PrivateAnswer:
-        """Return how many users there are, or with `per_user` above 1 how many events, at most that many of a user."""
-        query = Count(per_user=per_user, where=where)
-        return self.ask(query, self.spending(epsilon, delta, counts, mechanism, None), key=key)
-
-    def sum(
-        self,
-        *,
-        value: str,
-        clip: int,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        counts: str | Guarantee | None = None,
-        mechanism: str | None = None,
-        where: str | None = None,
-        key: str | None = None,
-    ) -> PrivateAnswer:
-        """Return the sum of an integer column, each user's own sum clipped to between 0 and `clip`."""
-        query = Sum(value=value, clip=clip, where=where)
-        return self.ask(query, self.spending(epsilon, delta, counts, mechanism, None), key=key)
-
-    def spending(
-        self,
-        epsilon: float | None,
-        delta: float | None,
-        counts: str | Guarantee | None,
-        mechanism: str | None,
-        discover: str | Guarantee | None,
-    ) -> Spending:
-        """Return the spending that these words mean, when someone pays for it."""
-        if epsilon is None and self._account is None:
+    def budget(self, words: BudgetWords) -> Budget:
+        """Return the budget that the words mean, when someone pays for it."""
+        if words.get("epsilon") is None and self._account is None:
             raise InvalidParameter("say what may be spent: give epsilon and delta, or open the table on an account")
-        return spending_of(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=discover)
+        return budget_of(words)
 
-    def preview(self, query: Query, spending: Spending) -> Planned:
+    def preview(self, query: Query, budget: Budget) -> Plan:
         """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
+        return self.plan(query, budget).plan
+
+    def plan(self, query: Query, budget: Budget) -> Execution:
+        """Return the plan with what is needed to run it, or raise what is wrong with the question."""
         if self._location.prepared and query.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
-        standing = None if self._account is None else self._account.status()
-        planned = plan_query(query, spending, self._user, self._engine.describe(), standing)
+        status = None if self._account is None else self._account.status()
+        planned = plan_query(query, budget, self._user, self._engine.describe(), status)
         self._engine.check(planned.aggregation)
         return planned
 
-    def ask(self, query: Query, spending: Spending, *, key: str | None = None) -> PrivateAnswer:
+    def ask(self, query: Query, budget: Budget, *, key: str | None = None) -> PrivateAnswer:
         """Plan, charge, run and answer a question given as records.
 
         Ensures: whatever is wrong with the request is raised before anything is charged; whatever fails after the
-            charge leaves it in location.
+            charge leaves it in place.
         """
-        planned = self.preview(query, spending)
+        planned = self.plan(query, budget)
         key = secrets.token_hex(16) if key is None else key
         if self._account is None:
-            self._totals.setdefault(key, (planned.overall.upper, planned.delta))
+            self._totals.setdefault(key, (planned.plan.epsilon.upper, planned.plan.delta))
         try:
-            return ask(
+            return execute(
                 planned,
                 self._engine,
                 self._one_off if self._account is None else self._account,
                 key=key,
-                request=self.request(query, spending),
+                request=self.request(query, budget),
                 randomness=self._randomness,
             )
         except BudgetExhausted as refused:
-            fitting = self._fitting(query, spending, planned)
+            fitting = self._fitting(query, budget, planned.plan)
             if fitting is None:
                 raise
             raise BudgetExhausted(f"{refused}; {fitting}") from None
@@ -274,33 +164,27 @@ class Session:
             null_item=None if null_item is None else fitted((null_item,), schema.column(item))[0],
         )
 
-    def request(self, query: Query, spending: Spending) -> str:
+    def request(self, query: Query, budget: Budget) -> str:
         """Return the canonical text of a request: two requests are the same when their texts are."""
-        asked = query_to_dict(query)
+        asked = query.to_dict()
         if isinstance(asked.get("domain"), list):
             asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
-        return canonical(
-            {"table": self._name, "user": self._user, "query": asked, "spending": spending_to_dict(spending)}
-        )
+        spending = {name: value for name, value in budget.to_dict().items() if name != "kind"}
+        return canonical({"table": self._name, "user": self._user, "query": asked, "spending": spending})
 
-    def shortage(self, query: Query, spending: Spending) -> str | None:
-        """Return in words what the account lacks to pay for a question, and what would fit; None when it can pay."""
-        if self._account is None:
-            return None
-        planned = self.preview(query, spending)
-        lacking = self._account.shortage(planned.uses)
-        if lacking is None:
-            return None
-        fitting = self._fitting(query, spending, planned)
+    def shortage(self, query: Query, budget: Budget, plan: Plan) -> str | None:
+        """Return in words what the account lacks to pay for a plan, and what would fit; None when it can pay."""
+        lacking = None if self._account is None else self._account.shortage(plan.uses)
+        fitting = None if lacking is None else self._fitting(query, budget, plan)
         return lacking if fitting is None else f"{lacking}; {fitting}"
 
-    def _fitting(self, query: Query, spending: Spending, planned: Planned) -> str | None:
+    def _fitting(self, query: Query, budget: Budget, plan: Plan) -> str | None:
         account = self._account
-        if account is None or not isinstance(spending, Total):
+        if account is None or not isinstance(budget, Total):
             return None
         return what_fits(
-            spending,
-            planned.uses,
+            budget,
+            plan.uses,
             account.status(),
             lambda other: account.shortage(self.preview(query, other).uses) is None,
         )
@@ -329,7 +213,7 @@ class Session:
         claimed = Interaction.ADAPTIVE if interaction is None else Interaction.parse(interaction)
         if claimed is Interaction.ADAPTIVE:
             return self._on_the_fly(uses, check_delta(delta))
-        return min(overall(uses, claimed, delta), self._added_up(claimed, delta), key=lambda each: each.upper)
+        return min(certified_price(uses, delta, claimed), self._added_up(claimed, delta), key=lambda each: each.upper)
 
     def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> Answer:
         """Return the lesser of an odometer and the sum of the totals, each at half of delta.
@@ -361,7 +245,7 @@ def open(  # noqa: A001 - it is called as setwise.open
     engine: str = "duckdb",
     table: str | None = None,
     types: Mapping[str, Kind] | None = None,
-    account: DatasetBudget | None = None,
+    account: DatasetPayer | None = None,
     memory: str | None = None,
     dataset: str | None = None,
     name: str | None = None,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from setwise.analytics.answer import AnswerItem, PrivateAnswer
-    from setwise.analytics.planning import Planned
+    from setwise.analytics.planning import Plan
     from setwise.ledger.status import AccountStatus
 
 _BAR, _SHORTEST_BAR = 30, 6
@@ -107,40 +107,24 @@ def _bar(each: "AnswerItem", reach: float, width: int) -> "Text":
     return Text.assemble(("█" * likely, "blue"), ("░" * max(0, possible - likely), "blue"))
 
 
-def show_preview(planned: "Planned", shortage: str | None, *, as_json: bool) -> None:
+def show_preview(plan: "Plan", shortage: str | None, *, as_json: bool) -> None:
     """Print what would be run, what it costs at most, how far off it may be, and why an account cannot pay for it."""
-    expected = planned.preview
     if as_json:
-        print_json(
-            {
-                "mechanism": planned.name,
-                "why": planned.why,
-                "uses": [format_use(use) for use in planned.uses],
-                "interaction": str(planned.overall.interaction),
-                "epsilon": {"lower": planned.overall.lower, "upper": planned.overall.upper},
-                "delta": planned.delta,
-                "expected_error": expected.expected_error,
-                "radius": expected.radius,
-                "detectable": expected.detectable,
-                "shortfall": expected.shortfall,
-                "confidence": float(expected.confidence),
-                "alone": None if planned.alone is None else dict(zip(("epsilon", "delta"), planned.alone, strict=True)),
-                "shortage": shortage,
-            }
-        )
+        print_json({**plan.to_dict(), "shortage": shortage})
         return
     rows = [
-        ("mechanism", planned.name),
-        ("why", planned.why),
-        ("at most", "  ".join(format_use(use) for use in planned.uses)),
-        ("epsilon", f"{rounded_up(planned.overall.upper)} at delta {planned.delta:g} ({planned.overall.interaction})"),
+        ("mechanism", plan.mechanism),
+        ("why", plan.why),
+        ("at most", "  ".join(format_use(use) for use in plan.uses)),
+        ("epsilon", f"{rounded_up(plan.epsilon.upper)} at delta {plan.delta:g} ({plan.interaction})"),
     ]
-    if planned.alone is not None:
-        epsilon, delta = planned.alone
+    if plan.alone is not None:
+        epsilon, delta = plan.alone
         rows.append(("by itself", f"{rounded_up(epsilon)} at delta {rounded_up(delta)}"))
     if shortage is not None:
         rows.append(("too little left", shortage))
-    if planned.shows_counts and expected.radius is not None and expected.expected_error is not None:
+    expected = plan.error
+    if expected.radius is not None and expected.expected_error is not None:
         within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
     if expected.detectable is not None:

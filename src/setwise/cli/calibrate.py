@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from setwise.cli.compose import AsJson, Kind
+from setwise.cli.compose import Kind
+from setwise.cli.options import AsJson
 
 Plan = Annotated[
     list[str],

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from setwise.accounting.notation import syntax
+from setwise.cli.options import AsJson
 from setwise.errors import InvalidParameter
 
 Mech = Annotated[
@@ -15,7 +16,6 @@ Mech = Annotated[
     ),
 ]
 Kind = Annotated[str, typer.Option(help="batch, ordered, setwise or adaptive.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def compose(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from setwise.cli.compose import AsJson
+from setwise.cli.options import AsJson
 from setwise.errors import InvalidParameter, StoreFailed
 
 if TYPE_CHECKING:

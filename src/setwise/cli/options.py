@@ -1,8 +1,12 @@
-"""The options that every question about a table shares."""
+"""The options of questions about a table: how each word is written on the command line, and what it means."""
 
-from typing import Annotated
+import inspect
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
+
+from setwise.errors import InvalidParameter
 
 TableSource = Annotated[
     str,
@@ -13,54 +17,34 @@ TableSource = Annotated[
     ),
 ]
 User = Annotated[str, typer.Option(metavar="COL", help="The column that says whose row a row is: what is protected.")]
-Item = Annotated[str, typer.Option(metavar="COL", help="The column whose values are counted.")]
-Epsilon = Annotated[
-    float | None, typer.Option(help="The total epsilon of this question, split between finding and counting.")
-]
-Delta = Annotated[
-    float | None,
-    typer.Option(
-        help="The total delta of this question, 0 if left out; with --account, that of an unknown domain's threshold."
+
+OPTIONS: dict[str, Any] = {
+    "item": typer.Option(metavar="COL", help="The column whose values are counted."),
+    "k": typer.Option("-k", help="How many items."),
+    "contributions": typer.Option(
+        help="How many items one user counts towards (a random choice); any number if left out."
     ),
-]
-Contributions = Annotated[
-    int | None, typer.Option(help="How many items one user counts towards (a random choice); any number if left out.")
-]
-PerItem = Annotated[int, typer.Option(help="How much one user may add to one item: rows, or units of --value.")]
-Value = Annotated[str | None, typer.Option(metavar="COL", help="Add up this integer column instead of counting rows.")]
-DomainFile = Annotated[
-    str | None,
-    typer.Option(
+    "per_item": typer.Option(help="How much one user may add to one item: rows, or units of --value; 1 if left out."),
+    "per_user": typer.Option(help="1, or left out, counts users; more counts events, at most this many of one user."),
+    "value": typer.Option(metavar="COL", help="The integer column to add up, instead of counting rows."),
+    "clip": typer.Option(help="What one user may add at most; less than 0 counts as 0."),
+    "domain": typer.Option(
         metavar="FILE",
         help="The items, if they are public: one per line, or FILE:COLUMN of a CSV or Parquet file. Without it the "
         "items themselves are private.",
     ),
-]
-Counts = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NOISE|MECH",
-        help="none, laplace, gaussian or best (the default); with --account what each count draws, such as pure:0.1.",
+    "where": typer.Option(metavar="FILTER", help="Keep rows for which this holds, as in \"country = 'NO'\"."),
+    "null_item": typer.Option(
+        metavar="LABEL", help="Count rows without an item under this label instead of dropping them."
     ),
-]
-Mechanism = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Force a mechanism: known_laplace, known_gaussian, known_gumbel, unknown_laplace, truncated_gaussian or "
-        "unknown_gumbel.",
-    ),
-]
-Where = Annotated[
-    str | None, typer.Option(metavar="FILTER", help="Keep rows for which this holds, as in \"country = 'NO'\".")
-]
-NullItem = Annotated[
-    str | None,
-    typer.Option(metavar="LABEL", help="Count rows without an item under this label instead of dropping them."),
-]
-Limit = Annotated[
-    int | None, typer.Option(help="Among how many of the highest items an unknown domain is searched (1000).")
-]
+    "limit": typer.Option(help="Among how many of the highest items an unknown domain is searched (1000)."),
+}
+"""How the words of a query are written; which query has which is said in `setwise.analytics.query`."""
+
+Item = Annotated[str, OPTIONS["item"]]
+Value = Annotated[str | None, OPTIONS["value"]]
+Where = Annotated[str | None, OPTIONS["where"]]
+NullItem = Annotated[str | None, OPTIONS["null_item"]]
 EngineName = Annotated[str, typer.Option("--engine", help="duckdb, spark, a Spark master, or postgresql://... .")]
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database file.")]
 ColumnTypes = Annotated[
@@ -72,30 +56,96 @@ ColumnTypes = Annotated[
     ),
 ]
 Memory = Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4GiB.")]
-AccountName = Annotated[
-    str | None, typer.Option("--account", metavar="NAME", help="Draw on this account instead of --epsilon and --delta.")
-]
-DatasetName = Annotated[
-    str | None,
-    typer.Option(
-        "--dataset",
-        metavar="NAME",
-        help="The dataset this table is, when --account was opened for one; the name of the file or table if left out.",
-    ),
-]
-LedgerUrl = Annotated[
-    str | None,
-    typer.Option("--ledger", metavar="URL", help="The ledger of the account: $SETWISE_LEDGER, or ./setwise.db."),
-]
-Key = Annotated[
-    str | None,
-    typer.Option(help="The idempotency key: the same key and question again returns the same answer for free."),
-]
-Discover = Annotated[
-    str | None, typer.Option(metavar="MECH", help="With --account, what each pick draws, such as bounded-range:0.1.")
-]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print the items as CSV, to standard output: > FILE keeps them.")]
-Plot = Annotated[str | None, typer.Option(metavar="FILE", help="Also draw the items into a .png or .svg file.")]
-AsPreview = Annotated[
-    bool, typer.Option("--preview", help="Say what would be run, what it costs and how far off it may be; free.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What all questions are given: which table, whose rows, who pays, and how the answer is shown."""
+
+    table: TableSource
+    user: User
+    epsilon: Annotated[
+        float | None, typer.Option(help="The total epsilon of this question, split between finding and counting.")
+    ] = None
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="The total delta of this question, 0 if left out; with --account, that of an unknown domain's "
+            "threshold."
+        ),
+    ] = None
+    counts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NOISE|MECH",
+            help="none, laplace, gaussian or best (the default); with --account what each count draws, such as "
+            "pure:0.1.",
+        ),
+    ] = None
+    mechanism: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Force a mechanism: known_laplace, known_gaussian, known_gumbel, unknown_laplace, truncated_gaussian "
+            "or unknown_gumbel.",
+        ),
+    ] = None
+    engine: EngineName = "duckdb"
+    table_name: TableName = None
+    types: ColumnTypes = None
+    memory: Memory = None
+    account: Annotated[
+        str | None,
+        typer.Option("--account", metavar="NAME", help="Draw on this account instead of --epsilon and --delta."),
+    ] = None
+    dataset: Annotated[
+        str | None,
+        typer.Option(
+            "--dataset",
+            metavar="NAME",
+            help="The dataset this table is, when --account was opened for one; the name of the file or table if left "
+            "out.",
+        ),
+    ] = None
+    ledger: Annotated[
+        str | None,
+        typer.Option("--ledger", metavar="URL", help="The ledger of the account: $SETWISE_LEDGER, or ./setwise.db."),
+    ] = None
+    key: Annotated[
+        str | None,
+        typer.Option(help="The idempotency key: the same key and question again returns the same answer for free."),
+    ] = None
+    discover: Annotated[
+        str | None,
+        typer.Option(metavar="MECH", help="With --account, what each pick draws, such as bounded-range:0.1."),
+    ] = None
+    as_json: AsJson = False
+    as_csv: Annotated[
+        bool, typer.Option("--csv", help="Print the items as CSV, to standard output: > FILE keeps them.")
+    ] = False
+    plot: Annotated[str | None, typer.Option(metavar="FILE", help="Also draw the items into a .png or .svg file.")] = (
+        None
+    )
+    preview: Annotated[
+        bool, typer.Option("--preview", help="Say what would be run, what it costs and how far off it may be; free.")
+    ] = False
+
+    def __post_init__(self) -> None:
+        if self.as_json and self.as_csv:
+            raise InvalidParameter("give either --json or --csv, not both")
+
+    def check_payer(self) -> None:
+        """Raise `InvalidParameter` unless somebody pays: a total of the question's own, or an account."""
+        if self.account is None:
+            for name in ("discover", "key", "dataset"):
+                if getattr(self, name) is not None:
+                    raise InvalidParameter(f"--{name} is for questions that draw on an account: give --account too")
+            if self.epsilon is None:
+                raise InvalidParameter("say what may be spent: give --epsilon and --delta, or --account")
+
+
+SHARED = {
+    name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+    for name, parameter in inspect.signature(Given).parameters.items()
+}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.cli.compose import AsJson
+from setwise.cli.options import AsJson
 
 if TYPE_CHECKING:
     from setwise.paper.claim import Claim

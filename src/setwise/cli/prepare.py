@@ -33,22 +33,12 @@ def prepare(
     from shlex import join
 
     from setwise.analytics.tables.source import without_password
-    from setwise.cli.run import Opening, interruptible, open_session
+    from setwise.cli.run import interruptible, open_session
 
     if not replace:
         _check_free(out, engine)
-    opening = Opening(
-        source=table,
-        user=user,
-        engine=engine,
-        table=table_name,
-        types=types or (),
-        memory=memory,
-        account=None,
-        dataset=None,
-        ledger=None,
-    )
-    with open_session(opening, None) as session:
+    given = options.Given(table=table, user=user, engine=engine, table_name=table_name, types=types, memory=memory)
+    with open_session(given, None) as session:
         interruptible(
             lambda: session.prepare(out, item=item, value=value, where=where, null_item=null_item), session.cancel
         )

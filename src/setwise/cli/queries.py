@@ -1,226 +1,53 @@
-"""`setwise top-k`: the highest items of a table."""
+"""`setwise top-k`, `histogram`, `count`, `sum`: each takes the words of its query and the options all share."""
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin
 
-import typer
-
+from setwise.analytics.query import SHAPES, Domain, parameters_of
 from setwise.cli import options
-from setwise.cli.compose import AsJson
 
 
-def top_k(
-    table: options.TableSource,
-    user: options.User,
-    item: options.Item,
-    k: Annotated[int, typer.Option("-k", help="How many items.")],
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    contributions: options.Contributions = None,
-    per_item: options.PerItem = 1,
-    value: options.Value = None,
-    domain: options.DomainFile = None,
-    counts: options.Counts = None,
-    mechanism: options.Mechanism = None,
-    where: options.Where = None,
-    null_item: options.NullItem = None,
-    limit: options.Limit = None,
-    engine: options.EngineName = "duckdb",
-    table_name: options.TableName = None,
-    types: options.ColumnTypes = None,
-    memory: options.Memory = None,
-    account: options.AccountName = None,
-    dataset: options.DatasetName = None,
-    ledger: options.LedgerUrl = None,
-    key: options.Key = None,
-    discover: options.Discover = None,
-    as_json: AsJson = False,
-    as_csv: options.AsCsv = False,
-    plot: options.Plot = None,
-    preview: options.AsPreview = False,
-) -> None:
-    """Find the k items that the most users have, with noisy counts, above a noisy threshold if items are private."""
-    from setwise.analytics.query import TopK
-    from setwise.analytics.tables.domain import read_domain
-    from setwise.analytics.tables.source import location_of
-    from setwise.cli.run import Opening, Paying, Showing, answer_question
+def command(kind: str, summary: str) -> Callable[..., None]:
+    """Return the command that asks for a shape of query: its options are the words of that shape."""
+    words = parameters_of(SHAPES[kind])
+    asked = [_parameter(word) for word in words.values()]
+    shared = [parameter for name, parameter in options.SHARED.items() if name != "discover" or kind == "top-k"]
 
-    query = TopK(
-        item=item,
-        k=k,
-        contributions=contributions,
-        per_item=per_item,
-        value=value,
-        domain=None if domain is None else read_domain(domain, location_of(table, engine, table_name)),
-        where=where,
-        null_item=null_item,
-        limit=limit,
-    )
-    answer_question(
-        Opening(
-            source=table,
-            user=user,
-            engine=engine,
-            table=table_name,
-            types=types or (),
-            memory=memory,
-            account=account,
-            dataset=dataset,
-            ledger=ledger,
-        ),
-        Paying(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=discover, key=key),
-        Showing(as_json=as_json, as_csv=as_csv, as_preview=preview, plot=plot),
-        query,
+    def ask(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+        from setwise.cli.run import answer_question
+
+        answer_question(kind, {name: given.pop(name) for name in words}, options.Given(**given))
+
+    ask.__name__, ask.__doc__ = kind, summary
+    parameters = [options.SHARED["table"], options.SHARED["user"], *asked, *shared[2:]]
+    required = [each for each in parameters if each.default is inspect.Parameter.empty]
+    optional = [each for each in parameters if each.default is not inspect.Parameter.empty]
+    ask.__signature__ = inspect.Signature([*required, *optional])  # type: ignore[attr-defined]
+    return ask
+
+
+def _parameter(word: inspect.Parameter) -> inspect.Parameter:
+    """Return a word of a query as an option of the command line."""
+    kind = str if word.annotation in (Domain, Domain | None) else word.annotation
+    plain = [each for each in (get_args(kind) if get_origin(kind) is UnionType else (kind,)) if each is not NoneType]
+    taken = str if str in plain else plain[0]
+    needed = word.default is inspect.Parameter.empty
+    return inspect.Parameter(
+        word.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=word.default,
+        annotation=Annotated[taken if needed else taken | None, options.OPTIONS[word.name]],
     )
 
 
-def histogram(
-    table: options.TableSource,
-    user: options.User,
-    item: options.Item,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    contributions: options.Contributions = None,
-    per_item: options.PerItem = 1,
-    value: options.Value = None,
-    domain: options.DomainFile = None,
-    counts: options.Counts = None,
-    mechanism: options.Mechanism = None,
-    where: options.Where = None,
-    null_item: options.NullItem = None,
-    limit: options.Limit = None,
-    engine: options.EngineName = "duckdb",
-    table_name: options.TableName = None,
-    types: options.ColumnTypes = None,
-    memory: options.Memory = None,
-    account: options.AccountName = None,
-    dataset: options.DatasetName = None,
-    ledger: options.LedgerUrl = None,
-    key: options.Key = None,
-    as_json: AsJson = False,
-    as_csv: options.AsCsv = False,
-    plot: options.Plot = None,
-    preview: options.AsPreview = False,
-) -> None:
-    """Count the users of every item; items that are private come out when enough users have them."""
-    from setwise.analytics.query import HistogramQuery
-    from setwise.analytics.tables.domain import read_domain
-    from setwise.analytics.tables.source import location_of
-    from setwise.cli.run import Opening, Paying, Showing, answer_question
-
-    query = HistogramQuery(
-        item=item,
-        contributions=contributions,
-        per_item=per_item,
-        value=value,
-        domain=None if domain is None else read_domain(domain, location_of(table, engine, table_name)),
-        where=where,
-        null_item=null_item,
-        limit=limit,
-    )
-    answer_question(
-        Opening(
-            source=table,
-            user=user,
-            engine=engine,
-            table=table_name,
-            types=types or (),
-            memory=memory,
-            account=account,
-            dataset=dataset,
-            ledger=ledger,
-        ),
-        Paying(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=None, key=key),
-        Showing(as_json=as_json, as_csv=as_csv, as_preview=preview, plot=plot),
-        query,
-    )
-
-
-def count(
-    table: options.TableSource,
-    user: options.User,
-    per_user: Annotated[
-        int, typer.Option(help="1 counts users; more counts events, at most this many of one user.")
-    ] = 1,
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    counts: options.Counts = None,
-    mechanism: options.Mechanism = None,
-    where: options.Where = None,
-    engine: options.EngineName = "duckdb",
-    table_name: options.TableName = None,
-    types: options.ColumnTypes = None,
-    memory: options.Memory = None,
-    account: options.AccountName = None,
-    dataset: options.DatasetName = None,
-    ledger: options.LedgerUrl = None,
-    key: options.Key = None,
-    as_json: AsJson = False,
-    as_csv: options.AsCsv = False,
-    plot: options.Plot = None,
-    preview: options.AsPreview = False,
-) -> None:
-    """Count users, or events with a cap on each user."""
-    from setwise.analytics.query import Count
-    from setwise.cli.run import Opening, Paying, Showing, answer_question
-
-    answer_question(
-        Opening(
-            source=table,
-            user=user,
-            engine=engine,
-            table=table_name,
-            types=types or (),
-            memory=memory,
-            account=account,
-            dataset=dataset,
-            ledger=ledger,
-        ),
-        Paying(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=None, key=key),
-        Showing(as_json=as_json, as_csv=as_csv, as_preview=preview, plot=plot),
-        Count(per_user=per_user, where=where),
-    )
-
-
-def sum_column(
-    table: options.TableSource,
-    user: options.User,
-    value: Annotated[str, typer.Option(metavar="COL", help="The integer column to add up.")],
-    clip: Annotated[int, typer.Option(help="What one user may add at most; less than 0 counts as 0.")],
-    epsilon: options.Epsilon = None,
-    delta: options.Delta = None,
-    counts: options.Counts = None,
-    mechanism: options.Mechanism = None,
-    where: options.Where = None,
-    engine: options.EngineName = "duckdb",
-    table_name: options.TableName = None,
-    types: options.ColumnTypes = None,
-    memory: options.Memory = None,
-    account: options.AccountName = None,
-    dataset: options.DatasetName = None,
-    ledger: options.LedgerUrl = None,
-    key: options.Key = None,
-    as_json: AsJson = False,
-    as_csv: options.AsCsv = False,
-    plot: options.Plot = None,
-    preview: options.AsPreview = False,
-) -> None:
-    """Add up an integer column, each user's own sum clipped to between 0 and --clip."""
-    from setwise.analytics.query import Sum
-    from setwise.cli.run import Opening, Paying, Showing, answer_question
-
-    answer_question(
-        Opening(
-            source=table,
-            user=user,
-            engine=engine,
-            table=table_name,
-            types=types or (),
-            memory=memory,
-            account=account,
-            dataset=dataset,
-            ledger=ledger,
-        ),
-        Paying(epsilon=epsilon, delta=delta, counts=counts, mechanism=mechanism, discover=None, key=key),
-        Showing(as_json=as_json, as_csv=as_csv, as_preview=preview, plot=plot),
-        Sum(value=value, clip=clip, where=where),
-    )
+top_k = command(
+    "top-k",
+    "Find the k items that the most users have, with noisy counts, above a noisy threshold if items are private.",
+)
+histogram = command(
+    "histogram", "Count the users of every item; items that are private come out when enough users have them."
+)
+count = command("count", "Count users, or events with a cap on each user.")
+sum_column = command("sum", "Add up an integer column, each user's own sum clipped to between 0 and --clip.")

@@ -5,14 +5,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from setwise.cli.options import Given
 from setwise.errors import InvalidParameter, UnknownAccount
 
 if TYPE_CHECKING:
-    from setwise.analytics.query import Query
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
     from setwise.ledger.account import Account
@@ -23,112 +22,69 @@ _PATIENCE = 2.0
 """Seconds before progress is shown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """Which table, whose rows, and who pays: the options all questions share."""
-
-    source: str
-    user: str
-    engine: str
-    table: str | None
-    types: Sequence[str]
-    memory: str | None
-    account: str | None
-    dataset: str | None
-    ledger: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Showing:
-    """How the answer is to be shown."""
-
-    as_json: bool
-    as_csv: bool
-    as_preview: bool
-    plot: str | None
-
-    def __post_init__(self) -> None:
-        if self.as_json and self.as_csv:
-            raise InvalidParameter("give either --json or --csv, not both")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paying:
-    """What may be spent, as it was written."""
-
-    epsilon: float | None
-    delta: float | None
-    counts: str | None
-    mechanism: str | None
-    discover: str | None
-    key: str | None
-
-
-def answer_question(opening: Opening, paying: Paying, showing: Showing, query: "Query") -> None:
+def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
     """Ask one question of a table and show the answer, or with a preview what it would be."""
+    from setwise.analytics.budget import BudgetWords
     from setwise.analytics.present.plot import check_picture
+    from setwise.analytics.query import SHAPES
+    from setwise.analytics.tables.domain import read_domain
+    from setwise.analytics.tables.source import location_of
     from setwise.cli import answer_output
 
-    if showing.plot is not None and not showing.as_preview:
-        check_picture(showing.plot)
-    _check_paying(opening, paying)
-    with _account(opening) as account, open_session(opening, account) as session:
-        spending = session.spending(paying.epsilon, paying.delta, paying.counts, paying.mechanism, paying.discover)
-        if showing.as_preview:
-            planned = session.preview(query, spending)
-            answer_output.show_preview(planned, session.shortage(query, spending), as_json=showing.as_json)
+    if given.plot is not None and not given.preview:
+        check_picture(given.plot)
+    given.check_payer()
+    if words.get("domain") is not None:
+        words["domain"] = read_domain(words["domain"], location_of(given.table, given.engine, given.table_name))
+    query = SHAPES[kind](**words)
+    with _account(given) as account, open_session(given, account) as session:
+        budget = session.budget({name: getattr(given, name) for name in BudgetWords.__annotations__})  # type: ignore[arg-type]
+        if given.preview:
+            plan = session.preview(query, budget)
+            answer_output.show_preview(plan, session.shortage(query, budget, plan), as_json=given.as_json)
             return
-        answer = interruptible(lambda: session.ask(query, spending, key=paying.key), session.cancel)
-        standing = None if account is None else account.status()
-    if showing.plot is not None:
-        answer.plot(showing.plot)
-    if showing.as_json:
+        answer = interruptible(lambda: session.ask(query, budget, key=given.key), session.cancel)
+        status = None if account is None else account.status()
+    if given.plot is not None:
+        answer.plot(given.plot)
+    if given.as_json:
         print(answer.to_json())
-    elif showing.as_csv:
+    elif given.as_csv:
         print(answer.to_csv(), end="")
     else:
-        answer_output.show_answer(answer, standing)
-
-
-def _check_paying(opening: Opening, paying: Paying) -> None:
-    if opening.account is None:
-        for name, value in (("discover", paying.discover), ("key", paying.key), ("dataset", opening.dataset)):
-            if value is not None:
-                raise InvalidParameter(f"--{name} is for questions that draw on an account: give --account too")
-        if paying.epsilon is None:
-            raise InvalidParameter("say what may be spent: give --epsilon and --delta, or --account")
+        answer_output.show_answer(answer, status)
 
 
 @contextmanager
-def _account(opening: Opening) -> "Iterator[Account | None]":
-    if opening.account is None:
+def _account(given: Given) -> "Iterator[Account | None]":
+    if given.account is None:
         yield None
         return
     from setwise.ledger.ledger import Ledger
 
-    url = opening.ledger or os.environ.get("SETWISE_LEDGER") or "setwise.db"
+    url = given.ledger or os.environ.get("SETWISE_LEDGER") or "setwise.db"
     if "://" not in url and not Path(url).exists():
         raise UnknownAccount(f"there is no ledger at {url!r}; open an account with setwise ledger open")
     with Ledger.open(url) as ledger:
-        yield ledger.account(opening.account)
+        yield ledger.account(given.account)
 
 
 @contextmanager
-def open_session(opening: Opening, account: "Account | None") -> "Iterator[Session]":
+def open_session(given: Given, account: "Account | None") -> "Iterator[Session]":
     """Open the table, with progress on a terminal."""
     from setwise.analytics.session import open as open_table
 
     with (
         _rows_read() as (report, tell_rows),
         open_table(
-            opening.source,
-            user=opening.user,
-            engine=opening.engine,
-            table=opening.table,
-            types=_kinds(opening.types),
+            given.table,
+            user=given.user,
+            engine=given.engine,
+            table=given.table_name,
+            types=_kinds(given.types or ()),
             account=account,
-            dataset=opening.dataset,
-            memory=opening.memory,
+            dataset=given.dataset,
+            memory=given.memory,
             progress=report,
         ) as session,
     ):

@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from setwise.client.remote_dataset import RemoteDataset
 from setwise.errors import InvalidParameter, MissingExtra, Unavailable, error_of
 
 if TYPE_CHECKING:
     import httpx
-
-    from setwise.client.remote_dataset import RemoteDataset
 
 _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _FIRST_PAUSE = 0.1
@@ -92,10 +91,8 @@ class Client:
         found: list[dict[str, Any]] = self.request("GET", "/accounts")
         return found
 
-    def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
+    def dataset(self, name: str, *, account: str | None = None) -> RemoteDataset:
         """Return a data set to ask, paid for by an account: the named one, or the only one there is for it."""
-        from setwise.client.remote_dataset import RemoteDataset
-
         if account is None:
             mine = [each["account"] for each in self.accounts() if each["dataset"] == name]
             if len(mine) != 1:

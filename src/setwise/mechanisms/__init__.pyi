@@ -5,11 +5,12 @@ from setwise.mechanisms.known_domain import Exponential as Exponential
 from setwise.mechanisms.known_domain import KnownGaussian as KnownGaussian
 from setwise.mechanisms.known_domain import KnownGumbel as KnownGumbel
 from setwise.mechanisms.known_domain import KnownLaplace as KnownLaplace
-from setwise.mechanisms.planning.planner import Plan as Plan
+from setwise.mechanisms.planning.planner import Choice as Choice
 from setwise.mechanisms.planning.planner import plan as plan
+from setwise.mechanisms.planning.request import Bounds as Bounds
 from setwise.mechanisms.planning.request import CountNoise as CountNoise
 from setwise.mechanisms.planning.request import MechanismName as MechanismName
-from setwise.mechanisms.planning.request import Question as Question
+from setwise.mechanisms.planning.request import Total as Total
 from setwise.mechanisms.randomness import SystemRandomness as SystemRandomness
 from setwise.mechanisms.release import Interval as Interval
 from setwise.mechanisms.release import Item as Item

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setwise.errors import InvalidParameter
-
-Label: TypeAlias = str | int
+from setwise.mechanisms.labels import Label, distinct_labels
 
 LARGEST_COUNT = 2**62
 
@@ -109,24 +108,6 @@ class Histogram:
         places = {label: place for place, label in enumerate(self.labels)}
         padded = np.append(self.counts, np.int64(0))
         return padded[[places.get(label, -1) for label in domain]]
-
-
-def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
-    """Return the labels as text or as integers, or raise `InvalidParameter`."""
-    if isinstance(labels, np.ndarray):
-        plain = labels.tolist()
-    else:
-        plain = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    kinds = set(map(type, plain))
-    for kind in kinds:
-        if issubclass(kind, bool) or not issubclass(kind, str | int):
-            raise InvalidParameter(f"a label must be text or a whole number, not {kind.__name__}")
-    if len({issubclass(kind, str) for kind in kinds}) > 1:
-        raise InvalidParameter("labels must be all text or all whole numbers, not a mixture")
-    every = cast("list[Label]", plain)
-    if len(set(every)) != len(every):
-        raise InvalidParameter("labels must be distinct, but some label appears twice")
-    return tuple(every)
 
 
 def _whole_counts(counts: object) -> NDArray[np.int64]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.histogram import Histogram, Label, distinct_labels
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import binary, float_above, positive_integer, probability, rational

@@ -7,8 +7,9 @@ from typing import TypeAlias, assert_never
 
 from setwise.accounting.guarantees import DiscreteLaplace, Gaussian, Guarantee, Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.histogram import Histogram, Label, distinct_labels
+from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGumbel
+from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import binary, positive_integer, rational

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from setwise.analytics.engines.base import EVERYTHING, Aggregation
+from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.query import EVERYTHING
 from tests.analytics.engines.truth import truth
 
 

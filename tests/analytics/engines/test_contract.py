@@ -3,8 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.engines.base import EVERYTHING, Aggregation
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.query import EVERYTHING
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from tests.analytics.engines.backends import Backend

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.budget import Total
-from setwise.analytics.query import Count, HistogramQuery, Sum, TopK
+from setwise.analytics.query import Query
 from setwise.analytics.session import Session
+from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
 from tests.analytics.recorded import RecordedEngine
 
@@ -44,18 +44,18 @@ DOMAIN = tuple(f"item {n}" for n in range(50))
 @pytest.mark.parametrize(
     ("query", "items", "amount"),
     [
-        (HistogramQuery(item="item", contributions=1), 1, 1),
-        (HistogramQuery(item="item", contributions=8, per_item=3), 8, 3),
-        (HistogramQuery(item="item", contributions=9, per_item=50, value="amount"), 9, 50),
-        (HistogramQuery(item="item", contributions=5, domain=DOMAIN), 5, 1),
-        (HistogramQuery(item="item", domain=DOMAIN, per_item=2), 50, 2),
-        (HistogramQuery(item="item", contributions=4, where="amount >= 10"), 4, 1),
-        (TopK(item="item", k=3, contributions=2, domain=DOMAIN), 2, 1),
-        (TopK(item="item", k=3, contributions=12, limit=10_000), 12, 1),
-        (TopK(item="item", k=3, per_item=4, limit=10_000), 700, 4),
-        (Count(), 1, 1),
-        (Count(per_user=25), 1, 25),
-        (Sum(value="amount", clip=500), 1, 500),
+        (Query.histogram(item="item", contributions=1), 1, 1),
+        (Query.histogram(item="item", contributions=8, per_item=3), 8, 3),
+        (Query.histogram(item="item", contributions=9, per_item=50, value="amount"), 9, 50),
+        (Query.histogram(item="item", contributions=5, domain=DOMAIN), 5, 1),
+        (Query.histogram(item="item", domain=DOMAIN, per_item=2), 50, 2),
+        (Query.histogram(item="item", contributions=4, where="amount >= 10"), 4, 1),
+        (Query.top_k(item="item", k=3, contributions=2, domain=DOMAIN), 2, 1),
+        (Query.top_k(item="item", k=3, contributions=12, limit=10_000), 12, 1),
+        (Query.top_k(item="item", k=3, per_item=4, limit=10_000), 700, 4),
+        (Query.count(), 1, 1),
+        (Query.count(per_user=25), 1, 25),
+        (Query.sum(value="amount", clip=500), 1, 500),
     ],
 )
 def test_one_user_moves_what_is_paid_for_and_no_more(backend, query, items, amount):

@@ -8,10 +8,8 @@ from typing import Protocol, Self, TypeAlias, assert_never
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
-from setwise.mechanisms.histogram import Histogram, Label, distinct_labels
-
-EVERYTHING = "all"
-"""The label of the one group of an aggregation without an item column."""
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.labels import Label, distinct_labels
 
 LARGEST_BOUND = 2**40
 

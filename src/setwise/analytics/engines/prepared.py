@@ -16,7 +16,7 @@ from setwise.analytics.engines.base import Aggregation, Engine, check_suitable
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Schema
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
-from setwise.mechanisms.histogram import Label
+from setwise.mechanisms.labels import Label
 
 MANIFEST_NAME = "prepared.json"
 CONTRIBUTIONS_NAME = "contributions.parquet"

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Protocol, TypeAlias, assert_never
 
-from setwise.analytics.engines.base import EVERYTHING, Aggregation
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.filter.expression import (
     Comparison,
     Every,
@@ -26,6 +26,7 @@ from setwise.analytics.filter.expression import (
     Some,
     Value,
 )
+from setwise.analytics.query import EVERYTHING
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT
 

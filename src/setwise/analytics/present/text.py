@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK
+from setwise.analytics.query import Count, Query, Sum
 
 FITTED = (
     "fitted to the order of the list by least squares, so they need not be whole; "
@@ -18,50 +18,39 @@ def measured(query: Query) -> str:
 
     Intervals are about this, not about what an unbounded count would be.
     """
-    match query:
-        case Count(per_user=1):
-            return "users"
-        case Count(per_user=most):
-            return f"events, at most {most:,} of a user"
-        case Sum(value=value, clip=clip):
-            return f"sum of {value}, at most {clip:,} of a user"
-        case TopK(value=None, per_item=1) | HistogramQuery(value=None, per_item=1):
-            return "users" + _kept(query)
-        case TopK(value=None, per_item=most) | HistogramQuery(value=None, per_item=most):
-            return f"events, at most {most:,} of a user per item" + _kept(query)
-        case TopK(value=value, per_item=most) | HistogramQuery(value=value, per_item=most):
-            return f"sum of {value}, at most {most:,} of a user per item" + _kept(query)
+    where = "" if query.item is None else " per item"
+    most = f"at most {query.statistic.per_item:,} of a user{where}"
+    match query.statistic:
+        case Count(per_item=1):
+            words = "users"
+        case Count():
+            words = f"events, {most}"
+        case Sum(column=column):
+            words = f"sum of {column}, {most}"
         case _:
-            raise AssertionError(query)
-
-
-def _kept(query: TopK | HistogramQuery) -> str:
+            assert_never(query.statistic)
     match query.contributions:
         case None:
-            return ""
+            return words
         case 1:
-            return ", each under one item"
-        case most:
-            return f", each under at most {most:,} items"
+            return f"{words}, each under one item"
+        case bound:
+            return f"{words}, each under at most {bound:,} items"
 
 
 def ending(query: Query, found: int, complete: bool) -> str:
     """Return why the list ends where it does."""
-    match query:
-        case TopK(k=k):
-            if found == k:
-                return f"k = {k} reached"
-            return "no item passed the threshold" if found == 0 else "the threshold was reached before k"
-        case HistogramQuery(domain=None):
-            if not complete:
-                return "the limit was reached"
-            return "no item passed the threshold" if found == 0 else "every item whose noisy count passed the threshold"
-        case HistogramQuery():
-            return "every item of the domain"
-        case Count() | Sum():
-            return "one number"
-        case _:
-            assert_never(query)
+    if query.item is None:
+        return "one number"
+    if query.k is not None and found == query.k:
+        return f"k = {query.k} reached"
+    if query.k is None and query.domain is not None:
+        return "every item of the domain"
+    if query.k is None and not complete:
+        return "the limit was reached"
+    if found == 0:
+        return "no item passed the threshold"
+    return "the threshold was reached before k" if query.k else "every item whose noisy count passed the threshold"
 
 
 _LONGEST = 160

@@ -9,7 +9,7 @@ from setwise.analytics.engines.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column
 from setwise.analytics.tables.source import IN_MEMORY, Location, Source, open_engine
 from setwise.errors import InvalidParameter, UnsuitableTable
-from setwise.mechanisms.histogram import Label, distinct_labels
+from setwise.mechanisms.labels import Label, distinct_labels
 
 _TABLES = {".csv", ".tsv", ".parquet", ".pq"}
 

@@ -1,4 +1,4 @@
-"""Choosing and calibrating a mechanism for a question, before any data is touched."""
+"""Choosing and calibrating a mechanism for a bounds, total, before any data is touched."""
 
 import contextlib
 import math
@@ -12,8 +12,8 @@ from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLap
 from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.accuracy import ranking_shortfall
 from setwise.mechanisms.planning.cost import certified_price, estimated_price
-from setwise.mechanisms.planning.request import CountNoise, MechanismName, Question
-from setwise.mechanisms.planning.search import Split, changeable, rivals, search_limit, splits
+from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
+from setwise.mechanisms.planning.search import Split, splits
 from setwise.mechanisms.release import CONFIDENCE, Preview
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
@@ -44,8 +44,8 @@ _CLEARLY_WORSE = 1.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The mechanism chosen, the epsilon it is certified to cost at the question's delta, and what to expect of it.
+class Choice:
+    """The mechanism chosen, the epsilon it is certified to cost at the total's delta, and the error to expect of it.
 
     `name` is the mechanism's, with the noise of its counts where they are a second phase. `merit` is by how much a
     label must lead to come out, plus half the width of its count's interval: the smaller, the better. `why` says in a
@@ -60,40 +60,53 @@ class Plan:
     why: str
 
 
-def plan(question: Question, confidence: Fraction = CONFIDENCE) -> Plan:
-    """Return the best mechanism for the question, its budget split and calibrated to the question's epsilon and delta.
+def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
+    """Return the best mechanism within the bounds, with the total split and the noise calibrated to it.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
         mechanisms that can answer, the one of the smallest merit is taken.
     """
-    suggested = splits(question)
+    _check(bounds, total)
+    suggested = splits(bounds, total)
     if not suggested:
-        raise InvalidParameter(_no_mechanism(question))
+        raise InvalidParameter(_no_mechanism(total))
     tried = [split for split in suggested if split.merit <= _WORTH_A_LOOK * suggested[0].merit]
-    long = [split for split in tried if _has_many_picks(split, question)]
-    found = [sure for split in tried if split not in long and (sure := _calibrated(split, question, confidence))]
+    long = [split for split in tried if _has_many_picks(split, bounds, total)]
+    found = [sure for split in tried if split not in long and (sure := _calibrated(split, bounds, total, confidence))]
     guesses = [
-        (_planned(guess, question, confidence, _estimated), guess)
+        (_planned(guess, bounds, total, confidence, _estimated), guess)
         for split in long
-        if (guess := _searched(split, question, _estimated)) is not None
+        if (guess := _searched(split, bounds, total, _estimated)) is not None
     ]
     others = []
     for rough, guess in sorted(guesses, key=lambda each: each[0].merit):
         if found and rough.merit > _CLEARLY_WORSE * min(each.merit for each in found):
             others.append(rough)
-        elif (sure := _calibrated(guess, question, confidence)) is not None:
+        elif (sure := _calibrated(guess, bounds, total, confidence)) is not None:
             found.append(sure)
     if not found:
-        raise Unattainable(f"no noise in range meets epsilon {float(question.epsilon):g} at this delta; ask for less")
+        raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
     best, *rest = sorted(found, key=lambda each: each.merit)
-    return replace(best, why=_why(best, rest + others, suggested[len(tried) :], question))
+    return replace(best, why=_why(best, rest + others, suggested[len(tried) :], bounds, total))
 
 
-def _has_many_picks(split: Split, question: Question) -> bool:
+def _check(bounds: Bounds, total: Total) -> None:
+    """Raise `InvalidParameter` for what no mechanism can answer."""
+    if bounds.domain is None and total.delta == 0:
+        raise InvalidParameter("delta must be above 0 over an unknown domain: give a delta, or the domain")
+    if bounds.changeable is None and bounds.k is None:
+        raise InvalidParameter(
+            "a histogram of an unknown domain needs a bound on contributions: give contributions, or ask for a top k"
+        )
+    if total.counts is CountNoise.NONE and bounds.k is None:
+        raise InvalidParameter("a histogram without counts says nothing: give k, or ask for counts")
+
+
+def _has_many_picks(split: Split, bounds: Bounds, total: Total) -> bool:
     """Whether the certified optimum of the split takes so long that a guess comes first."""
     match split.name:
         case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
-            return question.delta > 0 and min(question.k or 0, rivals(question)) >= _MANY_PICKS
+            return total.delta > 0 and min(bounds.k or 0, bounds.rivals) >= _MANY_PICKS
         case _:
             return False
 
@@ -110,19 +123,19 @@ def _estimated(mechanism: Mechanism, delta: Fraction) -> float:
     return estimated_price(mechanism.guarantees(), float_below(delta))
 
 
-def _calibrated(split: Split, question: Question, confidence: Fraction) -> Plan | None:
-    """Return the plan of the least spread that is certified to meet the question; None if none in range does."""
-    found = _searched(split, question, _certified)
-    return None if found is None else _planned(found, question, confidence, _certified)
+def _calibrated(split: Split, bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
+    """Return the plan of the least spread that is certified to stay within the total; None if none in range does."""
+    found = _searched(split, bounds, total, _certified)
+    return None if found is None else _planned(found, bounds, total, confidence, _certified)
 
 
-def _searched(split: Split, question: Question, price: Price) -> Split | None:
-    """Return the split with the least spread that meets the question at that price; None if none in range does.
+def _searched(split: Split, bounds: Bounds, total: Total, price: Price) -> Split | None:
+    """Return the split with the least spread that stays within the total at that price; None if none in range does.
 
     The cost falls about as 1/spread, which gives the next guess; a bracket of guesses keeps it honest. Every spread
     tried is a short decimal, so that plans are easy to read and repeat.
     """
-    target = float_below(question.epsilon)
+    target = float_below(total.epsilon)
     least, most = _LEAST_SPREAD, math.inf
     best: float | None = None
     spread = min(max(split.spread, _LEAST_SPREAD), _MOST_SPREAD)
@@ -130,7 +143,7 @@ def _searched(split: Split, question: Question, price: Price) -> Split | None:
         short = float(f"{spread:.4g}")
         cost = math.inf
         with contextlib.suppress(InvalidParameter, Unattainable):  # noise out of range, or a bound that says nothing
-            cost = price(_made(split, question, Fraction(f"{short:.4g}")), question.delta)
+            cost = price(_made(split, bounds, total, Fraction(f"{short:.4g}")), total.delta)
         if cost <= target:
             best = most = short
             if cost * _CLOSE >= target:
@@ -148,77 +161,75 @@ def _searched(split: Split, question: Question, price: Price) -> Split | None:
     return None if best is None else replace(split, spread=best)
 
 
-def _planned(split: Split, question: Question, confidence: Fraction, price: Price) -> Plan:
+def _planned(split: Split, bounds: Bounds, total: Total, confidence: Fraction, price: Price) -> Choice:
     """Return the plan of a split whose spread was found."""
-    mechanism = _made(split, question, Fraction(f"{split.spread:.4g}"))
-    preview = _previewed(mechanism, question, confidence)
-    return Plan(
+    mechanism = _made(split, bounds, total, Fraction(f"{split.spread:.4g}"))
+    preview = _previewed(mechanism, bounds, confidence)
+    return Choice(
         mechanism=mechanism,
         name=str(split.name) if split.counts is CountNoise.NONE else f"{split.name}+{split.counts}",
-        epsilon=price(mechanism, question.delta),
+        epsilon=price(mechanism, total.delta),
         preview=preview,
-        merit=_merit(preview, question),
+        merit=_merit(preview, total),
         why="",
     )
 
 
-def _previewed(mechanism: Mechanism, question: Question, confidence: Fraction) -> Preview:
+def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> Preview:
     """Return the mechanism's preview, with the lead its noise needs when the histogram is cut to a top k."""
     preview = mechanism.preview(confidence)
     match mechanism:
         case KnownGumbel() | UnknownGumbel() | TwoPhaseTopK():
             return preview
         case KnownLaplace() | KnownGaussian() | UnknownLaplace() | UnknownGaussian() | TruncatedGaussian():
-            if question.k is None:
+            if bounds.k is None:
                 return preview
-            contests = question.k * rivals(question)
+            contests = bounds.k * bounds.rivals
             return replace(preview, shortfall=ranking_shortfall(mechanism.noise, contests, confidence))
         case _:
             assert_never(mechanism)
 
 
-def _merit(preview: Preview, question: Question) -> float:
+def _merit(preview: Preview, total: Total) -> float:
     reach = max(preview.detectable or 0, preview.shortfall or 0)
-    width = 0 if question.counts is CountNoise.NONE else preview.radius or 0
+    width = 0 if total.counts is CountNoise.NONE else preview.radius or 0
     return float(reach + width)
 
 
-def _made(split: Split, question: Question, spread: Fraction) -> Mechanism:
+def _made(split: Split, bounds: Bounds, total: Total, spread: Fraction) -> Mechanism:
     """Return the mechanism of a split with the given spread: the larger the spread, the more private."""
-    changed = changeable(question) or 0
-    failure = question.delta * Fraction(split.share)
-    domain = question.domain or ()
-    tau = question.per_item
+    changed = bounds.changeable or 0
+    failure = total.delta * Fraction(split.share)
+    domain = bounds.domain or ()
+    tau = bounds.per_item
     match split.name:
         case MechanismName.KNOWN_LAPLACE:
             return KnownLaplace(domain=domain, contributions=changed, per_item=tau, scale=spread)
         case MechanismName.KNOWN_GAUSSIAN:
             return KnownGaussian(domain=domain, contributions=changed, per_item=tau, sigma=spread)
         case MechanismName.UNKNOWN_LAPLACE:
-            return UnknownLaplace(
-                contributions=changed, per_item=tau, scale=spread, delta=failure, limit=question.limit
-            )
+            return UnknownLaplace(contributions=changed, per_item=tau, scale=spread, delta=failure, limit=bounds.limit)
         case MechanismName.TRUNCATED_GAUSSIAN:
             return TruncatedGaussian(contributions=changed, per_item=tau, sigma=spread, delta=failure)
         case MechanismName.KNOWN_GUMBEL:
-            picks = KnownGumbel(domain=domain, k=question.k or 1, per_item=tau, epsilon=1 / spread)
-            return _with_counts(picks, split, question, spread)
+            picks = KnownGumbel(domain=domain, k=bounds.k or 1, per_item=tau, epsilon=1 / spread)
+            return _with_counts(picks, split, bounds, spread)
         case MechanismName.UNKNOWN_GUMBEL:
             found = UnknownGumbel(
-                k=question.k or 1,
-                limit=search_limit(question),
-                contributions=question.contributions,
+                k=bounds.k or 1,
+                limit=bounds.search_limit,
+                contributions=bounds.contributions,
                 per_item=tau,
                 epsilon=1 / spread,
                 delta=failure,
             )
-            return _with_counts(found, split, question, spread)
+            return _with_counts(found, split, bounds, spread)
         case _:
             assert_never(split.name)
 
 
 def _with_counts(
-    discovery: KnownGumbel | UnknownGumbel, split: Split, question: Question, spread: Fraction
+    discovery: KnownGumbel | UnknownGumbel, split: Split, bounds: Bounds, spread: Fraction
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
     noise = Fraction(f"{split.ratio:.4g}") * spread
     counts: Counts
@@ -231,36 +242,36 @@ def _with_counts(
             counts = GaussianCounts(sigma=noise)
         case _:
             assert_never(split.counts)
-    bound = changeable(question) if question.domain is not None else question.contributions
+    bound = bounds.changeable if bounds.domain is not None else bounds.contributions
     return TwoPhaseTopK(discovery=discovery, counts=counts, contributions=bound)
 
 
-def _why(best: Plan, others: list[Plan], unlikely: tuple[Split, ...], question: Question) -> str:
+def _why(best: Choice, others: list[Choice], unlikely: tuple[Split, ...], bounds: Bounds, total: Total) -> str:
     """Return a sentence on the choice, from parameters alone."""
-    given = f"{best.name}{' as asked' if question.mechanism else ''}: {_expectation(best.preview, question)}"
-    if question.mechanism is not None or not (others or unlikely):
+    given = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
+    if total.mechanism is not None or not (others or unlikely):
         return f"{given} (with probability {float(best.preview.confidence):.0%} each)"
     if others:
         runner_up = min(others, key=lambda each: each.merit)
-        rest = f"{runner_up.name}: {_expectation(runner_up.preview, question)}"
+        rest = f"{runner_up.name}: {_expectation(runner_up.preview, total)}"
     else:
-        times = question.per_item * unlikely[0].merit / best.merit if best.merit else math.inf
+        times = bounds.per_item * unlikely[0].merit / best.merit if best.merit else math.inf
         rest = f"{unlikely[0].name} would be about {times:.2g} times as coarse"
     return f"{given} (with probability {float(best.preview.confidence):.0%} each); next best, {rest}"
 
 
-def _expectation(preview: Preview, question: Question) -> str:
+def _expectation(preview: Preview, total: Total) -> str:
     reach = max(preview.detectable or 0, preview.shortfall or 0)
     parts = [f"finds items that are {reach:,} ahead"] if reach else []
-    if preview.radius is not None and question.counts is not CountNoise.NONE:
+    if preview.radius is not None and total.counts is not CountNoise.NONE:
         parts.append(f"counts within ±{preview.radius:,}")
     return ", ".join(parts)
 
 
-def _no_mechanism(question: Question) -> str:
-    if question.mechanism is not None:
+def _no_mechanism(total: Total) -> str:
+    if total.mechanism is not None:
         return (
-            f"{question.mechanism} does not answer this question with {question.counts} counts: known_* need a domain, "
+            f"{total.mechanism} does not answer this question with {total.counts} counts: known_* need a domain, "
             "the gumbel ones need k, the others bounded contributions, and Gaussian noise a delta above 0"
         )
-    return f"no mechanism with {question.counts} counts answers this question at delta = {float(question.delta):g}"
+    return f"no mechanism with {total.counts} counts answers this question at delta = {float(total.delta):g}"

@@ -1,15 +1,17 @@
-"""A question to plan for: what is asked, what it may cost, and which cell of the table it falls in."""
+"""What the planner is asked for: a histogram or a top k within bounds, and the total it may cost."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.histogram import Label, distinct_labels
+from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer, probability, rational
 
 LIMIT = 1000
-"""Among how many of the highest labels an unknown domain is searched, unless the question says otherwise."""
+"""Among how many of the highest labels an unknown domain is searched, unless the bounds say otherwise."""
+
+LARGEST_TOTAL = Fraction(100)
 
 
 class CountNoise(StrEnum):
@@ -50,43 +52,76 @@ class MechanismName(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A histogram or a top k, the privacy it may cost, and which cell of the table applies.
+class Bounds:
+    """A histogram, or with `k` a top k, and how far one user reaches in it.
 
-    `domain` is None when the labels themselves are private; `contributions` is None when a user may appear under
-    any number of labels, and then only a top k, or a known domain, can be answered. delta may be 0 over a known domain.
-    `mechanism` forces the planner's choice.
+    A user counts towards at most `contributions` labels (None: any number) and adds at most `per_item` to each. The
+    `domain` lists the labels when they are public; None when they are private, and then only the `limit` highest take
+    part. Without a bound on contributions only a top k, or a known domain, can be answered.
     """
 
-    epsilon: Fraction
-    delta: Fraction
     k: int | None = None
     contributions: int | None = None
     per_item: int = 1
     domain: tuple[Label, ...] | None = None
-    counts: CountNoise = CountNoise.BEST
     limit: int | None = None
-    mechanism: MechanismName | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", rational("epsilon", self.epsilon, Fraction(1, 10**6), Fraction(100)))
-        if self.domain is None and self.delta == 0:
-            raise InvalidParameter("delta must be above 0 over an unknown domain: give a delta, or the domain")
-        if self.delta != 0:
-            object.__setattr__(self, "delta", probability("delta", self.delta))
-        for name in ("k", "contributions", "limit"):
+        for name in ("k", "contributions", "per_item", "limit"):
             value = getattr(self, name)
             if value is not None:
                 positive_integer(name, value)
-        positive_integer("per_item", self.per_item)
         if self.domain is not None:
             object.__setattr__(self, "domain", distinct_labels(self.domain))
+            if not self.domain:
+                raise InvalidParameter("domain must hold at least one label")
+            if self.limit is not None:
+                raise InvalidParameter("limit is for unknown domains; leave it out when a domain is given")
+            if self.k is not None and self.k > len(self.domain):
+                raise InvalidParameter(f"k must be at most {len(self.domain)}, the size of the domain, not {self.k}")
+        if self.limit is not None and self.k is not None and self.limit < self.k:
+            raise InvalidParameter(f"limit must be at least k = {self.k}, not {self.limit}")
+
+    @property
+    def changeable(self) -> int | None:
+        """How many counts one user can change: no more than the domain has; None when there is no bound."""
+        given = [self.contributions, None if self.domain is None else len(self.domain)]
+        return min((bound for bound in given if bound is not None), default=None)
+
+    @property
+    def search_limit(self) -> int:
+        """Among how many of the highest labels an unknown domain is searched."""
+        return self.limit or max(LIMIT, self.k or 1)
+
+    @property
+    def rivals(self) -> int:
+        """How many labels compete: the domain, or the limit of an unknown one."""
+        return self.search_limit if self.domain is None else len(self.domain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """A total (epsilon, delta) for one question; the planner splits it between finding labels and counting them.
+
+    `counts` and `mechanism` force what the planner would choose. delta may be 0 where no mechanism needs it: over a
+    known domain.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    counts: CountNoise = CountNoise.BEST
+    mechanism: MechanismName | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", rational("epsilon", self.epsilon, Fraction(1, 10**6), LARGEST_TOTAL))
+        delta = Fraction(0) if self.delta == 0 else probability("delta", self.delta)
+        object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "counts", CountNoise.parse(self.counts))
         if self.mechanism is not None:
             object.__setattr__(self, "mechanism", MechanismName.parse(self.mechanism))
-        if self.contributions is None and self.k is None and self.domain is None:
-            raise InvalidParameter(
-                "without a bound on contributions only a top k or a known domain can be answered: give one of them"
-            )
-        if self.counts is CountNoise.NONE and self.k is None:
-            raise InvalidParameter("a histogram without counts says nothing: give k, or ask for counts")
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the total as plain values."""
+        forced = {} if self.mechanism is None else {"mechanism": str(self.mechanism)}
+        numbers = {"epsilon": float(self.epsilon), "delta": float(self.delta)}
+        return {"kind": "total", **numbers, "counts": str(self.counts), **forced}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 from setwise.mechanisms.planning.accuracy import laplace_lead
-from setwise.mechanisms.planning.request import LIMIT, CountNoise, MechanismName, Question
+from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 
 _MISS = 0.05
 """The chance of missing that previews allow, one minus their usual confidence."""
@@ -42,63 +42,46 @@ class Split:
     merit: float
 
 
-def splits(question: Question) -> tuple[Split, ...]:
-    """Return the best split of every mechanism that can answer the question, best first."""
+def splits(bounds: Bounds, total: Total) -> tuple[Split, ...]:
+    """Return the best split of every mechanism that can answer, best first."""
     found = [
         min(
             (
-                _split(question, name, counts, share, ratio)
-                for share in _shares(name, question)
+                _split(bounds, total, name, counts, share, ratio)
+                for share in _shares(name, bounds)
                 for ratio in _ratios(counts)
             ),
             key=lambda split: split.merit,
         )
-        for name, counts in _cells(question)
+        for name, counts in _cells(bounds, total)
     ]
     return tuple(sorted(found, key=lambda split: split.merit))
 
 
-def _cells(question: Question) -> Iterator[tuple[MechanismName, CountNoise]]:
-    """Yield the mechanisms of the question's cell: noise on every count where contributions are bounded, and picks."""
-    known = question.domain is not None
+def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
+    """Yield the mechanisms of the bounds' cell: noise on every count where contributions are bounded, and picks."""
+    known = bounds.domain is not None
     laplace = MechanismName.KNOWN_LAPLACE if known else MechanismName.UNKNOWN_LAPLACE
     gaussian = MechanismName.KNOWN_GAUSSIAN if known else MechanismName.TRUNCATED_GAUSSIAN
     gumbel = MechanismName.KNOWN_GUMBEL if known else MechanismName.UNKNOWN_GUMBEL
-    without_delta = question.delta == 0  # Gaussian noise always needs one
+    without_delta = total.delta == 0  # Gaussian noise always needs one
     wants = {
         CountNoise.NONE: (CountNoise.LAPLACE, CountNoise.GAUSSIAN),
         CountNoise.BEST: (CountNoise.LAPLACE, CountNoise.GAUSSIAN),
-    }.get(question.counts, (question.counts,))
+    }.get(total.counts, (total.counts,))
     noises = [noise for noise in wants if not (noise is CountNoise.GAUSSIAN and without_delta)]
     cells: list[tuple[MechanismName, CountNoise]] = []
-    if changeable(question) is not None:
+    if bounds.changeable is not None:
         cells += [(laplace if noise is CountNoise.LAPLACE else gaussian, CountNoise.NONE) for noise in noises]
-    if question.k is not None:
-        phases = [CountNoise.NONE] if question.counts is CountNoise.NONE else noises
+    if bounds.k is not None:
+        phases = [CountNoise.NONE] if total.counts is CountNoise.NONE else noises
         cells += [(gumbel, noise) for noise in phases]
-    return (cell for cell in cells if question.mechanism in (None, cell[0]))
+    return (cell for cell in cells if total.mechanism in (None, cell[0]))
 
 
-def changeable(question: Question) -> int | None:
-    """Return how many counts one user can change: no more than the domain has; None when there is no bound."""
-    bounds = [question.contributions, None if question.domain is None else len(question.domain)]
-    given = [bound for bound in bounds if bound is not None]
-    return min(given) if given else None
-
-
-def rivals(question: Question) -> int:
-    """Return how many labels compete: the domain, or the limit of an unknown one."""
-    return len(question.domain) if question.domain is not None else search_limit(question)
-
-
-def search_limit(question: Question) -> int:
-    """Return among how many of the highest labels an unknown domain is searched."""
-    return question.limit or max(LIMIT, question.k or 1)
-
-
-def _shares(name: MechanismName, question: Question) -> tuple[float, ...]:
+def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
     match name:
-        case MechanismName.UNKNOWN_LAPLACE if question.limit is not None:
+        case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
             return (0.999,)  # its epsilon is plain, so nothing is left to compose
         case MechanismName.UNKNOWN_LAPLACE | MechanismName.TRUNCATED_GAUSSIAN | MechanismName.UNKNOWN_GUMBEL:
             return _SHARES
@@ -110,17 +93,17 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
     return (1.0,) if counts is CountNoise.NONE else _RATIOS
 
 
-def _split(question: Question, name: MechanismName, counts: CountNoise, share: float, ratio: float) -> Split:
+def _split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise, share: float, ratio: float) -> Split:
     """Return the split with its rough spread and merit, in units of per_item."""
-    delta = float(question.delta)
-    changed, k = changeable(question) or 0, question.k or 0
+    delta = float(total.delta)
+    changed, k = bounds.changeable or 0, bounds.k or 0
     counted = min(k, changed) if changed else k
     rho, pure = _cost_of_unit_noise(name, counts, changed, k, counted, ratio)
-    spread = _rough_spread(rho, pure, float(question.epsilon), delta * (1.0 - share))
-    if name is MechanismName.UNKNOWN_LAPLACE and question.limit is not None:
-        spread = changed / float(question.epsilon)
-    reach = _rough_reach(question, name, spread, share * delta, changed)
-    width = _rough_radius(name, counts, spread, ratio) if question.counts is not CountNoise.NONE else 0.0
+    spread = _rough_spread(rho, pure, float(total.epsilon), delta * (1.0 - share))
+    if name is MechanismName.UNKNOWN_LAPLACE and bounds.limit is not None:
+        spread = changed / float(total.epsilon)
+    reach = _rough_reach(bounds, name, spread, share * delta, changed)
+    width = _rough_radius(name, counts, spread, ratio) if total.counts is not CountNoise.NONE else 0.0
     return Split(name=name, counts=counts, share=share, ratio=ratio, spread=spread, merit=reach + width)
 
 
@@ -148,17 +131,17 @@ def _rough_spread(rho: float, pure: float, epsilon: float, delta: float) -> floa
     return min(plain, math.sqrt(rho) / (math.sqrt(tail + epsilon) - math.sqrt(tail)))
 
 
-def _rough_reach(question: Question, name: MechanismName, spread: float, failure: float, changed: int) -> float:
+def _rough_reach(bounds: Bounds, name: MechanismName, spread: float, failure: float, changed: int) -> float:
     """Return by how much a label must lead to come out in its place."""
-    contests = (question.k or 0) * rivals(question)
+    contests = (bounds.k or 0) * bounds.rivals
     match name:
         case MechanismName.KNOWN_LAPLACE:
             return spread * laplace_lead(contests, _MISS)
         case MechanismName.KNOWN_GAUSSIAN:
             return spread * _gaussian_lead(contests)
-        case MechanismName.UNKNOWN_LAPLACE if question.limit is not None:
+        case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
             odds = failure / (1.0 + math.exp(min(changed / spread, 700.0)))
-            seen = 1 + spread * (laplace_lead(min(changed, question.limit), odds) + 2 * (_LAPLACE_RADIUS + math.log(2)))
+            seen = 1 + spread * (laplace_lead(min(changed, bounds.limit), odds) + 2 * (_LAPLACE_RADIUS + math.log(2)))
             return max(seen, spread * laplace_lead(contests, _MISS))
         case MechanismName.UNKNOWN_LAPLACE:
             seen = 1 + spread * (max(0.0, math.log(changed / (2 * failure))) + _LAPLACE_RADIUS)
@@ -169,7 +152,7 @@ def _rough_reach(question: Question, name: MechanismName, spread: float, failure
         case MechanismName.KNOWN_GUMBEL:
             return spread * math.log(contests / _MISS)
         case MechanismName.UNKNOWN_GUMBEL:
-            limit = search_limit(question)
+            limit = bounds.search_limit
             hidden = min(changed, limit) if changed else limit
             seen = 1 + spread * (math.log(hidden / failure) + math.log(1 / _MISS - 1))
             return max(seen, spread * math.log(contests / _MISS))

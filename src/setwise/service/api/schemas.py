@@ -19,10 +19,10 @@ from pydantic_core import CoreSchema, core_schema
 from setwise.accounting import calibrate
 from setwise.accounting.guarantees import KINDS
 from setwise.accounting.notation import parse_use
-from setwise.analytics.budget import Draws, Total
+from setwise.analytics.budget import Draws
 from setwise.analytics.query import LARGEST_K
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.planning.request import CountNoise, MechanismName
+from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
 from setwise.service.queries.handler import Request
 from setwise.service.storage.schema import NAME, NAME_IN_WORDS
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use
-from setwise.analytics.planning import Planned
+from setwise.analytics.planning import Plan
 from setwise.ledger.audit.verification import Verification
 from setwise.ledger.joint import Joint
 from setwise.ledger.records import Entry
@@ -215,33 +215,25 @@ class PreviewView(BaseModel):
     """
 
     mechanism: str = Field(examples=["unknown_gumbel"])
-    cost: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10", "approx:0.0,1e-09"]])
+    why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
+    uses: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10", "approx:0.0,1e-09"]])
+    interaction: Interaction = Field(examples=["setwise"])
     epsilon: BracketView
     delta: float = Field(examples=[1e-6])
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
     expected_error: float | None = Field(examples=[9.99])
     radius: int | None = Field(examples=[30])
     detectable: int | None = Field(examples=[None])
     shortfall: int | None = Field(examples=[214])
     confidence: float = Field(examples=[0.95])
-    why: str = Field(examples=["unknown_gumbel: the draws decide"])
+    alone: dict[str, float] | None = Field(examples=[None], description="epsilon and delta of the question by itself")
     left: list[str] = Field(examples=[["bounded-range:0.1x50", "pure:0.1x50"]])
 
     @staticmethod
-    def of(planned: Planned, left: Sequence[Use]) -> "PreviewView":
+    def of(plan: Plan, left: Sequence[Use]) -> "PreviewView":
         """Show a plan, and what is left of the account that would pay."""
-        return PreviewView(
-            mechanism=planned.name,
-            cost=[format_use(use) for use in planned.uses],
-            epsilon=bracket(planned.overall),
-            delta=planned.delta,
-            expected_error=planned.preview.expected_error,
-            radius=planned.preview.radius,
-            detectable=planned.preview.detectable,
-            shortfall=planned.preview.shortfall,
-            confidence=float(planned.preview.confidence),
-            why=planned.why,
-            left=[format_use(use) for use in left],
-        )
+        return PreviewView.model_validate({**plan.to_dict(), "left": [format_use(use) for use in left]})
 
 
 class AnswerItemView(BaseModel):
@@ -267,7 +259,7 @@ class AnswerView(BaseModel):
     spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
     complete: bool = Field(examples=[True])
     reason: str = Field(examples=["all 10 items were found"])
-    why: str = Field(examples=["unknown_gumbel: the draws decide"])
+    why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
     confidence: float = Field(examples=[0.95])
     alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
 

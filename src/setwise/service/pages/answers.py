@@ -11,7 +11,7 @@ from starlette.responses import Response
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.text import question_in_words
 from setwise.errors import UnknownName
-from setwise.mechanisms.histogram import Label
+from setwise.mechanisms.labels import Label
 from setwise.service.auth.permissions import API
 from setwise.service.pages.rendering import render
 from setwise.service.queries.jobs import Job

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from setwise.accounting.guarantees import Use
-from setwise.analytics.budget import Spending
-from setwise.analytics.execute import ask
+from setwise.analytics.budget import Budget
+from setwise.analytics.execute import execute
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.planning import Planned
-from setwise.analytics.query import Count, HistogramQuery, Query, Sum, TopK, query_from_dict
+from setwise.analytics.planning import Execution, Plan
+from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.analytics.session import Session
 from setwise.errors import InvalidParameter, Unattainable, UnknownColumn, UnknownName
@@ -37,7 +37,7 @@ class Request:
     dataset: str
     account: str
     query: Mapping[str, object]
-    spending: Callable[[], Spending]
+    spending: Callable[[], Budget]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Question:
     dataset: Dataset
     account: Account
     query: Query
-    spending: Spending
+    spending: Budget
     schema: Schema
 
 
@@ -63,12 +63,12 @@ class Questions:
         self._workers = workers
         self._randomness = randomness
 
-    async def preview(self, identity: Identity, request: Request, threads: Threads) -> tuple[Planned, tuple[Use, ...]]:
+    async def preview(self, identity: Identity, request: Request, threads: Threads) -> tuple[Plan, tuple[Use, ...]]:
         """Return the plan of a question, and what is left of the account that would pay; no data is touched."""
         question = await threads.run(self._checked, identity, request)
         with _at_plan():
-            planned = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
-        return planned, (await threads.run(question.account.status)).left
+            planned: Execution = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
+        return planned.plan, (await threads.run(question.account.status)).left
 
     def work(self, identity: Identity, request: Request) -> Work:
         """Return what answers the request in a thread of the runner."""
@@ -79,7 +79,7 @@ class Questions:
         question = self._checked(identity, request)
         running.resume()
         with _at_plan():
-            planned: Planned = self._workers.calculate(
+            planned: Execution = self._workers.calculate(
                 _to_plan(question), remember=_is_small(question.query), check=running.timing.check
             )
         dataset, account = question.dataset, TimedAccount(question.account, running.timing, running.charged)
@@ -89,7 +89,7 @@ class Questions:
             )
             with at_field("query"):
                 engine.check(planned.aggregation)
-                answer = ask(
+                answer = execute(
                     planned,
                     engine,
                     account,
@@ -108,7 +108,7 @@ class Questions:
                 raise UnknownName(f"the account {request.account!r} is not on a data set named {request.dataset!r}")
             dataset = self._datasets.get(request.dataset)
         with at_field("query"):
-            query = _bounded(query_from_dict(_with_bounds(request.query, dataset)), dataset)
+            query = _bounded(Query.from_dict(request.query), dataset)
         schema = self._engines.schema(dataset)
         _check_columns(query, dataset, schema)
         with at_field("spend"):
@@ -128,7 +128,7 @@ def _to_plan(question: Question) -> PlanQuestion:
 
 def _is_small(query: Query) -> bool:
     """Whether the plan of a query is worth its memory."""
-    return len(getattr(query, "domain", None) or ()) <= _LARGEST_REMEMBERED
+    return len(query.domain or ()) <= _LARGEST_REMEMBERED
 
 
 @contextmanager
@@ -142,31 +142,23 @@ def _at_plan() -> Iterator[None]:
                 raise
 
 
-def _with_bounds(given: Mapping[str, object], dataset: Dataset) -> dict[str, object]:
-    """Fill in the data set's bounds where the request leaves them out."""
-    if given["kind"] not in {"top-k", "histogram"}:
-        return dict(given)
-    registered = {"contributions": dataset.contributions, "per_item": dataset.per_item}
-    return {name: bound for name, bound in registered.items() if bound is not None} | dict(given)
-
-
 def _bounded(query: Query, dataset: Dataset) -> Query:
-    match query:
-        case TopK() | HistogramQuery():
-            for name in ("contributions", "per_item"):
-                most, asked = getattr(dataset, name), getattr(query, name)
-                if most is not None and (asked is None or asked > most):
-                    with at_field(f"query.{name}"):
-                        raise InvalidParameter(f"{name} must be at most {most} on this data set, not {asked}")
-        case Count() | Sum():
-            pass
-    return query
+    """Return the query with the data set's bounds where it leaves its own out, or raise when it exceeds them."""
+    if query.item is None:
+        return query
+    filled = query.filled(contributions=dataset.contributions, per_item=dataset.per_item)
+    for name, asked in (("contributions", filled.contributions), ("per_item", filled.statistic.per_item)):
+        most = getattr(dataset, name)
+        if most is not None and (asked is None or asked > most):
+            with at_field(f"query.{name}"):
+                raise InvalidParameter(f"{name} must be at most {most} on this data set, not {asked}")
+    return filled
 
 
 def _check_columns(query: Query, dataset: Dataset, schema: Schema) -> None:
     """Raise `UnknownColumn` or `InvalidFilter` for columns that the steward has not allowed."""
     for name, allowed in (("item", dataset.items), ("value", dataset.values)):
-        column = getattr(query, name, None)
+        column = getattr(query, name)
         if column is not None and column not in allowed:
             with at_field(f"query.{name}"):
                 listed = ", ".join(map(repr, allowed)) or "none"

@@ -7,8 +7,8 @@ from setwise.accounting import calibrate as calibration
 from setwise.accounting.answer import Answer
 from setwise.accounting.compose import compose
 from setwise.accounting.notation import format_use
-from setwise.analytics.budget import Spending
-from setwise.analytics.planning import Planned, plan_query
+from setwise.analytics.budget import Budget
+from setwise.analytics.planning import Execution, plan_query
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.ledger.status import status_of
@@ -78,12 +78,12 @@ class PlanQuestion:
     """The plan of a question: it depends on the columns there are and on what the account was opened with."""
 
     query: Query
-    spending: Spending
+    spending: Budget
     user: str
     schema: Schema
     terms: Terms
 
-    def result(self) -> Planned:
+    def result(self) -> Execution:
         """Return the plan; no row is read. It is the same however much of the account is left."""
         opened = status_of(self.terms, WHOLE_LIFE, {}, 0)
         return plan_query(self.query, self.spending, self.user, self.schema, opened)

@@ -33,7 +33,7 @@ function chips(uses) {
 
 function showPreview(found) {
   const sure = `${Math.round(100 * found.confidence)} %`;
-  const cost = element("dd", { class: "chips" }, ...chips(found.cost));
+  const cost = element("dd", { class: "chips" }, ...chips(found.uses));
   const facts = [element("dt", {}, "Costs at most"), cost];
   facts.push(...fact("On its own", element("strong", {}, `ε ≤ ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)}`));
   if (found.expected_error !== null) facts.push(...fact("A count is off by", element("strong", {}, `about ${digits(found.expected_error, 3)}`)));
@@ -42,7 +42,7 @@ function showPreview(found) {
   if (found.detectable !== null) facts.push(...fact("Found with " + sure, `items that lead by ${found.detectable.toLocaleString("en")}`));
   facts.push(...fact("Mechanism", found.mechanism));
   const parts = [element("dl", { class: "facts" }, ...facts)];
-  const short = question.account.kind === "setwise" ? shortOf(found.cost, found.left) : null;
+  const short = question.account.kind === "setwise" ? shortOf(found.uses, found.left) : null;
   if (short) parts.push(element("p", { class: "alert" }, `Not enough is left: this needs ${inWords(`${short.use.bare}x${short.use.count}`)}, and ${short.there} ${short.there === 1 ? "is" : "are"} there.`));
   told.replaceChildren(...parts);
 }

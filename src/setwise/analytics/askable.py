@@ -1,0 +1,110 @@
+"""Asking in words: the calls that a local session and a dataset of a service share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Unpack, cast
+
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.budget import Budget, BudgetWords, budget_of
+from setwise.analytics.planning import Plan
+from setwise.analytics.query import Domain, Grouping, Query
+from setwise.mechanisms.labels import Label
+
+
+class Words(Grouping, BudgetWords, total=False):
+    """The words of a question about groups, and what may be spent on it; see `Grouping` and `BudgetWords`."""
+
+
+class Askable(ABC):
+    """A table that answers privately.
+
+    `top_k`, `histogram`, `count` and `sum` ask in words; `ask` takes a query and its budget as records. `preview` says
+    what such a question would cost and how far off its answer may be, and costs nothing.
+    """
+
+    @abstractmethod
+    def ask(self, query: Query, budget: Budget, *, key: str | None = None) -> PrivateAnswer:
+        """Plan, charge, run and answer a question given as records."""
+
+    @abstractmethod
+    def preview(self, query: Query, budget: Budget) -> Plan:
+        """Return how the question would be answered: mechanism, cost and expected error; free, no row is read."""
+
+    @abstractmethod
+    def read_domain(self, domain: Domain) -> tuple[Label, ...]:
+        """Return public labels from a list or a file."""
+
+    def budget(self, words: BudgetWords) -> Budget:
+        """Return the budget that the words mean."""
+        return budget_of(words)
+
+    def top_k(
+        self,
+        *,
+        item: str,
+        k: int,
+        per_item: int | None = None,
+        value: str | None = None,
+        key: str | None = None,
+        **words: Unpack[Words],
+    ) -> PrivateAnswer:
+        """Return the k items that the most users have, highest first.
+
+        `per_item` is how much one user may add to one item: rows, or units of the integer column `value`. `epsilon` and
+        `delta` are the total for this question, and `contributions` bounds how many items one user counts towards; the
+        other words are those of `Grouping` and `BudgetWords`. Asking again under the same `key` returns the same answer
+        for free.
+        """
+        return self._ask(Query.top_k, words, key, item=item, k=k, per_item=per_item, value=value)
+
+    def histogram(
+        self,
+        *,
+        item: str,
+        per_item: int | None = None,
+        value: str | None = None,
+        key: str | None = None,
+        **words: Unpack[Words],
+    ) -> PrivateAnswer:
+        """Return how many users every item has; the words are those of `top_k`.
+
+        Over an unknown domain `contributions` must be given, and items with few users stay hidden.
+        """
+        return self._ask(Query.histogram, words, key, item=item, per_item=per_item, value=value)
+
+    def count(
+        self,
+        *,
+        per_user: int | None = None,
+        where: str | None = None,
+        key: str | None = None,
+        **words: Unpack[BudgetWords],
+    ) -> PrivateAnswer:
+        """Return how many users there are, or with `per_user` above 1 how many events, at most that many of a user."""
+        return self._ask(Query.count, words, key, per_user=per_user, where=where)
+
+    def sum(
+        self,
+        *,
+        value: str,
+        clip: int,
+        where: str | None = None,
+        key: str | None = None,
+        **words: Unpack[BudgetWords],
+    ) -> PrivateAnswer:
+        """Return the sum of an integer column, each user's own sum clipped to between 0 and `clip`."""
+        return self._ask(Query.sum, words, key, value=value, clip=clip, where=where)
+
+    def _ask(
+        self,
+        shape: Callable[..., Query],
+        words: Words | BudgetWords,
+        key: str | None,
+        **asked: Any,  # noqa: ANN401 - checked by the query
+    ) -> PrivateAnswer:
+        """Part the words into the query and its budget, and ask."""
+        asked |= words
+        spent = {name: asked.pop(name) for name in BudgetWords.__annotations__ if name in asked}
+        if asked.get("domain") is not None:
+            asked["domain"] = self.read_domain(asked["domain"])
+        return self.ask(shape(**asked), self.budget(cast("BudgetWords", spent)), key=key)
