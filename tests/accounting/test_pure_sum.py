@@ -7,7 +7,7 @@ import pytest
 
 from setwise.accounting.answer import Interaction
 from setwise.accounting.compose import as_uses, compose
-from setwise.accounting.methods.basic import pure_sum
+from setwise.accounting.methods.exact import pure_sum
 
 
 def total(*written):

@@ -1,19 +1,75 @@
-"""Which proven bounds cover which uses under which interaction, tightest first."""
+"""Which proven bounds cover which uses under which interaction, tightest first.
+
+Uses are classified by how they compose: linear (a fixed dominating pair), bounded range, or by moments only.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from setwise.accounting.adaptive.draw_orders import Group
 from setwise.accounting.adaptive.linear_stage import LinearStage
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage, Stage, upper_bound_order
 from setwise.accounting.answer import Interaction, Progress
-from setwise.accounting.classify import ClassifiedUses, classify
-from setwise.accounting.guarantees import Use, largest_loss
-from setwise.accounting.intervals import Bracket
+from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
+from setwise.accounting.intervals import Bracket, failures
+from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
 # Methods are imported where they are tried: most compositions need one or two of them.
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedUses:
+    """A multiset of uses: `linear` have fixed dominating pairs, `ranges` are bounded-range, `classes` the rest.
+
+    `failed` lists (delta, count) of outright failures. They separate from everything else, because a profile that is
+    raised by a constant share stays so under every operator.
+    """
+
+    linear: tuple[tuple[KnownNoise, int], ...]
+    ranges: tuple[Group, ...]
+    failed: tuple[Group, ...]
+    classes: tuple[Use, ...]
+
+    @property
+    def failure(self) -> Bracket:
+        """The chance that any use fails outright."""
+        return failures(list(self.failed))
+
+    def pure_epsilons(self) -> list[float] | None:
+        """Return the epsilons of the linear uses when all are pure DP, else None."""
+        epsilons = [known.epsilon for known, _ in self.linear if isinstance(known, PureDP)]
+        return epsilons if len(epsilons) == len(self.linear) else None
+
+
+def classify(uses: Sequence[Use]) -> ClassifiedUses:
+    """Classify the uses, merging equal ones and all Gaussians."""
+    linear: dict[KnownNoise, int] = {}
+    ranges: dict[float, int] = {}
+    failed: list[Group] = []
+    classes: list[Use] = []
+    gaussians: list[tuple[Gaussian, int]] = []
+    for use in uses:
+        rest, failure = use.guarantee.without_failure()
+        if failure:
+            failed.append((failure, use.count))
+        match rest:
+            case None:
+                pass
+            case BoundedRange(epsilon=epsilon):
+                ranges[epsilon] = ranges.get(epsilon, 0) + use.count
+            case Gaussian():
+                gaussians.append((rest, use.count))
+            case _ if isinstance(rest, KnownNoise):
+                linear[rest] = linear.get(rest, 0) + use.count
+            case _:
+                classes.append(Use(rest, use.count))
+    if gaussians:
+        linear[Gaussian.merged(gaussians)] = 1
+    return ClassifiedUses(tuple(linear.items()), tuple(sorted(ranges.items())), tuple(failed), tuple(classes))
+
 
 _OUT_OF_REACH = (
     "delta = {delta!r} is not above {failure:.3g}, the chance that some use fails outright; ask for a larger delta"
@@ -213,11 +269,11 @@ def _by_moments(uses: Sequence[Use], kinds: ClassifiedUses) -> Iterator[Bound]:
 
 
 def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
-    from setwise.accounting.methods import basic
+    from setwise.accounting.methods.exact import BASIC, BASIC_STATEMENT, BasicSum
 
     total = largest_loss((use.guarantee, use.count) for use in uses)
     if total < math.inf:
-        yield _from_curve(basic.METHOD, basic.STATEMENT, basic.BasicSum(total, failure).delta, failure, tight=False)
+        yield _from_curve(BASIC, BASIC_STATEMENT, BasicSum(total, failure).delta, failure, tight=False)
 
 
 def _on_the_fly(uses: Sequence[Use]) -> Iterator[Bound]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.losses.two_point import worst_t
+from setwise.accounting.losses.discrete import worst_t
 
 Group = tuple[float, int]
 """An epsilon and a count."""

@@ -28,10 +28,9 @@ from setwise.accounting.adaptive.refinement import TUNING, Trial, refine
 from setwise.accounting.answer import Progress, quiet
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
 from setwise.accounting.intervals import UNIT, Bracket, unite
-from setwise.accounting.losses.discrete import NOTHING, Atoms
+from setwise.accounting.losses.discrete import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.tilting import Saddle
-from setwise.accounting.losses.two_point import two_point_loss, worst_t
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 

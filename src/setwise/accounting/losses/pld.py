@@ -10,8 +10,7 @@ from setwise.accounting.intervals import Bracket, probability, unite
 from setwise.accounting.losses.discrete import Atoms
 from setwise.accounting.losses.dominating_pairs import KnownNoise, loss_unit, on_lattice, spread, tabulated
 from setwise.accounting.losses.fft import sums, window
-from setwise.accounting.losses.lattice import common_step, common_unit
-from setwise.accounting.losses.tail import LatticeTail, lattice_tail
+from setwise.accounting.losses.lattice import LatticeTail, common_step, common_unit, lattice_tail
 from setwise.accounting.losses.tilting import Part, Saddle, coarse_saddle
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable

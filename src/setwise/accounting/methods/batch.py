@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.intervals import UNIT, Bracket, unite
-from setwise.accounting.losses.discrete import Atoms
-from setwise.accounting.losses.two_point import two_point_loss
+from setwise.accounting.losses.discrete import Atoms, two_point_loss
 
 Floats = NDArray[np.float64]
 

@@ -22,11 +22,10 @@ from setwise.accounting.adaptive.optimum import Optimum, RangeStage, upper_bound
 from setwise.accounting.adaptive.profile import Profile
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.intervals import Bracket, unite
-from setwise.accounting.losses.discrete import NOTHING, Atoms, Loss, two_point_atoms
+from setwise.accounting.losses.discrete import NOTHING, Atoms, Loss, randomized_response, two_point_atoms
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.pld import LatticeSum
 from setwise.accounting.losses.tilting import coarse_saddle
-from setwise.accounting.losses.two_point import randomized_response
 from setwise.accounting.methods.batch import NoLoss
 from setwise.accounting.methods.batch_search import BatchSearch, Choice, outcome_count
 from setwise.errors import Unattainable

@@ -11,7 +11,7 @@ from functools import partial
 
 from setwise.accounting.adaptive.draw_orders import Group
 from setwise.accounting.intervals import Bracket
-from setwise.accounting.losses.two_point import worst_t
+from setwise.accounting.losses.discrete import worst_t
 from setwise.accounting.root_finding import epsilon_at
 
 Choice = tuple[float, ...]

@@ -1,19 +1,23 @@
-"""Composition of mechanisms with fixed dominating pairs: exact sums where the structure allows them.
+"""Exact compositions: mechanisms with fixed dominating pairs where their structure allows it, and sums at delta = 0.
 
 A mechanism with a fixed, symmetric dominating pair acts on privacy profiles as a linear operator, and these
 commute: such mechanisms compose to the same delta in a batch, in any order, and adaptively.
 (docs/optimal-composition.md, "Linear mechanisms".)
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
-from setwise.accounting.guarantees import Gaussian, PureDP
-from setwise.accounting.intervals import Bracket, unite
-from setwise.accounting.losses.discrete import Atoms, Loss, enumerated
+from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.guarantees import Gaussian, PureDP, Use, largest_loss, total_loss
+from setwise.accounting.intervals import Bracket, down, unite
+from setwise.accounting.losses.discrete import Atoms, Loss, enumerated, randomized_response
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.gaussian import GaussianLoss
-from setwise.accounting.losses.two_point import randomized_response
+
+BASIC, BASIC_STATEMENT = "basic-composition", "DworkKeMcMiNa06"
 
 MOST_ATOMS = 1_000_000
 """Atoms up to which a composition is enumerated."""
@@ -55,3 +59,39 @@ def exact_linear(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> Ex
         inner = randomized_response(*groups.pop())
     outer = enumerated(groups, MOST_ATOMS)
     return None if outer is None else ExactLinear(outer, inner, failure)
+
+
+@dataclass(frozen=True, slots=True)
+class BasicSum:
+    """Uses that lose at most `total` together, except with the chance `failure`."""
+
+    total: float
+    failure: Bracket
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the chance of failure beyond the sum of the epsilons, 1 below it.
+
+        Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
+        """
+        return Bracket(0.0, self.failure.upper if epsilon >= self.total else 1.0)
+
+
+def pure_sum(uses: Iterable[Use], interaction: Interaction) -> Answer:
+    """Return the epsilon of the uses together at delta = 0; infinite when some use has an unbounded loss or fails.
+
+    The largest losses of known noise are reached together, so their sum is the optimum. A class reaches at least the
+    sum over the known noise that attains it.
+
+    >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper
+    1.0
+    """
+    pairs = [(use.guarantee, use.count) for use in uses]
+    upper = total_loss(pairs)
+    if upper is None or any(guarantee.without_failure()[1] for guarantee, _ in pairs):
+        return Answer(0.0, math.inf, interaction, BASIC, BASIC_STATEMENT)
+    lower = total_loss((known, count) for guarantee, count in pairs if (known := guarantee.attained_by()) is not None)
+    assert lower is not None  # noise that satisfies a bounded guarantee is bounded
+    below = float(lower)
+    return Answer(
+        below if Fraction(below) <= lower else down(below), largest_loss(pairs), interaction, BASIC, BASIC_STATEMENT
+    )

@@ -8,7 +8,7 @@ from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, Guarantee, PureDP, Use, merged
-from setwise.accounting.methods.basic import pure_sum
+from setwise.accounting.methods.exact import pure_sum
 
 _MOST_REMEMBERED = 1024
 
