@@ -35,8 +35,8 @@ MUTANTS = (
     Mutant(
         "rounded Gaussian: weights of intervals one half to the right",
         "sampling/inverse_cdf.py",
-        "a = Fraction(z * z) / (4 * self._variance * self._variance)",
-        "a = Fraction(z * (z + 1)) / (4 * self._variance * self._variance)",
+        "Fraction(z * z) / (4 * self._variance * self._variance)",
+        "Fraction(z * (z + 1)) / (4 * self._variance * self._variance)",
     ),
     Mutant(
         "rounded Gaussian: coin without its square term",

@@ -1,11 +1,12 @@
 """exp and ln in integer interval arithmetic: certified fixed-point bounds to any precision.
 
 A fixed-point number of precision p is an integer standing for itself over 2^p. Every function returns a pair
-(lower, upper) of such integers around the true value; lower ends are rounded down, upper ends up.
+of such integers around the true value; lower ends are rounded down, upper ends up.
 """
 
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 _GUARD = 32
 """Extra bits that absorb the roundings inside one evaluation."""
@@ -21,89 +22,122 @@ def ceil_divide(numerator: int, denominator: int) -> int:
     return -((-numerator) // denominator)
 
 
-def exp_minus(x: Fraction, precision: int) -> tuple[int, int]:
+class FixedInterval(NamedTuple):
+    """Fixed-point numbers around a true value: low <= value 2^bits <= high, with bits known to whoever holds it.
+
+    Products and quotients need values that are not negative.
+    """
+
+    low: int
+    high: int
+
+    @classmethod
+    def of(cls, value: Fraction, bits: int) -> "FixedInterval":
+        """Return the tightest interval around a fraction."""
+        scaled = value.numerator << bits
+        return cls(scaled // value.denominator, ceil_divide(scaled, value.denominator))
+
+    def plus(self, other: "FixedInterval") -> "FixedInterval":
+        """Return the interval of the sum."""
+        return FixedInterval(self.low + other.low, self.high + other.high)
+
+    def times(self, other: "FixedInterval", bits: int) -> "FixedInterval":
+        """Return the interval of the product, both factors having `bits` bits."""
+        return FixedInterval((self.low * other.low) >> bits, ceil_shift(self.high * other.high, bits))
+
+    def scaled(self, factor: int) -> "FixedInterval":
+        """Return the interval of the value times a whole number of either sign, exactly."""
+        ends = (self.low * factor, self.high * factor)
+        return FixedInterval(min(ends), max(ends))
+
+    def over(self, divisor: Fraction | int) -> "FixedInterval":
+        """Return the interval of the value over a positive number."""
+        down, up = divisor.denominator, divisor.numerator
+        return FixedInterval(self.low * down // up, ceil_divide(self.high * down, up))
+
+    def dropping(self, bits: int) -> "FixedInterval":
+        """Return the interval with this many bits less."""
+        return FixedInterval(self.low >> bits, ceil_shift(self.high, bits))
+
+    def raised(self, units: int) -> "FixedInterval":
+        """Return the interval with the upper end raised by what a series leaves out."""
+        return FixedInterval(self.low, self.high + units)
+
+
+NONE = FixedInterval(0, 0)
+
+
+def exp_minus(x: Fraction, precision: int) -> FixedInterval:
     """Return bounds on exp(-x) at `precision` bits.
 
     Requires: x >= 0.
-    Ensures: lower <= exp(-x) 2^precision <= upper; the two differ by at most 2.
+    Ensures: low <= exp(-x) 2^precision <= high; the two differ by at most 2.
 
     >>> exp_minus(Fraction(0), 8)
-    (256, 256)
+    FixedInterval(low=256, high=256)
     >>> exp_minus(Fraction(1), 20)
-    (385749, 385750)
+    FixedInterval(low=385749, high=385750)
     """
     if x == 0:
-        return 1 << precision, 1 << precision
+        return FixedInterval.of(Fraction(1), precision)
     if x > precision + 1:  # exp(-x) < 2^-x < 2^-precision
-        return 0, 1
+        return FixedInterval(0, 1)
     halvings = max(0, (x.numerator // x.denominator).bit_length() + 8)
     bits = precision + 2 * halvings + _GUARD + 2 * (int(x) + 1)
-    low, high = _exp_small(x / (1 << halvings), bits)
+    power = _exp_small(x / (1 << halvings), bits)
     for _ in range(halvings):
-        low, high = (low * low) >> bits, ceil_shift(high * high, bits)
-    return (1 << (precision + bits)) // high, ceil_divide(1 << (precision + bits), low)
+        power = power.times(power, bits)
+    one = 1 << (precision + bits)
+    return FixedInterval(one // power.high, ceil_divide(one, power.low))
 
 
-def _exp_small(y: Fraction, bits: int) -> tuple[int, int]:
+def _exp_small(y: Fraction, bits: int) -> FixedInterval:
     """Return bounds on exp(y) for 0 < y <= 2^-7 by its series; the rest of the series is below its last term."""
-    low_y = (y.numerator << bits) // y.denominator
-    high_y = low_y + 1
-    low = low_term = high = high_term = 1 << bits
+    argument = FixedInterval.of(y, bits)
+    total = term = FixedInterval.of(Fraction(1), bits)
     index = 1
-    while high_term > 1:
-        low_term = (low_term * low_y >> bits) // index
-        high_term = ceil_divide(ceil_shift(high_term * high_y, bits), index)
-        low += low_term
-        high += high_term
+    while term.high > 1:
+        term = term.times(argument, bits).over(index)
+        total = total.plus(term)
         index += 1
-    return low, high + 2  # the terms left out sum to less than the last one, which is at most 1
+    return total.raised(2)  # the terms left out sum to less than the last one, which is at most 1
 
 
-def _atanh_series(z: Fraction, bits: int) -> tuple[int, int]:
+def _atanh_series(z: Fraction, bits: int) -> FixedInterval:
     """Return bounds on 2 atanh(z) for 0 <= z <= 1/3, by the series 2 (z + z^3/3 + z^5/5 + ...)."""
-    numerator, denominator = z.numerator, z.denominator
-    low_power = (numerator << bits) // denominator
-    high_power = ceil_divide(numerator << bits, denominator)
-    low_square, high_square = (low_power * low_power) >> bits, ceil_shift(high_power * high_power, bits)
-    low = high = 0
+    power = FixedInterval.of(z, bits)
+    square = power.times(power, bits)
+    total = NONE
     odd = 1
-    while high_power > 1:
-        low += low_power // odd
-        high += ceil_divide(high_power, odd)
-        low_power = (low_power * low_square) >> bits
-        high_power = ceil_shift(high_power * high_square, bits)
+    while power.high > 1:
+        total = total.plus(power.over(odd))
+        power = power.times(square, bits)
         odd += 2
-    return 2 * low, 2 * (high + 2)  # z^2 <= 1/9, so what is left out sums to less than 2 units
+    return total.raised(2).scaled(2)  # z^2 <= 1/9, so what is left out sums to less than 2 units
 
 
 @lru_cache(maxsize=64)
-def _ln_two(bits: int) -> tuple[int, int]:
+def _ln_two(bits: int) -> FixedInterval:
     return _atanh_series(Fraction(1, 3), bits)
 
 
-def ln(x: Fraction, precision: int) -> tuple[int, int]:
+def ln(x: Fraction, precision: int) -> FixedInterval:
     """Return bounds on the natural logarithm of x at `precision` bits.
 
     Requires: x > 0.
-    Ensures: lower <= ln(x) 2^precision <= upper; the two differ by a few units at most.
+    Ensures: low <= ln(x) 2^precision <= high; the two differ by a few units at most.
 
     >>> ln(Fraction(1), 8)
-    (0, 0)
+    FixedInterval(low=0, high=0)
     >>> ln(Fraction(2), 20)
-    (726817, 726818)
+    FixedInterval(low=726817, high=726818)
     """
     exponent = x.numerator.bit_length() - x.denominator.bit_length()
     mantissa = x / (Fraction(2) ** exponent)  # in (1/2, 2)
     if mantissa < 1:
         mantissa, exponent = mantissa * 2, exponent - 1
     if mantissa == 1 and exponent == 0:
-        return 0, 0
+        return NONE
     bits = precision + _GUARD + abs(exponent).bit_length()
-    low, high = _atanh_series((mantissa - 1) / (mantissa + 1), bits)
-    low_two, high_two = _ln_two(bits)
-    if exponent >= 0:
-        low, high = low + exponent * low_two, high + exponent * high_two
-    else:
-        low, high = low + exponent * high_two, high + exponent * low_two
-    drop = bits - precision
-    return low >> drop, ceil_shift(high, drop)
+    whole = _atanh_series((mantissa - 1) / (mantissa + 1), bits).plus(_ln_two(bits).scaled(exponent))
+    return whole.dropping(bits - precision)

@@ -1,4 +1,4 @@
-"""Tables of cumulative cut points, certified by integer interval arithmetic.
+"""Exact draws from laws on the integers by inversion, from certified tables of cut points.
 
 To draw from a law on the integers by inversion one needs the cut points F(x) of its distribution function. A
 word of w bits says that a uniform U lies in [word, word + 1) / 2^w; it decides the draw unless the word equals
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.mechanisms.randomness import WORD, Randomness
-from setwise.mechanisms.sampling.fixed_point import ceil_divide, ceil_shift, exp_minus
+from setwise.mechanisms.sampling.fixed_point import NONE, FixedInterval, ceil_divide, exp_minus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,34 +26,30 @@ class RoundedGaussian:
     bound: None = None
 
 
-def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
+def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
     """Return bounds on W(0), W(1), ... at `precision` bits, and on the sum of all that follow.
 
     Ensures: what follows is below `negligible` units.
     """
     v = law.variance
-    low_g = high_g = 1 << precision
-    low_ratio, high_ratio = exp_minus(1 / (2 * v), precision)
-    low_fall, high_fall = exp_minus(1 / v, precision)
+    density = FixedInterval.of(Fraction(1), precision)
+    ratio, fall = exp_minus(1 / (2 * v), precision), exp_minus(1 / v, precision)
     series = _Series(v, precision)
-    sizes: list[tuple[int, int]] = []
+    sizes: list[FixedInterval] = []
     z = 0
     while True:
-        if high_g < negligible:
+        if density.high < negligible:
             beyond = _integral_beyond(z - Fraction(1, 2), v, precision)
             if beyond < negligible:
                 return sizes, beyond
-        low, high = series.at(z)
-        sizes.append(((low_g * low) >> precision, ceil_shift(high_g * high, precision)))
+        sizes.append(density.times(series.at(z), precision))
         z += 1
-        low_g, high_g = (low_g * low_ratio) >> precision, ceil_shift(high_g * high_ratio, precision)
-        low_ratio, high_ratio = (low_ratio * low_fall) >> precision, ceil_shift(high_ratio * high_fall, precision)
+        density, ratio = density.times(ratio, precision), ratio.times(fall, precision)
 
 
 def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
     """Return an upper bound on the integral from x > 0 on, which is at most exp(-x^2 / (2v)) v / x."""
-    most = exp_minus(x * x / (2 * variance), precision)[1] * variance / x
-    return ceil_divide(most.numerator, most.denominator)
+    return exp_minus(x * x / (2 * variance), precision).over(x / variance).high
 
 
 class _Series:
@@ -61,52 +57,44 @@ class _Series:
 
     def __init__(self, variance: Fraction, precision: int) -> None:
         self._variance, self._precision = variance, precision
-        self._factors: list[tuple[int, int]] = []
+        self._factors: list[FixedInterval] = []
 
-    def at(self, z: int) -> tuple[int, int]:
+    def at(self, z: int) -> FixedInterval:
         precision = self._precision
-        a = Fraction(z * z) / (4 * self._variance * self._variance)
-        low_a = (a.numerator << precision) // a.denominator
-        high_a = low_a + 1
-        low_power = high_power = 1 << precision
-        low = high = 0
+        a = FixedInterval.of(Fraction(z * z) / (4 * self._variance * self._variance), precision)
+        power = FixedInterval.of(Fraction(1), precision)
+        total = NONE
         m = 0
         while True:
-            low_j, high_j = self._factor(m)
-            low += (low_power * low_j) >> precision
-            high += ceil_shift(high_power * high_j, precision)
+            total = total.plus(power.times(self._factor(m), precision))
             grow = (2 * m + 1) * (2 * m + 2)
             # The J_m fall and are below 1, so once A is half of `grow` all later terms sum to at most this power.
-            if 2 * high_a <= grow << precision and high_power <= 1:
-                return low, high + 1
-            low_power = ((low_power * low_a) >> precision) // grow
-            high_power = ceil_divide(ceil_shift(high_power * high_a, precision), grow)
+            if 2 * a.high <= grow << precision and power.high <= 1:
+                return total.raised(1)
+            power = power.times(a, precision).over(grow)
             m += 1
 
-    def _factor(self, m: int) -> tuple[int, int]:
+    def _factor(self, m: int) -> FixedInterval:
         while len(self._factors) <= m:
             self._factors.append(_integral(len(self._factors), self._variance, self._precision))
         return self._factors[m]
 
 
-def _integral(m: int, variance: Fraction, precision: int) -> tuple[int, int]:
+def _integral(m: int, variance: Fraction, precision: int) -> FixedInterval:
     """Return bounds on J_m = exp(-q) sum_j (2q)^j / ((2m + 1)(2m + 3) ... (2m + 1 + 2j)), where q = 1 / (8v)."""
     step = 1 / (4 * variance)
-    low_term, high_term = (1 << precision) // (2 * m + 1), ceil_divide(1 << precision, 2 * m + 1)
-    low = high = 0
+    term = FixedInterval.of(Fraction(1, 2 * m + 1), precision)
+    total = NONE
     j = 0
     while True:
-        low += low_term
-        high += high_term
+        total = total.plus(term)
         j += 1
-        shrink = step / (2 * m + 1 + 2 * j)
+        grow = (2 * m + 1 + 2 * j) / step
         # Once a term is at most half the one before it, all later terms sum to at most the last.
-        if 2 * shrink <= 1 and high_term <= 1:
+        if grow >= 2 and term.high <= 1:
             break
-        low_term = low_term * shrink.numerator // shrink.denominator
-        high_term = ceil_divide(high_term * shrink.numerator, shrink.denominator)
-    low_factor, high_factor = exp_minus(step / 2, precision)
-    return (low * low_factor) >> precision, ceil_shift((high + 1) * high_factor, precision)
+        term = term.over(grow)
+    return total.raised(1).times(exp_minus(step / 2, precision), precision)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,19 +152,19 @@ def cut_points(law: Law, width: int) -> CutPoints:
 def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
     """Return the table computed with `guard` extra bits, or None where they leave some floor in doubt."""
     sizes, beyond = _weights(law, width + guard, negligible=1 << (guard // 2))
-    tails = [(0, beyond)]  # in the end, tails[x] bounds the weight of {x, x+1, ...}
-    for low, high in reversed(sizes):
-        tails.append((tails[-1][0] + low, tails[-1][1] + high))
+    tails = [FixedInterval(0, beyond)]  # in the end, tails[x] bounds the weight of {x, x+1, ...}
+    for size in reversed(sizes):
+        tails.append(tails[-1].plus(size))
     tails.reverse()
-    (whole_low, whole_high), (center_low, center_high) = tails[0], sizes[0]
+    whole, center = tails[0], sizes[0]
     reach = len(sizes) if law.bound is None else law.bound
     match law:
         case TwoSided() | RoundedGaussian():
-            total = 2 * whole_low - center_high, 2 * whole_high - center_low
+            total = FixedInterval(2 * whole.low - center.high, 2 * whole.high - center.low)
             floors = [_floor(tails[x], total, width) for x in range(reach, 0, -1)]
             smallest = -reach
         case OneSided():
-            total = whole_low, whole_high
+            total = whole
             floors = []
             smallest = 0
     floors += [_floor_of_rest(tails[x], total, width) for x in range(1, reach + 1)]
@@ -192,19 +180,19 @@ def _trimmed(smallest: int, width: int, floors: list[int]) -> CutPoints:
     return CutPoints(smallest + start, width, tuple(floors[start:end]))
 
 
-def _floor(tail: tuple[int, int], total: tuple[int, int], width: int) -> tuple[int, int]:
+def _floor(tail: FixedInterval, total: FixedInterval, width: int) -> FixedInterval:
     """Return the least and the largest value of floor(tail/total 2^width)."""
-    return (tail[0] << width) // total[1], (tail[1] << width) // total[0]
+    return FixedInterval((tail.low << width) // total.high, (tail.high << width) // total.low)
 
 
-def _floor_of_rest(tail: tuple[int, int], total: tuple[int, int], width: int) -> tuple[int, int]:
+def _floor_of_rest(tail: FixedInterval, total: FixedInterval, width: int) -> FixedInterval:
     """Return the least and the largest value of floor((1 - tail/total) 2^width); the tail is never quite 0."""
-    most = ceil_divide(tail[1] << width, total[0])
-    least = max(1, ceil_divide(tail[0] << width, total[1]))
-    return (1 << width) - most, (1 << width) - least
+    most = ceil_divide(tail.high << width, total.low)
+    least = max(1, ceil_divide(tail.low << width, total.high))
+    return FixedInterval((1 << width) - most, (1 << width) - least)
 
 
-def _weights(law: Law, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
+def _weights(law: Law, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
     match law:
         case TwoSided() | OneSided():
             return weights(law, precision, negligible)
@@ -214,24 +202,22 @@ def _weights(law: Law, precision: int, negligible: int) -> tuple[list[tuple[int,
             assert_never(law)
 
 
-def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[list[tuple[int, int]], int]:
+def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
     """Return bounds on the weights of 0, 1, ... (weight 1 at 0), and on the sum of all that follow.
 
     Ensures: an unbounded law is carried on until what follows is below `negligible` units.
     """
     second = law.second if isinstance(law, TwoSided) else Fraction(0)
-    low, high = 1 << precision, 1 << precision
-    low_ratio, high_ratio = exp_minus(law.first, precision)
-    low_fall, high_fall = exp_minus(second, precision)
-    sizes = [(low, high)]
+    size = FixedInterval.of(Fraction(1), precision)
+    ratio, fall = exp_minus(law.first, precision), exp_minus(second, precision)
+    sizes = [size]
     while law.bound is None or len(sizes) <= law.bound:
-        low, high = (low * low_ratio) >> precision, ceil_shift(high * high_ratio, precision)
-        low_ratio, high_ratio = (low_ratio * low_fall) >> precision, ceil_shift(high_ratio * high_fall, precision)
+        size, ratio = size.times(ratio, precision), ratio.times(fall, precision)
         # Ratios only fall, so this weight and all that follow are at most a geometric series.
-        following = ceil_divide(high << precision, (1 << precision) - high_ratio)
+        following = ceil_divide(size.high << precision, (1 << precision) - ratio.high)
         if law.bound is None and following < negligible:
             return sizes, following
-        sizes.append((low, high))
+        sizes.append(size)
     return sizes, 0
 
 
