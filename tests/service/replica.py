@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import httpx
-import uvicorn
 
-from setwise.cli.serve import _listen
 from setwise.service.app import create_app
 from setwise.service.replica import Service, open_service
+from setwise.service.server import listen, make_server
 from setwise.service.settings import Settings
 
 PATIENCE = 30.0
@@ -59,8 +58,8 @@ def running(settings: Settings) -> Iterator[Replica]:
     service = open_service(settings, clock=clock)
     app = create_app(settings, service=service)
     first = service.people.first_steward()
-    listening = _listen("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="on"))
+    listening = listen("127.0.0.1", 0)
+    server = make_server(app, settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"

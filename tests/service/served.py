@@ -39,14 +39,15 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(folder: Path, name: str, *options: str) -> Iterator[Served]:
-    """Start the command; end it at the end."""
+def serving(folder: Path, name: str, *options: str, files: int | None = None) -> Iterator[Served]:
+    """Start the command, with a limit on open files if one is given; end it at the end."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
+    limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
     printed, complained = folder / f"{name}.out", folder / f"{name}.err"
     with printed.open("w") as out, complained.open("w") as err:
         process = subprocess.Popen(
-            [sys.executable, "-m", "setwise.cli.main", "serve", "--port", str(port), *options],
+            [*limited, sys.executable, "-m", "setwise.cli.main", "serve", "--port", str(port), *options],
             stdout=out,
             stderr=err,
             text=True,

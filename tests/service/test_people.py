@@ -10,6 +10,7 @@ import pytest
 from setwise.errors import NotSignedIn
 from setwise.service.auth.authenticator import COOKIE, CSRF_HEADER
 from setwise.service.auth.people import Identity
+from setwise.service.settings import Settings
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import Team
 
@@ -125,3 +126,17 @@ def test_a_revocation_while_the_token_is_looked_up_counts_at_once(start: Callabl
     revoked.set()
     racing.join(PATIENCE)
     assert eve.get("/me").status_code == 401
+
+
+def test_a_token_revoked_on_one_replica_stops_working_on_the_others_in_time(start: Callable[..., Replica]):
+    seconds = Settings().token_cache_seconds
+    first, second = start(), start(token_cache_seconds=seconds)
+    steward = first.as_holder(first.steward)
+    assert steward.post("/people", json={"name": "eve", "role": "analyst"}).status_code == 201
+    made = steward.post("/people/eve/tokens", json={}).json()
+    eve = second.as_holder(made["secret"])
+    assert eve.get("/me").status_code == 200
+    assert steward.delete(f"/people/eve/tokens/{made['id']}").status_code == 200
+    second.clock.ahead += seconds
+    assert eve.get("/me").status_code == 401
+    assert seconds <= 2.0

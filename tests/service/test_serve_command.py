@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from setwise.cli.main import main
-from setwise.cli.serve import _listen
+from setwise.service.server import listen
 from tests.service.served import serving
 
 
@@ -90,7 +90,7 @@ def test_a_taken_port_is_told_in_one_sentence_and_costs_no_token(tmp_path: Path)
 
 def test_answers_do_not_wait_for_acknowledgements():
     """The event loop sets TCP_NODELAY on connections that name their protocol, and on no others."""
-    with _listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.proto == socket.IPPROTO_TCP

@@ -72,7 +72,7 @@ def test_what_is_deployed_uses_options_that_exist(name: str):
 def test_the_compose_file_is_yaml_with_two_replicas_and_a_proxy():
     yaml = pytest.importorskip("yaml")
     found = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text())["services"]
-    assert set(found) == {"database", "first", "second", "proxy"}
+    assert set(found) == {"database", "migrate", "first", "second", "proxy"}
     assert found["first"] == found["second"]
     assert "ports" not in found["first"]
     assert "ports" not in found["database"]
@@ -101,7 +101,7 @@ def test_the_table_of_settings_is_that_of_the_record():
 
 
 def test_every_option_of_serve_is_a_setting():
-    asked = options() - {"--steward-token"}
+    asked = options() - {"--migrate", "--steward-token"}
     assert {option[2:].replace("-", "_") for option in asked} <= set(Settings.model_fields)
 
 

@@ -1,6 +1,5 @@
 """`setwise serve`: the service and its web pages."""
 
-import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +13,10 @@ def serve(
         str | None, typer.Option(help="The address to listen on (127.0.0.1); put a TLS proxy before any other.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="The port to listen on (8000).", min=1, max=65535)] = None,
+    trusted_proxy: Annotated[
+        list[str] | None,
+        typer.Option(help="The address of a TLS proxy that is believed about callers and https; may be repeated."),
+    ] = None,
     ledger: Annotated[
         str | None, typer.Option(help="The ledger: a file (setwise.db), or postgresql://... for several replicas.")
     ] = None,
@@ -50,6 +53,9 @@ def serve(
     secure_cookies: Annotated[
         bool | None, typer.Option("--secure-cookies", help="Send cookies over TLS only; for use behind a TLS proxy.")
     ] = None,
+    migrate: Annotated[
+        bool, typer.Option("--migrate", help="Make or update the tables in the database, and exit.")
+    ] = False,
     steward_token: Annotated[
         bool, typer.Option("--steward-token", help="Make another token for the first steward and print it, once.")
     ] = False,
@@ -58,42 +64,35 @@ def serve(
 
     Every option can be given by the environment too: --data-dir as SETWISE_DATA_DIR, and so on; see docs/service.md.
     """
-    given = {name: value for name, value in locals().items() if name != "steward_token" and value is not None}
+    given = {name: value for name, value in locals().items() if value is not None}
+    del given["migrate"], given["steward_token"]
     try:
-        import uvicorn
-
         from setwise.service.app import create_app
+        from setwise.service.server import listen, make_server
         from setwise.service.settings import Settings
+        from setwise.service.storage.database import open_database
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("setwise"):
             raise
         raise MissingExtra("the service needs FastAPI and uvicorn: pip install 'setwise[service]'") from None
+    from setwise.ledger.ledger import Ledger
+
     settings = Settings(**given)
     if not settings.data_dir.is_dir():
         raise InvalidParameter(
             f"the data folder {str(settings.data_dir)!r} is not there; create it or give another --data-dir"
         )
+    if migrate:
+        Ledger.open(settings.ledger).close()
+        open_database(settings.ledger).close()
+        return
     app = create_app(settings)
     # Before a token is made: one that is shown once must not be lost to a port that is taken.
-    with _listen(settings.host, settings.port) as listening:
+    with listen(settings.host, settings.port) as listening:
         people = app.state.service.people
         first = people.first_steward()
         if first is None and steward_token:
             first = people.another_steward_token()
         if first is not None:
             print(f"steward token (shown once): {first.secret}", flush=True)
-        config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-        uvicorn.Server(config).run(sockets=[listening])
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens, or raise `InvalidParameter` when the address is taken or not this machine's."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise InvalidParameter(f"port {port} of {host} cannot be listened on ({why}): give another --port") from None
-    # The event loop has connections send at once only where the socket names its protocol; otherwise every answer waits
-    # for the caller's acknowledgement of its headers, 40 ms and more.
-    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listening.detach())
+        make_server(app, settings).run(sockets=[listening])

@@ -1,5 +1,6 @@
 """The settings of a replica: each a field here, an environment variable, and often an option of `setwise serve`."""
 
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,11 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="the address to listen on; put a TLS proxy before any other than this")
     port: int = Field(8000, ge=0, le=65535, description="the port to listen on")
+    trusted_proxy: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="the address or network of a TLS proxy, whose `X-Forwarded-Proto` and `X-Forwarded-For` are "
+        "believed; the option may be repeated, the variable separates by spaces",
+    )
     ledger: str = Field(
         "setwise.db",
         repr=False,
@@ -60,6 +66,11 @@ class Settings(BaseSettings):
     )
     calculator_seconds: Seconds = Field(10.0, description="how long a calculation or a plan may take")
     calculators: Count = Field(2, description="processes for calculations, and as many for plans")
+    connections: Count | None = Field(
+        None, description="connections at once; by default as many as the limit on open files leaves room for"
+    )
+    header_seconds: Seconds = Field(10.0, description="how long the headers of a request may take to arrive")
+    idle_seconds: Seconds = Field(30.0, description="how long a connection is kept open between requests")
     body_bytes: Count = Field(1 << 20, description="the largest body of a request, in bytes")
     body_seconds: Seconds = Field(30.0, description="how long a body may take to arrive")
     requests_per_second: Seconds = Field(50.0, description="requests that each person may keep up, per replica")
@@ -90,10 +101,20 @@ class Settings(BaseSettings):
         """Requests that each person may make at once, per replica."""
         return self.burst or max(1, round(2 * self.requests_per_second))
 
-    @field_validator("engine", mode="before")
+    @field_validator("engine", "trusted_proxy", mode="before")
     @classmethod
     def _separated(cls, given: object) -> object:
         return tuple(given.split()) if isinstance(given, str) else given
+
+    @field_validator("trusted_proxy")
+    @classmethod
+    def _addresses(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        for proxy in proxies:
+            try:
+                ip_network(proxy)
+            except ValueError:
+                raise ValueError(f"a trusted proxy is an address or a network, as in 10.0.0.2, not {proxy!r}") from None
+        return proxies
 
     @field_validator("engine")
     @classmethod

@@ -1,0 +1,118 @@
+"""The files to deploy the service, as far as they can be run without a container engine."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+import yaml
+
+from setwise.errors import StoreFailed
+from setwise.ledger.ledger import Ledger
+from tests.servers.postgresql import PostgresqlServer
+from tests.service.replica import Replica
+from tests.service.team import ask, gather
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+
+
+@pytest.fixture
+def roles(postgresql_server: PostgresqlServer) -> Iterator[tuple[str, str]]:
+    """The addresses of a database for its owner and for the application, with the roles of the deployment."""
+    with postgresql_server.database() as url:
+        with psycopg.connect(url, autocommit=True) as superuser:
+            superuser.execute((DEPLOY / "database/10-roles.sql").read_text())
+        yield url.replace("postgres@", "setwise_owner@"), url.replace("postgres@", "setwise_app@")
+        with psycopg.connect(url, autocommit=True) as superuser:
+            superuser.execute("DROP OWNED BY setwise_owner CASCADE; DROP OWNED BY setwise_app CASCADE")
+            superuser.execute("DROP ROLE setwise_owner; DROP ROLE setwise_app")
+
+
+def test_a_replica_runs_as_a_role_that_cannot_touch_the_triggers(
+    roles: tuple[str, str], start: Callable[..., Replica], tmp_path: Path
+):
+    owner, application = roles
+    with pytest.raises(StoreFailed):
+        Ledger.open(application)  # it may not make tables
+    command = [sys.executable, "-m", "setwise.cli.main", "serve", "--migrate", "--ledger", owner]
+    for _ in range(2):
+        subprocess.run(command, check=True, cwd=tmp_path)
+    team = gather(start(ledger=application))
+    assert ask(team.ada, "as-application").status_code == 200
+    assert team.steward.get("/audit").json()["faults"] == []
+    with psycopg.connect(application, autocommit=True) as connection:
+        for statement in (
+            "ALTER TABLE ledger_entries DISABLE TRIGGER ALL",
+            "DROP TABLE ledger_entries CASCADE",
+            "TRUNCATE ledger_entries CASCADE",
+            "CREATE TABLE mine (x int)",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(statement)
+        with pytest.raises(psycopg.errors.RestrictViolation):
+            connection.execute("DELETE FROM ledger_entries")
+
+
+def test_the_secrets_are_where_compose_looks_for_them(tmp_path: Path):
+    shutil.copy(DEPLOY / "make-secrets.sh", tmp_path)
+    subprocess.run(["sh", "make-secrets.sh"], check=True, cwd=tmp_path)
+    wanted = [secret["file"] for secret in COMPOSE["secrets"].values()]
+    wanted += [file for service in COMPOSE["services"].values() for file in service.get("env_file", ())]
+    for file in wanted:
+        assert (tmp_path / file).stat().st_mode & 0o077 == 0
+    password = (tmp_path / "secrets/setwise_app").read_text()
+    assert len(password) == 48
+    address = (tmp_path / "secrets/replica.env").read_text()
+    assert address == f"SETWISE_LEDGER=postgresql://setwise_app:{password}@database/setwise\n"
+    assert "owner" not in address
+
+
+def test_every_part_has_a_memory_limit_and_replicas_are_checked():
+    assert all("mem_limit" in service for service in COMPOSE["services"].values())
+    assert "HEALTHCHECK" in (DEPLOY / "Dockerfile").read_text()
+    for replica in ("first", "second"):
+        assert COMPOSE["services"]["proxy"]["depends_on"][replica] == {"condition": "service_healthy"}
+
+
+def test_compose_trusts_the_proxy_and_nobody_else():
+    proxy = COMPOSE["services"]["proxy"]["networks"]["inside"]["ipv4_address"]
+    assert COMPOSE["services"]["first"]["environment"]["SETWISE_TRUSTED_PROXY"] == proxy
+
+
+@pytest.mark.parametrize(
+    ("path", "enters"),
+    [
+        ("src/setwise/__init__.py", True),
+        ("pyproject.toml", True),
+        ("deploy/secrets/setwise_app", False),
+        ("deploy/data/events.parquet", False),
+        ("setwise.db", False),
+        (".git/config", False),
+    ],
+)
+def test_nothing_private_enters_an_image(path: str, enters: bool):
+    rules = [line for line in (DEPLOY.parent / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    included = True
+    for rule in rules:  # the last rule that fits decides
+        pattern = rule.removeprefix("!")
+        parts = [path, *(str(parent) for parent in Path(path).parents)]
+        if any(fnmatch(part, pattern) for part in parts if part != "."):
+            included = rule.startswith("!")
+    assert included is enters
+    assert "COPY . " not in (DEPLOY / "Dockerfile").read_text()
+
+
+def test_a_trusted_proxy_is_believed_about_https_and_others_are_not(start: Callable[..., Replica]):
+    forwarded = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "192.0.2.7", "Accept": "text/html"}
+    behind, alone = start(trusted_proxy=("127.0.0.1",)), start(trusted_proxy=("192.0.2.1",))
+    assert "; Secure" in httpx.get(f"{behind.url}/login", headers=forwarded).headers["set-cookie"]
+    assert "; Secure" not in httpx.get(f"{alone.url}/login", headers=forwarded).headers["set-cookie"]
+    for replica, counted in ((behind, "192.0.2.7"), (alone, "127.0.0.1")):
+        httpx.get(f"{replica.url}/api/v1/me", headers=forwarded)
+        assert list(replica.service.authenticator._address_rates._buckets) == [counted]
