@@ -4,14 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from sqlalchemy import insert, select
 from typer.testing import CliRunner
 
 from setwise import compose, parse_use
 from setwise.cli import main as command_line
-from setwise.errors import SetwiseError
+from setwise.errors import InvalidParameter, SetwiseError, StoreFailed
 from setwise.ledger.ledger import Ledger
+from setwise.service.storage import schema
+from setwise.service.storage.database import open_database
 
 OPEN = ["open", "ada", "--register", "bounded-range:0.1x10", "pure:0.1x5", "--delta", "1e-6"]
 
@@ -205,3 +209,49 @@ def test_the_environment_names_the_ledger(in_folder):
 def test_postgresql(in_folder, postgresql_url):
     assert json.loads(run(*OPEN, "--ledger", postgresql_url, "--json"))["kind"] == "setwise"
     assert json.loads(run("verify", "--ledger", postgresql_url, "--json"))["verified"]
+
+
+def test_stewards_freeze_and_close_and_it_is_kept(in_folder):
+    run(*OPEN)
+    run("freeze", "ada", "--by", "eve", "--reason", "an odd question")
+    assert json.loads(run("show", "ada", "--json"))["state"] == "frozen"
+    assert "frozen" in run("show", "ada")
+    run("thaw", "ada", "--by", "eve")
+    run("close", "ada", "--by", "eve")
+    told = json.loads(run("acts", "--json"))["acts"]
+    assert [(act["action"], act["by"], act["subject"]) for act in told] == [
+        ("freeze", "eve", "ada"),
+        ("thaw", "eve", "ada"),
+        ("close", "eve", "ada"),
+    ]
+    assert "an odd question" in run("acts")
+
+
+def test_signed_heads(in_folder):
+    run(*OPEN)
+    Path("key").write_text("0123456789abcdef")
+    Path("other").write_text("fedcba9876543210")
+    assert json.loads(run("sign", "--key", "key"))["action"] == "head"
+    assert json.loads(run("verify", "--key", "key", "--within", "1", "--json"))["verified"]
+    with pytest.raises(StoreFailed, match="not signed with this key"):
+        run("verify", "--key", "other")
+    with pytest.raises(InvalidParameter, match="needs --key"):
+        run("verify", "--within", "1")
+
+
+def test_the_services_tables_come_along(in_folder):
+    run(*OPEN)
+    service = open_database("setwise.db")
+    with service.writing() as connection:
+        connection.execute(insert(schema.people).values(name="ada", role="analyst", created_at=1.5))
+    service.close()
+    run("export", "all.jsonl", "--service")
+    with pytest.raises(InvalidParameter, match="of the service"):
+        run("restore", "all.jsonl", "--ledger", "other.db")
+    run("restore", "all.jsonl", "--service", "--ledger", "other.db")
+    other = open_database("other.db")
+    with other.reading() as connection:
+        assert [tuple(row) for row in connection.execute(select(schema.people.c.name, schema.people.c.role))] == [
+            ("ada", "analyst")
+        ]
+    other.close()

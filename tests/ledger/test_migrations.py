@@ -1,13 +1,19 @@
 """Versions of the schema: old stores are brought up, later ones refused."""
 
+import sqlite3
 import threading
+from contextlib import closing
+from pathlib import Path
 
+import psycopg
 import pytest
 
 from setwise.errors import StoreFailed
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.stores import migrations
 from setwise.ledger.stores.connect import connect
+from setwise.ledger.stores.schema_check import schema_faults
+from tests.ledger.auditor import audit
 from tests.ledger.raw import raw_connection
 from tests.ledger.test_accounts import uses
 
@@ -21,29 +27,60 @@ def test_a_new_store_has_had_every_migration(ledger, store_url):
     assert rows(store_url, "SELECT version, name FROM ledger_versions ORDER BY version") == [
         (1, "tables"),
         (2, "triggers"),
+        (3, "acts"),
     ]
 
 
-def test_a_store_of_the_first_version_is_brought_up(store_url, monkeypatch, clock):
-    with monkeypatch.context() as patch:
-        patch.setattr(migrations, "MIGRATIONS", migrations.MIGRATIONS[:1])
-        store = connect(store_url, 0)
-        store.close()
-    assert rows(store_url, "SELECT version FROM ledger_versions") == [(1,)]
-    with raw_connection(store_url) as run:
-        run("INSERT INTO ledger_openings VALUES (1, 'cap', 'x', 0, 0, '{}', 'x', 'x')")
-        run("DELETE FROM ledger_openings")  # no trigger refuses it yet
-    with Ledger.open(store_url, clock=clock) as ledger:
-        ledger.open_setwise("ada", ["pure:0.1x3"], delta=1e-6)
-        ledger.account("ada").charge(uses("pure:0.1"), key="k", request="q")
+@pytest.fixture
+def old_url(store_url):
+    """A store of version 2 as it was written then: a cap, a set-wise account with three entries, a filter with one."""
+    kind = "postgresql" if "://" in store_url else "sqlite"
+    script = (Path(__file__).parent / f"version_2.{kind}.sql").read_text()
+    if kind == "postgresql":
+        with psycopg.connect(store_url, autocommit=True) as connection:
+            connection.execute(script)
+    else:
+        with closing(sqlite3.connect(store_url)) as connection:
+            connection.executescript(script)
+    return store_url
+
+
+def test_a_store_of_version_2_is_brought_up(old_url, clock, tmp_path):
+    with Ledger.open(old_url, clock=clock) as ledger:
         assert not ledger.verify().faults
-    assert rows(store_url, "SELECT max(version) FROM ledger_versions") == [(2,)]
+        assert [(status.name, status.analyst, status.charges, status.state) for status in ledger.accounts()] == [
+            ("ada", "Ada", 2, "open"),
+            ("bob", "Bob", 1, "open"),
+        ]
+        account = ledger.account("ada")
+        assert account.charge(uses("bounded-range:0.1x3", "pure:0.1"), key="one", request="q").answer == "tea"
+        account.charge(uses("pure:0.1"), key="three", request="q")
+        ledger.account("bob").charge(uses("gaussian:20"), key="l", request="q")
+        ledger.freeze("ada", by="eve")
+        assert not ledger.verify().faults
+    assert rows(old_url, "SELECT max(version) FROM ledger_versions") == [(3,)]
+    audit(old_url)
+
+
+def test_a_store_that_was_brought_up_is_like_a_new_one(old_url, tmp_path):
+    """`schema_faults` compares every table, constraint and trigger with those of a new store."""
+    Ledger.open(old_url).close()
+    if "://" not in old_url:
+        fresh = str(tmp_path / "fresh.db")
+        Ledger.open(fresh).close()
+        schema = "SELECT name, sql FROM sqlite_master WHERE sql NOT NULL AND name LIKE 'ledger_%' ORDER BY name"
+        assert rows(old_url, schema) == rows(fresh, schema)
+        assert rows(old_url, "PRAGMA integrity_check") == [("ok",)]
+    store = connect(old_url, 0)
+    with store.reading() as connection:
+        assert schema_faults(connection) == []
+    store.close()
 
 
 def test_a_store_of_a_later_version_is_refused(ledger, store_url):
     with raw_connection(store_url) as run:
-        run("INSERT INTO ledger_versions VALUES (3, 'more', 0)")
-    with pytest.raises(StoreFailed, match=r"version 3.*up to 2.*install a later Setwise"):
+        run("INSERT INTO ledger_versions VALUES (4, 'more', 0)")
+    with pytest.raises(StoreFailed, match=r"version 4.*up to 3.*install a later Setwise"):
         Ledger.open(store_url)
 
 
@@ -76,7 +113,7 @@ def test_many_may_open_a_new_store_at_once(store_url):
     for thread in threads:
         thread.join()
     assert failures == []
-    assert len(rows(store_url, "SELECT version FROM ledger_versions")) == 2
+    assert len(rows(store_url, "SELECT version FROM ledger_versions")) == 3
 
 
 def test_reopening_changes_nothing(ledger, store_url):

@@ -7,7 +7,7 @@ import pytest
 from setwise.errors import InvalidParameter
 from setwise.ledger.audit.verification import Anchor
 from setwise.ledger.records import Contents, link
-from setwise.ledger.terms import opening_hash
+from setwise.ledger.register import record_hash
 from tests.ledger.raw import without_triggers
 from tests.ledger.test_accounts import uses
 
@@ -47,8 +47,13 @@ def intrusion(url):
         yield run, mend
 
 
+def found(ledger, **how):
+    """Return the faults, but for the triggers that an intruder in SQLite has dropped for a moment."""
+    return [fault for fault in ledger.verify(**how).faults if not fault.what.startswith("lacks the trigger")]
+
+
 def named(ledger, **how):
-    return {(fault.account, fault.entry) for fault in ledger.verify(**how).faults}
+    return {(fault.account, fault.entry) for fault in found(ledger, **how)}
 
 
 def test_nothing_is_found_where_nothing_was_done(filled, store_url):
@@ -56,7 +61,7 @@ def test_nothing_is_found_where_nothing_was_done(filled, store_url):
     assert (found.faults, found.entries) == ((), COUNT + 1)
     with intrusion(store_url) as (_, mend):
         mend()
-        assert filled.verify(head=found.anchor.head, since=found.anchor) == found
+    assert filled.verify(head=found.anchor.head, since=found.anchor) == found
 
 
 def test_any_edited_entry_is_named(filled, store_url):
@@ -178,7 +183,7 @@ def test_a_replaced_opening_is_told_by_the_one_after_it(filled, store_url):
         run(
             "UPDATE ledger_openings SET body = ?, hash = ? WHERE holder = 1",
             forged,
-            opening_hash(previous, 1, at, forged),
+            record_hash(previous, 1, at, forged),
         )
         assert named(filled) == {(None, None)}
 

@@ -11,6 +11,10 @@ from setwise.cli.options import AsJson
 from setwise.errors import InvalidParameter, StoreFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Table
+
     from setwise.ledger.ledger import Ledger
 
 ledger_app = typer.Typer(
@@ -42,13 +46,25 @@ def open_ledger(url: str) -> "Ledger":
 
 
 def existing_ledger(url: str) -> "Ledger":
-    """Open the ledger at an address; a command that only looks makes no file."""
+    """Open the ledger at an address, which must be there."""
+    _check_exists(url)
+    return open_ledger(url)
+
+
+def _check_exists(url: str) -> None:
     from setwise.ledger.stores.connect import sqlite_path
 
     path = sqlite_path(url)
     if path is not None and not Path(path).exists():
         raise InvalidParameter(f"there is no ledger at {path}; setwise ledger open makes one")
-    return open_ledger(url)
+
+
+def inspected_ledger(url: str) -> "Ledger":
+    """Open the ledger at an address to look at it, also when it is damaged or on a read-only disk."""
+    from setwise.ledger.ledger import Ledger
+
+    _check_exists(url)
+    return Ledger.inspect(url)
 
 
 @ledger_app.command(name="open")
@@ -177,16 +193,26 @@ def verify(
     since: Annotated[
         Path | None, typer.Option(help="A file with what an earlier verify --json printed: entries may only be added.")
     ] = None,
+    key: Annotated[Path | None, typer.Option(help="The key of signed heads: every one must be signed with it.")] = None,
+    within: Annotated[
+        float | None, typer.Option(metavar="HOURS", help="With --key, the hours within which a head must be signed.")
+    ] = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
     """Recompute every chain and every balance; name each entry that is not as it was written."""
+    from datetime import timedelta
+
     from setwise.cli import output
+    from setwise.ledger.audit.heads import read_key
     from setwise.ledger.audit.verification import Anchor
 
+    if within is not None and (key is None or not 0 < within < _MOST_HOURS):
+        raise InvalidParameter("--within takes a number of hours above 0, and needs --key")
     anchor = None if since is None else Anchor.parse(_text_of(since))
-    with existing_ledger(ledger) as opened:
-        found = opened.verify(head=head, since=anchor)
+    secret, age = None if key is None else read_key(key), None if within is None else timedelta(hours=within)
+    with inspected_ledger(ledger) as opened:
+        found = opened.verify(head=head, since=anchor, key=secret, within=age)
     if as_json:
         output.print_json(found.to_dict())
     elif not found.faults:
@@ -197,9 +223,73 @@ def verify(
         raise StoreFailed(f"the ledger was tampered with: {found.faults[0]}{more}")
 
 
+_MOST_HOURS = 24 * 366 * 100
+
+
+@ledger_app.command(name="sign")
+def sign_head(
+    key: Annotated[Path, typer.Option(help="A file with a key of 16 bytes or more, kept away from the database.")],
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+) -> None:
+    """Append a signed head, and print it: run this on a schedule, so that a cut-off end is found."""
+    from setwise.cli import output
+    from setwise.ledger.audit.heads import read_key
+
+    with existing_ledger(ledger) as opened:
+        output.print_json(opened.sign(read_key(key)).to_dict())
+
+
+By = Annotated[str, typer.Option("--by", help="Who does this; it is kept for good.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept for good.")]
+
+
+@ledger_app.command()
+def freeze(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
+    """Let an account pay for nothing until it is thawed."""
+    with existing_ledger(ledger) as opened:
+        opened.freeze(name, by=by, reason=reason)
+
+
+@ledger_app.command()
+def thaw(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
+    """Let a frozen account pay again."""
+    with existing_ledger(ledger) as opened:
+        opened.thaw(name, by=by, reason=reason)
+
+
+@ledger_app.command()
+def close(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
+    """Let an account pay for nothing for good; its entries and answers stay."""
+    with existing_ledger(ledger) as opened:
+        opened.close_account(name, by=by, reason=reason)
+
+
+@ledger_app.command()
+def acts(
+    after: Annotated[int, typer.Option(help="Begin after this number of the register.")] = 0,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """List what stewards and administrators did, in order."""
+    from setwise.cli import ledger_output, output
+
+    with inspected_ledger(ledger) as opened:
+        found = opened.acts(after=after)
+    if as_json:
+        output.print_json({"acts": [record.to_dict() for record in found]})
+    else:
+        ledger_output.print_acts(found)
+
+
+WithService = Annotated[
+    bool, typer.Option("--service", help="With the service's own tables: people, tokens, datasets, queries.")
+]
+
+
 @ledger_app.command()
 def export(
     file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to write; - is standard output.")] = "-",
+    service: WithService = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
@@ -208,8 +298,8 @@ def export(
 
     if as_json and file == "-":
         raise InvalidParameter("--json tells about the FILE written; without a FILE the lines themselves are JSON")
-    with existing_ledger(ledger) as opened, _stream(file, "w") as stream:
-        lines = opened.export(stream)
+    with inspected_ledger(ledger) as opened, _stream(file, "w") as stream:
+        lines = opened.export(stream, tables=_service_tables() if service else ())
     if as_json:
         output.print_json({"file": file, "lines": lines})
     elif file != "-":
@@ -219,6 +309,7 @@ def export(
 @ledger_app.command()
 def restore(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - is standard input.")],
+    service: WithService = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
@@ -226,11 +317,17 @@ def restore(
     from setwise.cli import output
 
     with _stream(file, "r") as stream, open_ledger(ledger) as opened:
-        entries = opened.restore(stream)
+        entries = opened.restore(stream, tables=_service_tables() if service else ())
     if as_json:
         output.print_json({"file": file, "entries": entries})
     else:
         output.print_table("Restored", [("file", file), ("entries", f"{entries:,}")])
+
+
+def _service_tables() -> "Sequence[Table]":
+    from setwise.service.storage import schema
+
+    return schema.metadata.sorted_tables
 
 
 @ledger_app.command()

@@ -10,6 +10,7 @@ from setwise.cli.output import print_table
 if TYPE_CHECKING:
     from setwise.ledger.joint import Joint
     from setwise.ledger.records import Entry
+    from setwise.ledger.register import Record
     from setwise.ledger.status import AccountStatus
 
 _BAR = 24
@@ -37,7 +38,7 @@ def print_status(status: "AccountStatus") -> None:
     odometer = status.odometer
     worth = f"{rounded_up(odometer.upper)} ({odometer.method})" if status.spent else "nothing was drawn"
     rows = [
-        ("account", f"{status.name} ({status.kind})"),
+        ("account", f"{status.name} ({status.kind}{'' if status.state == 'open' else f', {status.state}'})"),
         ("analyst", status.analyst or "-"),
         ("dataset", status.dataset or "-"),
         ("promise", f"epsilon {rounded_up(status.epsilon.upper)} at delta {status.delta:g}{every}"),
@@ -111,6 +112,23 @@ def print_entries(name: str, entries: Sequence["Entry"]) -> None:
         at = f"{entry.moment:%Y-%m-%d %H:%M:%S}"
         what = f"charge: {charge_in_words(contents.text)}" if contents.kind == "charge" else contents.kind
         table.add_row(str(entry.position), at, what, contents.key, shown, entry.hash[:12])
+    Console(markup=False).print(table)
+
+
+def print_acts(records: Sequence["Record"]) -> None:
+    """Print acts, a line each: when, what, by whom, to whom."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title="Acts", title_justify="left", title_style="bold")
+    table.add_column("number", justify="right")
+    for column in ("at (UTC)", "action", "by", "subject", "details"):
+        table.add_column(column, overflow="fold")
+    for record in records:
+        act = record.act
+        details = "" if act.kind == "head" else ", ".join(f"{name}: {value}" for name, value in act.details.items())
+        at = f"{record.moment:%Y-%m-%d %H:%M:%S}"
+        table.add_row(str(record.holder), at, act.action, act.by, act.subject, details)
     Console(markup=False).print(table)
 
 

@@ -9,13 +9,14 @@ from setwise.accounting.compose import as_uses
 from setwise.accounting.filters import filter_parameters
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, rounded_down, rounded_up
-from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed, Unavailable
+from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import FAILURE, RHO, Totals
-from setwise.ledger.clock import Clock, microseconds, moment_of
+from setwise.ledger.clock import Clock, microseconds
 from setwise.ledger.records import Contents, Entry, EntryKind, check_name, check_text, write_uses
+from setwise.ledger.register import same_data
 from setwise.ledger.status import AccountStatus, pathwise_bound, status_of
-from setwise.ledger.stores.base import SKEW, Draft, Refused, Store
-from setwise.ledger.stores.queries import dataset_is_known, entries_of, entry_under, last_of, spent_of
+from setwise.ledger.stores.base import Draft, Refused, Store
+from setwise.ledger.stores.queries import any_is_known, entries_of, entry_under, last_of, spent_of
 from setwise.ledger.terms import WHOLE_LIFE, Terms, drawn, given_back, line_of, period_id
 
 
@@ -108,20 +109,20 @@ class Account:
         has neither a cap nor accounts for: its draws would be missing from what those promise together.
         """
         own = self._terms.dataset
-        if own and own != known_as:
+        with self._store.reading() as connection:
+            names = same_data(connection, known_as) if known_as else frozenset({known_as})
+            kept = not own and bool(known_as) and any_is_known(connection, names)
+        if own and own not in names:
             known = f"is known as {known_as!r}" if known_as else "has no name"
             raise InvalidParameter(
                 f"the account {self.name!r} is for the dataset {own!r}, and this table {known}: take another account, "
                 f"or give the dataset {own!r} if this table is it"
             )
-        if not own and known_as:
-            with self._store.reading() as connection:
-                known_here = dataset_is_known(connection, known_as)
-            if known_here:
-                raise InvalidParameter(
-                    f"the ledger keeps accounts or a cap for the dataset {known_as!r}, and {self.name!r} is not one of "
-                    "them: take one that is, or give another dataset if this table is not it"
-                )
+        if kept:
+            raise InvalidParameter(
+                f"the ledger keeps accounts or a cap for the dataset {known_as!r}, and {self.name!r} is not one of "
+                "them: take one that is, or give another dataset if this table is not it"
+            )
 
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge the uses, durably: when this returns, the charge is on disk.
@@ -135,21 +136,19 @@ class Account:
         check_name(key, "key")
         check_text(request, "request")
         wanted = merged(as_uses(uses))
-        behind = 0
         for _ in range(_ATTEMPTS):
-            at = max(microseconds(self._clock.now()), behind)
-            period = period_id(self._terms.period, moment_of(at))
+            now = self._clock.now()
+            period = period_id(self._terms.period, now)
             contents = self._contents("charge", key, period, wanted, request)
             moves = drawn(self._holder, self._terms, self._cap, wanted, period)
-            draft = Draft(holder=self._holder, at=at, contents=contents, movements=moves)
+            draft = Draft(holder=self._holder, at=microseconds(now), contents=contents, movements=moves)
             try:
                 entry = self._store.append(draft)
             except Refused:
                 with self._store.reading() as connection:
                     if (charged := entry_under(connection, self._holder, self.name, "charge", key)) is not None:
                         return self._resume(connection, charged, contents)
-                    behind = self._check_clock(connection, at, period)
-                    if not behind and (missing := self._missing(connection, wanted, period)):
+                    if missing := self._missing(connection, wanted, period):
                         raise BudgetExhausted(missing) from None
             else:
                 return Receipt(account=self.name, key=key, entry=entry.position, period=period, uses=wanted)
@@ -196,9 +195,9 @@ class Account:
         """Return how the account stands in its present period."""
         with self._store.reading() as connection:
             last = last_of(connection, self._holder)
-            period = max(last.period, period_id(self._terms.period, self._clock.now()))
+            period = period_id(self._terms.period, self._clock.now())
             spent = spent_of(connection, self._holder, period)
-        return status_of(self._terms, period, spent, last.charges)
+        return status_of(self._terms, period, spent, last.charges, last.state)
 
     def status_by_entries(self) -> AccountStatus:
         """Return the status with the least odometer that its entries prove: those of a filter know each epsilon.
@@ -259,25 +258,14 @@ class Account:
             answer=None if settled is None else settled.contents.text,
         )
 
-    def _check_clock(self, connection: Connection, at: int, period: str) -> int:
-        """Return the stamp to go on from when the period has ended elsewhere, else 0.
-
-        Raise `Unavailable` when the clock is too far behind the last entry.
-        """
-        last = last_of(connection, self._holder)
-        if microseconds(self._clock.now()) < last.at - SKEW:
-            raise Unavailable(
-                f"the clock says {moment_of(at):%Y-%m-%d %H:%M:%S}, before the last entry of the account {self.name!r} "
-                f"at {moment_of(last.at):%Y-%m-%d %H:%M:%S}; set it right"
-            )
-        return last.at if period < last.period else 0
-
     def _missing(self, connection: Connection, uses: tuple[Use, ...], period: str) -> str | None:
         """Return in words why the account or its cap cannot pay for the uses; None when both can."""
+        if (state := last_of(connection, self._holder).state) != "open":
+            return f"the account {self.name!r} is {state} and pays for nothing; ask a steward"
         spent = spent_of(connection, self._holder, period)
         rest = {what: total - spent.get(what, 0) for what, total in self._lines.items()}
         if self._terms.totals is None:
-            own = lacking_draws(uses, rest, status_of(self._terms, period, spent, 0).left)
+            own = lacking_draws(uses, rest, status_of(self._terms, period, spent).left)
             called = f"the account {self.name!r}"
         else:
             own = lacking_totals(uses, self._terms.totals, rest)

@@ -1,11 +1,12 @@
 """The ledger: open accounts, find them, report their status, verify, export and restore."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from types import TracebackType
 from typing import Self, TextIO
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, Select, Table, func, select
 
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.compose import as_uses, compose
@@ -15,16 +16,29 @@ from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import totals_of
 from setwise.ledger.audit.export import Restoration, export
+from setwise.ledger.audit.heads import sign
 from setwise.ledger.audit.verification import Anchor, Verification, verify
 from setwise.ledger.clock import Clock, SystemClock, microseconds
 from setwise.ledger.joint import Joint, joint_of
 from setwise.ledger.records import Entry, check_label, check_name
+from setwise.ledger.register import (
+    Act,
+    ActKind,
+    Record,
+    acts_of,
+    cap_of,
+    change_state,
+    register_dataset,
+    same_data,
+    write_act,
+    write_opening,
+)
 from setwise.ledger.status import AccountStatus, status_of
 from setwise.ledger.stores.base import Store
-from setwise.ledger.stores.connect import connect
-from setwise.ledger.stores.queries import entries_of, openings_of, spent_of, spent_of_all
+from setwise.ledger.stores.connect import connect, connect_to_read
+from setwise.ledger.stores.queries import entries_of, spent_by, spent_of
 from setwise.ledger.stores.schema import accounts, openings
-from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, cap_of, parse_period, period_id, write_opening
+from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, parse_period, period_id
 
 
 class Ledger:
@@ -52,6 +66,11 @@ class Ledger:
         """
         clock = SystemClock() if clock is None else clock
         return cls(connect(url, microseconds(clock.now())), clock)
+
+    @classmethod
+    def inspect(cls, url: str, *, clock: Clock | None = None) -> Self:
+        """Open a ledger to look at it: nothing is changed, and it may be on a read-only disk or damaged."""
+        return cls(connect_to_read(url), SystemClock() if clock is None else clock)
 
     def __repr__(self) -> str:
         return f"<setwise ledger {self._store.address}>"
@@ -150,7 +169,7 @@ class Ledger:
         with self._store.writing() as connection:
             if cap_of(connection, dataset) is not None:
                 raise InvalidParameter(f"the dataset {dataset!r} has a cap already, and a cap is set once")
-            if connection.execute(select(accounts.c.name).where(accounts.c.dataset == dataset).limit(1)).first():
+            if connection.execute(_on(connection, dataset).limit(1)).first():
                 raise InvalidParameter(
                     f"the dataset {dataset!r} has accounts already; a cap is set before the first is opened"
                 )
@@ -166,16 +185,60 @@ class Ledger:
             cap = Terms.read(body).totals
         return Account(self._store, self._clock, holder, terms, cap)
 
-    def accounts(self, *, analyst: str | None = None) -> tuple[AccountStatus, ...]:
-        """Return the status of every account, or of one analyst's, in the order of their names."""
+    def accounts(self, *, analyst: str | None = None, dataset: str | None = None) -> tuple[AccountStatus, ...]:
+        """Return the status of every account (of one analyst, on one dataset), in the order of their names."""
+        chosen = select(accounts.c.holder)
+        if analyst is not None:
+            chosen = chosen.where(accounts.c.analyst == analyst)
+        if dataset is not None:
+            chosen = chosen.where(accounts.c.dataset == dataset)
+        columns = (accounts.c.holder, accounts.c.charges, accounts.c.state, openings.c.body)
+        found = select(*columns).join(openings, accounts.c.holder == openings.c.holder)
         now = self._clock.now()
+        periods = {period_id(period, now) for period in (None, *Period)}
         with self._store.reading() as connection:
-            found = [(row, Terms.read(row.body)) for row in openings_of(connection, analyst)]
-            periods = {row.holder: max(row.period, period_id(terms.period, now)) for row, terms in found}
-            spent = spent_of_all(connection, periods)
+            rows = connection.execute(found.where(accounts.c.holder.in_(chosen)).order_by(accounts.c.name)).all()
+            spent = spent_by(connection, chosen, periods)
+        terms = [Terms.read(row.body) for row in rows]
         return tuple(
-            status_of(terms, periods[row.holder], spent.get(row.holder, {}), row.charges) for row, terms in found
+            status_of(own, period, spent.get((row.holder, period), {}), row.charges, row.state)
+            for row, own, period in zip(rows, terms, (period_id(own.period, now) for own in terms), strict=True)
         )
+
+    def freeze(self, name: str, *, by: str = "", reason: str = "") -> None:
+        """Let an account pay for nothing until it is thawed; what was charged may still be answered."""
+        self._change_state(name, "freeze", by, reason)
+
+    def thaw(self, name: str, *, by: str = "", reason: str = "") -> None:
+        """Let a frozen account pay again."""
+        self._change_state(name, "thaw", by, reason)
+
+    def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
+        """Let an account pay for nothing for good; its entries and answers stay."""
+        self._change_state(name, "close", by, reason)
+
+    def register_dataset(self, name: str, *, reads: str, by: str = "", apart: str = "") -> None:
+        """Record what a dataset reads: names that read the same share a cap and a joint promise.
+
+        `reads` identifies the data (a resolved path, a server with a table); its digest is kept. `apart` says why this
+        name is not joined with others that read the same. Repeating a registration changes nothing.
+        """
+        with self._store.writing() as connection:
+            register_dataset(connection, name, reads, by=by, apart=apart, at=microseconds(self._clock.now()))
+
+    def record(
+        self, action: str, *, by: str = "", subject: str = "", details: Mapping[str, object] | None = None
+    ) -> None:
+        """Append to the register what somebody did outside the ledger, such as "person.added"; it cannot be removed."""
+        check_name(action, "action")
+        act = Act(kind="act", action=action, by=by, subject=subject, details=dict(details or {}))
+        with self._store.writing() as connection:
+            write_act(connection, act, microseconds(self._clock.now()))
+
+    def acts(self, *, after: int = 0) -> tuple[Record, ...]:
+        """Return what was done to accounts and datasets, and what was recorded, after a number of the register."""
+        with self._store.reading() as connection:
+            return tuple(acts_of(connection, after))
 
     def history(self, name: str, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries of an account in order, from the one after number `after` on."""
@@ -183,24 +246,41 @@ class Ledger:
         with self._store.reading() as connection:
             yield from entries_of(connection, holder, terms.name, after)
 
-    def verify(self, *, head: str | None = None, since: Anchor | None = None) -> Verification:
+    def verify(
+        self,
+        *,
+        head: str | None = None,
+        since: Anchor | None = None,
+        key: bytes | None = None,
+        within: timedelta | None = None,
+    ) -> Verification:
         """Recompute every chain and every balance, and name each entry that is not as it was written.
 
         With `head`, the digest of an earlier anchor, nothing may have changed since; with `since`, an earlier anchor,
-        entries may have been added, and nothing else.
+        entries may have been added, and nothing else. With `key`, every signed head must be signed with it, and one of
+        them `within` that time, so that a ledger whose end was cut off is found.
         """
+        oldest = None if within is None else microseconds(self._clock.now() - within)
         with self._store.reading() as connection:
-            return verify(connection, head=head, since=since)
+            return verify(connection, head=head, since=since, key=key, oldest_head=oldest)
 
-    def export(self, stream: TextIO) -> int:
-        """Write the whole ledger as JSON lines; return their number."""
-        with self._store.reading() as connection:
-            return export(connection, stream)
-
-    def restore(self, stream: TextIO) -> int:
-        """Read an export into this ledger, which must be empty; all of it or nothing. Return the number of entries."""
+    def sign(self, key: bytes) -> Record:
+        """Append a signed head: where each chain ends now, signed with a key that is kept outside the database."""
         with self._store.writing() as connection:
-            return Restoration(self._store, connection).run(stream)
+            return sign(connection, key, microseconds(self._clock.now()))
+
+    def export(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
+        """Write the whole ledger as JSON lines, with other tables of its database if asked; return their number."""
+        with self._store.reading() as connection:
+            return export(connection, stream, tables)
+
+    def restore(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
+        """Read an export into this ledger, which must be empty; all of it or nothing. Return the number of entries.
+
+        On PostgreSQL this takes the owner of the tables, because triggers are dropped and created again.
+        """
+        with self._store.writing() as connection:
+            return Restoration(connection, self._store.address, tables).run(stream)
 
     def cap(self, dataset: str) -> AccountStatus | None:
         """Return how the cap of a dataset stands, or None when it has none."""
@@ -209,7 +289,7 @@ class Ledger:
             if holder is None:
                 return None
             body = connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one()
-            charged = select(func.coalesce(func.sum(accounts.c.charges), 0)).where(accounts.c.dataset == dataset)
+            charged = select(func.coalesce(func.sum(accounts.c.charges), 0)).where(accounts.c.cap == holder)
             charges = int(connection.execute(charged).scalar_one())
             return status_of(Terms.read(body), WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
 
@@ -222,7 +302,7 @@ class Ledger:
             found = (
                 select(openings.c.body)
                 .join(accounts, accounts.c.holder == openings.c.holder)
-                .where(accounts.c.dataset == check_name(dataset, "dataset"))
+                .where(accounts.c.holder.in_(_on(connection, check_name(dataset, "dataset"))))
             )
             terms = [Terms.read(body) for body in connection.execute(found).scalars()]
         return joint_of(dataset, terms, self.cap(dataset), delta=delta, periods=periods)
@@ -241,6 +321,11 @@ class Ledger:
             )
         return row.holder, Terms.read(row.body)
 
+    def _change_state(self, name: str, act: ActKind, by: str, reason: str) -> None:
+        self._find(name)
+        with self._store.writing() as connection:
+            change_state(connection, name, act, by=by, reason=reason, at=microseconds(self._clock.now()))
+
     def _open_account(self, terms: Terms) -> AccountStatus:
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():
@@ -248,6 +333,11 @@ class Ledger:
             terms = replace(terms, cap=cap_of(connection, terms.dataset))
             write_opening(connection, terms, microseconds(self._clock.now()))
         return self.account(terms.name).status()
+
+
+def _on(connection: Connection, dataset: str) -> Select[tuple[int]]:
+    """Return the query for the accounts on what a dataset reads, under whatever name."""
+    return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
 
 
 def _given(promise: ZcdpFilter) -> Answer:

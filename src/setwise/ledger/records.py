@@ -41,6 +41,11 @@ def write_uses(uses: Iterable[Use]) -> str:
     return json.dumps([format_use(use) for use in uses], separators=(",", ":"))
 
 
+def read_uses(text: str) -> tuple[Use, ...]:
+    """Return the uses of a JSON list of MECH."""
+    return tuple(parse_use(use) for use in json.loads(text))
+
+
 def link(previous: str, position: int, at: int, contents: str) -> str:
     """Return the hash of an entry: over the hash before it, its place, its stamp and the digest of its contents.
 
@@ -94,7 +99,7 @@ class Entry:
     @property
     def uses(self) -> tuple[Use, ...]:
         """The uses drawn or returned."""
-        return tuple(parse_use(text) for text in json.loads(self.contents.uses))
+        return read_uses(self.contents.uses)
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that the command line prints; `text` is the request of a charge, or the answer."""

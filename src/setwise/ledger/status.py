@@ -22,7 +22,7 @@ class AccountStatus:
 
     A set-wise account has `left` and `spent` as counts of registered uses. A filter has them as zCDP: `left` is the
     largest single use that it would still admit. `drawn` are the uses themselves where they are known, and `worth` is
-    their zCDP.
+    their zCDP. `state` is open, frozen or closed.
     """
 
     terms: Terms
@@ -31,6 +31,7 @@ class AccountStatus:
     spent: tuple[Use, ...]
     share_left: float
     charges: int
+    state: str
     drawn: tuple[Use, ...] | None
     worth: Spent
 
@@ -96,12 +97,15 @@ class AccountStatus:
             "spent": [format_use(use) for use in self.spent],
             "share_left": self.share_left,
             "charges": self.charges,
+            "state": self.state,
             "every": self.every,
             "period": self.period or None,
         }
 
 
-def status_of(terms: Terms, period: str, spent: Mapping[str, int], charges: int) -> AccountStatus:
+def status_of(
+    terms: Terms, period: str, spent: Mapping[str, int], charges: int = 0, state: str = "open"
+) -> AccountStatus:
     """Return the status of an account that has spent these amounts of its lines in a period."""
     if terms.totals is not None:
         lines = terms.totals.lines()
@@ -116,6 +120,7 @@ def status_of(terms: Terms, period: str, spent: Mapping[str, int], charges: int)
             spent=used.largest(used.lines()),
             share_left=rest[RHO] / lines[RHO],
             charges=charges,
+            state=state,
             drawn=None,
             worth=worth,
         )
@@ -129,6 +134,7 @@ def status_of(terms: Terms, period: str, spent: Mapping[str, int], charges: int)
         spent=drawn,
         share_left=sum(use.count for use in left) / sum(use.count for use in terms.uses),
         charges=charges,
+        state=state,
         drawn=drawn,
         worth=filter_parameters(drawn),
     )

@@ -1,26 +1,20 @@
-"""Terms of accounts and caps: what was promised when each was opened, and what its charges draw.
-
-Terms never change. They are stored as openings, a chain of hashes; `holder`, the number of an opening in that chain,
-identifies the account or cap in all other tables.
-"""
+"""Terms of accounts and caps: what was promised when each was opened, and what its charges draw. They never change."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
-
-from sqlalchemy import Connection, insert, select
 
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import Totals
-from setwise.ledger.records import NOTHING_BEFORE, canonical, digest
+from setwise.ledger.records import canonical
 from setwise.ledger.stores.base import Movement
-from setwise.ledger.stores.schema import accounts, lines, openings
 
 
 class Period(StrEnum):
@@ -126,6 +120,7 @@ class Terms:
         )
 
     @classmethod
+    @lru_cache(maxsize=65536)
     def read(cls, body: str) -> Self:
         """Return the terms of a canonical text."""
         record: dict[str, Any] = json.loads(body)
@@ -179,78 +174,3 @@ def drawn(holder: int, terms: Terms, cap: Totals | None, uses: Sequence[Use], pe
 def given_back(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
     """Return what a settlement gives back to a set-wise account."""
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Opening:
-    """An account or cap in the chain of openings; `holder` is its number there, and its name in all other tables."""
-
-    holder: int
-    at: int
-    body: str
-    previous: str
-    hash: str
-
-    @property
-    def terms(self) -> Terms:
-        """The terms it was opened on."""
-        return Terms.read(self.body)
-
-
-def opening_hash(previous: str, holder: int, at: int, body: str) -> str:
-    """Return the hash of an opening, over the opening before it."""
-    return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")
-
-
-def write_opening(connection: Connection, terms: Terms, at: int) -> Opening:
-    """Append an opening to the chain, inside a transaction that is alone in doing so."""
-    last = connection.execute(
-        select(openings.c.holder, openings.c.hash).order_by(openings.c.holder.desc()).limit(1)
-    ).one_or_none()
-    holder, previous = (1, NOTHING_BEFORE) if last is None else (last.holder + 1, last.hash)
-    body = terms.body()
-    opening = Opening(holder=holder, at=at, body=body, previous=previous, hash=opening_hash(previous, holder, at, body))
-    totals = terms.lines()
-    record = {"kind": terms.kind, "name": terms.name, "lines": len(totals)}
-    link = {"holder": holder, "at": at, "body": body, "previous": previous, "hash": opening.hash}
-    connection.execute(insert(openings), {**record, **link})
-    connection.execute(
-        insert(lines),
-        [
-            {"holder": holder, "what": what, "place": place, "total": total}
-            for place, (what, total) in enumerate(totals.items())
-        ],
-    )
-    if terms.kind != "cap":
-        connection.execute(insert(accounts), account_row(opening))
-    return opening
-
-
-def account_row(opening: Opening) -> dict[str, object]:
-    """Return the row of an account without entries."""
-    terms = opening.terms
-    return {
-        "holder": opening.holder,
-        "name": terms.name,
-        "kind": terms.kind,
-        "dataset": terms.dataset,
-        "cap": terms.cap,
-        "entries": 0,
-        "charges": 0,
-        "head": opening.hash,
-        "at": opening.at,
-        "period": WHOLE_LIFE,
-    }
-
-
-def cap_of(connection: Connection, dataset: str) -> int | None:
-    """Return the holder of a dataset's cap, if it has one."""
-    found = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name == dataset)
-    return connection.execute(found).scalar_one_or_none()
-
-
-def openings_of(connection: Connection) -> list[Opening]:
-    """Return every opening, in order."""
-    columns = (openings.c.holder, openings.c.at, openings.c.body, openings.c.previous, openings.c.hash)
-    rows = connection.execute(select(*columns).order_by(openings.c.holder)).mappings()
-    return [Opening(**row) for row in rows]

@@ -1,20 +1,22 @@
 """The chain of entries of one account, recomputed entry by entry."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, and_, select
 
+from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import Totals
 from setwise.ledger.clock import moment_of
-from setwise.ledger.records import Entry, link
+from setwise.ledger.records import Entry, link, read_uses, write_uses
+from setwise.ledger.register import Record
 from setwise.ledger.stores.base import Movement
 from setwise.ledger.stores.queries import movements_of, read_entry
 from setwise.ledger.stores.schema import entries
-from setwise.ledger.terms import Opening, drawn, given_back, period_id
+from setwise.ledger.terms import drawn, given_back, period_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,9 @@ class Fault:
 Tally = dict[tuple[int, str, str], int]
 """What was spent, per holder, period and line."""
 
+Witnesses = Mapping[int, Sequence[tuple[str, str]]]
+"""Per position of an entry, the hashes that it must have, each with who says so."""
+
 _PAGE = 5000
 
 
@@ -48,23 +53,29 @@ class Chain:
     count: int = 0
     charges: int = 0
     period: str = ""
-    watched: str | None = None
     faults: list[Fault] = field(default_factory=list)
 
 
 class ChainCheck:
-    """Recompute the chain of an account, and add what it should have spent to a tally."""
+    """Recompute the chain of an account, and add what it should have spent to a tally.
 
-    def __init__(self, opening: Opening, cap: Totals | None, tally: Tally) -> None:
-        self._holder = opening.holder
-        self._terms = opening.terms
+    `shut` are the positions, from the first to before the second, in which the account was frozen or closed.
+    """
+
+    def __init__(
+        self, record: Record, cap: Totals | None, tally: Tally, witnesses: Witnesses, shut: Sequence[range]
+    ) -> None:
+        self._holder = record.holder
+        self._terms = record.terms
         self._cap = cap
         self._tally = tally
+        self._witnesses = witnesses
+        self._shut = shut
         self._priced: dict[tuple[str, str, str], list[Movement]] = {}
-        self._chain = Chain(head=opening.hash, at=opening.at)
+        self._chain = Chain(head=record.hash, at=record.at)
 
-    def run(self, connection: Connection, watched: int) -> Chain:
-        """Walk the chain; keep the hash of the entry at the `watched` position."""
+    def run(self, connection: Connection) -> Chain:
+        """Walk the chain."""
         chain = self._chain
         moved = itertools.groupby(movements_of(connection, self._holder), key=lambda pair: pair[0])
         ahead = next(moved, None)
@@ -78,10 +89,11 @@ class ChainCheck:
                     self._fault(ahead[0], "has movements, but is missing")
                 ahead = next(moved, None)
             self._check(row, found)
-            if row["position"] == watched:
-                chain.watched = row["hash"]
         if ahead is not None:
             self._fault(ahead[0], "has movements, but is missing")
+        for position, said in self._witnesses.items():
+            if position > chain.count:
+                self._fault(position, f"is missing, and {said[0][1]} has it")
         return chain
 
     def _check(self, row: RowMapping, found: list[Movement]) -> None:
@@ -98,22 +110,24 @@ class ChainCheck:
                 self._fault(1, "does not follow the opening of the account")
             elif not any(fault.entry == entry.position - 1 for fault in chain.faults[-2:]):
                 self._fault(entry.position - 1, f"was replaced: entry {entry.position} follows another")
-        if entry.at < chain.at:
-            self._fault(entry.position, "is stamped before the entry before it")
+        for expected, who in self._witnesses.get(entry.position, ()):
+            if entry.hash != expected:
+                self._fault(entry.position, f"is not the one of {who}")
         self._check_sense(entry, row, found)
-        chain.head, chain.at, chain.count = entry.hash, max(chain.at, entry.at), entry.position
+        chain.head, chain.at, chain.count = entry.hash, entry.at, entry.position
         chain.charges += entry.contents.kind == "charge"
         chain.period = max(chain.period, entry.contents.period)
 
     def _check_sense(self, entry: Entry, row: RowMapping, found: list[Movement]) -> None:
         """Check that an entry is in its period, settles a charge if it is a settlement, and moved what it says."""
-        period = entry.contents.period
-        if entry.contents.kind == "charge":
-            if period != period_id(self._terms.period, moment_of(entry.at)):
-                self._fault(entry.position, f"is not in the period {period!r}")
-        elif row["charged_period"] != period:
-            self._fault(entry.position, "settles a charge that is missing")
+        contents = entry.contents
         try:
+            if contents.kind == "charge":
+                self._check_charge(entry)
+            else:
+                self._check_settlement(entry, row)
+            if write_uses(merged(entry.uses)) != contents.uses:
+                self._fault(entry.position, "lists its uses in another form than the ledger writes")
             expected = self._expected(entry)
         except (InvalidParameter, ValueError):
             self._fault(entry.position, "draws what is not registered")
@@ -123,6 +137,22 @@ class ChainCheck:
         for movement in expected:
             place = (movement.holder, movement.period, movement.what)
             self._tally[place] = self._tally.get(place, 0) + movement.amount
+
+    def _check_charge(self, entry: Entry) -> None:
+        if entry.contents.period != period_id(self._terms.period, moment_of(entry.at)):
+            self._fault(entry.position, f"is not in the period {entry.contents.period!r}")
+        if any(entry.position in positions for positions in self._shut):
+            self._fault(entry.position, "was charged while the account was frozen or closed")
+
+    def _check_settlement(self, entry: Entry, row: RowMapping) -> None:
+        if row["charged_period"] != entry.contents.period:
+            self._fault(entry.position, "settles a charge that is missing")
+            return
+        charged = {use.guarantee: use.count for use in read_uses(row["charged_uses"])}
+        if any(use.count > charged.get(use.guarantee, 0) for use in entry.uses):
+            self._fault(entry.position, "returns more than its charge drew")
+        if entry.uses and self._terms.totals is not None:
+            self._fault(entry.position, "returns draws to a filter, which gets nothing back")
 
     def _expected(self, entry: Entry) -> list[Movement]:
         contents = entry.contents
@@ -144,7 +174,7 @@ def _place(movement: Movement) -> tuple[int, str, str]:
 
 
 def _rows(connection: Connection, holder: int) -> Iterator[RowMapping]:
-    """Yield the entries of an account in order, settlements with the period of their charge."""
+    """Yield the entries of an account in order, settlements with the period and uses of their charge."""
     charge = entries.alias("charge")
     settles = and_(
         entries.c.kind == "settle",
@@ -153,7 +183,7 @@ def _rows(connection: Connection, holder: int) -> Iterator[RowMapping]:
         charge.c.kind == "charge",
         charge.c.position < entries.c.position,
     )
-    columns: list[Any] = [*entries.c, charge.c.period.label("charged_period")]
+    columns: list[Any] = [*entries.c, charge.c.period.label("charged_period"), charge.c.uses.label("charged_uses")]
     after = -(2**62)
     while True:
         found = (

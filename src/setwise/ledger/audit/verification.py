@@ -5,13 +5,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import Connection, Table, and_, select
 
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
+from setwise.ledger.audit.heads import check_signatures, witnesses
 from setwise.ledger.records import NOTHING_BEFORE, digest
+from setwise.ledger.register import ACTS, Act, Record, State, account_row, next_state, record_hash, records_of
 from setwise.ledger.stores.schema import accounts, balances, entries, lines, movements, openings
-from setwise.ledger.terms import Opening, Terms, account_row, opening_hash, openings_of
+from setwise.ledger.stores.schema_check import schema_faults
+from setwise.ledger.terms import Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,79 +70,171 @@ class Verification:
         }
 
 
-def verify(connection: Connection, *, head: str | None, since: Anchor | None) -> Verification:
+def verify(
+    connection: Connection,
+    *,
+    head: str | None = None,
+    since: Anchor | None = None,
+    key: bytes | None = None,
+    oldest_head: int | None = None,
+) -> Verification:
     """Recompute everything in one consistent view.
 
     With `head`, the digest of an earlier anchor, nothing may have changed since; with `since`, an earlier anchor,
-    entries may have been added, and nothing else.
+    entries may have been added, and nothing else. With `key`, every signed head must be signed with it, and with
+    `oldest_head`, a stamp, the last of them no earlier than that.
     """
-    known = openings_of(connection)
-    faults = list(_check_openings(connection, known))
-    terms = {opening.holder: found for opening in known if (found := _terms(opening)) is not None}
+    faults = [Fault(None, None, what) for what in schema_faults(connection) + _store_faults(connection)]
+    known = records_of(connection)
+    faults += _check_register(connection, known)
+    terms = {record.holder: found for record in known if (found := _terms(record)) is not None}
+    heads = [record for record in known if record.kind == "head" and _act(record) is not None]
+    witnessed = _witnesses(heads, since)
+    states = _States(known)
     tally: Tally = {}
     chains: dict[str, Chain] = {}
-    for opening in known:
-        own = terms.get(opening.holder)
+    for record in known:
+        own = terms.get(record.holder)
         if own is not None and own.kind != "cap":
             cap = terms[own.cap].totals if own.cap in terms else None
-            watched = since.accounts.get(own.name, (0, ""))[0] if since is not None else 0
-            chain = ChainCheck(opening, cap, tally).run(connection, watched)
+            chain = ChainCheck(record, cap, tally, witnessed.pop(own.name, {}), states.shut(own.name)).run(connection)
             chains[own.name] = chain
-            faults += [*chain.faults, *_check_account(connection, opening, chain)]
-    faults += _check_balances(connection, tally, terms)
-    faults += _check_strays(connection, terms)
+            faults += [*chain.faults, *_check_account(connection, record, chain, states.now(own.name))]
+    faults += [*states.faults, *_check_balances(connection, tally, terms), *_check_strays(connection, terms)]
+    faults += [Fault(name, None, "of an anchor or a signed head is no longer there") for name in witnessed]
     last = (known[-1].holder, known[-1].hash) if known else (0, NOTHING_BEFORE)
     anchor = Anchor(openings=last, accounts={name: (chain.count, chain.head) for name, chain in chains.items()})
     if head is not None and head != anchor.head:
         faults.append(Fault(None, None, f"has the head {anchor.head}, not {head}"))
-    if since is not None:
-        faults += _check_since(since, known, chains)
+    if since is not None and (number := since.openings[0]):
+        hashes = {record.holder: record.hash for record in known}
+        if hashes.get(number) != since.openings[1]:
+            faults.append(Fault(None, None, f"no longer has record {number} of the anchor"))
+    if key is not None:
+        faults += check_signatures(heads, key, oldest=oldest_head)
     return Verification(anchor=anchor, entries=sum(chain.count for chain in chains.values()), faults=tuple(faults))
 
 
-def _terms(opening: Opening) -> Terms | None:
+def _store_faults(connection: Connection) -> list[str]:
+    """Return what SQLite's own check of pages, indexes and keys finds; PostgreSQL checks pages as it reads them."""
+    if connection.dialect.name != "sqlite":
+        return []
+    said = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
+    faults = [f"is damaged: {text}" for text in said if text != "ok"]
+    lost = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
+    return faults + [f"has a row in {row[0]} without its row in {row[2]}" for row in lost[:5]]
+
+
+def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int, list[tuple[str, str]]]]:
+    """Return, per account and position, the hashes that an anchor and signed heads say an entry has."""
+    found: dict[str, dict[int, list[tuple[str, str]]]] = {}
+    for name, position, hashed, who in witnesses(heads):
+        found.setdefault(name, {}).setdefault(position, []).append((hashed, who))
+    for name, (position, hashed) in ({} if since is None else since.accounts).items():
+        places = found.setdefault(name, {})
+        if position:
+            places.setdefault(position, []).append((hashed, "the anchor"))
+    return found
+
+
+class _States:
+    """What acts did to accounts: the state of each, and the positions in which it was not open."""
+
+    def __init__(self, known: list[Record]) -> None:
+        self.faults: list[Fault] = []
+        self._states: dict[str, State] = {}
+        self._shut: dict[str, list[range]] = {}
+        for record in known:
+            if record.kind in ("freeze", "thaw", "close") and (act := _act(record)) is not None:
+                self._change(act)
+
+    def _change(self, act: Act) -> None:
+        name, position = act.subject, int(act.details["entries"]) + 1
+        state = next_state(self.now(name), act.kind)
+        if state is None:
+            self.faults.append(Fault(name, None, f"was {self.now(name)}, and an act says {act.kind}"))
+            return
+        shut = self._shut.setdefault(name, [])
+        if state == "open":
+            shut[-1] = range(shut[-1].start, position)
+        elif self.now(name) == "open":
+            shut.append(range(position, 2**62))
+        self._states[name] = state
+
+    def now(self, name: str) -> State:
+        """Return the state of an account after all acts."""
+        return self._states.get(name, "open")
+
+    def shut(self, name: str) -> list[range]:
+        """Return the positions in which an account was not open."""
+        return self._shut.get(name, [])
+
+
+def _terms(record: Record) -> Terms | None:
+    if record.kind in ACTS:
+        return None
     try:
-        return opening.terms
+        return record.terms
     except (SetwiseError, ValueError, TypeError, KeyError):
         return None
 
 
-def _check_openings(connection: Connection, known: list[Opening]) -> Iterator[Fault]:
+def _act(record: Record) -> Act | None:
+    """Return the act of a record, None when its text is not one of the fields that such an act has."""
+    fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None}
+    try:
+        act = record.act
+        names = fields.get(act.kind, {"reason", "entries"})
+        sound = act.kind == record.kind and (names is None or act.details.keys() == names)
+        return act if sound else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _check_register(connection: Connection, known: list[Record]) -> Iterator[Fault]:
     previous, count = NOTHING_BEFORE, 0
-    columns = (openings.c.holder, openings.c.kind, openings.c.name, openings.c.lines)
-    rows = {row.holder: row for row in connection.execute(select(*columns))}
-    for opening in known:
-        name = rows[opening.holder].name
-        if opening.holder != count + 1:
-            yield Fault(None, None, f"misses opening {count + 1}, before that of {name!r}")
-            previous = opening.previous
-        if opening.hash != opening_hash(opening.previous, opening.holder, opening.at, opening.body):
+    counted = {row.holder: row.lines for row in connection.execute(select(openings.c.holder, openings.c.lines))}
+    for record in known:
+        name = record.name
+        if record.holder != count + 1:
+            yield Fault(None, None, f"misses record {count + 1}, before that of {name!r}")
+            previous = record.previous
+        if record.hash != record_hash(record.previous, record.holder, record.at, record.body):
             yield Fault(name, None, "has an opening that was changed: its hash does not fit what it says")
-        elif opening.previous != previous:
-            yield Fault(None, None, f"has a replaced opening {count}: that of {name!r} follows another")
-        previous, count = opening.hash, opening.holder
-        terms = _terms(opening)
-        if terms is None:
+        elif record.previous != previous:
+            yield Fault(None, None, f"has a replaced record {count}: that of {name!r} follows another")
+        previous, count = record.hash, record.holder
+        if record.kind in ACTS:
+            act = _act(record)
+            expected = None if act is None else (act.action if act.kind == "act" else act.subject, act.body())
+            if expected != (record.name, record.body) or counted[record.holder]:
+                yield Fault(None, None, f"has an act, number {record.holder}, that cannot be read")
+            continue
+        terms = _terms(record)
+        if terms is None or terms.body() != record.body:
             yield Fault(name, None, "has an opening that cannot be read")
             continue
-        row, totals = rows[opening.holder], terms.lines()
-        if (row.kind, row.name, row.lines) != (terms.kind, terms.name, len(totals)):
+        totals = terms.lines()
+        if (record.kind, name, counted[record.holder]) != (terms.kind, terms.name, len(totals)):
             yield Fault(terms.name, None, "has an opening whose columns do not fit what it says")
-        found = select(lines.c.what, lines.c.total).where(lines.c.holder == opening.holder)
-        if {line.what: line.total for line in connection.execute(found)} != totals:
+        found = select(lines.c.what, lines.c.total).where(lines.c.holder == record.holder).order_by(lines.c.place)
+        places = select(lines.c.place).where(lines.c.holder == record.holder).order_by(lines.c.place)
+        if [tuple(line) for line in connection.execute(found)] != list(totals.items()) or list(
+            connection.execute(places).scalars()
+        ) != list(range(len(totals))):
             yield Fault(terms.name, None, "has other lines than its opening says")
 
 
-def _check_account(connection: Connection, opening: Opening, chain: Chain) -> Iterator[Fault]:
-    """Compare the row of an account with its opening and its chain."""
-    expected = account_row(opening)
+def _check_account(connection: Connection, record: Record, chain: Chain, state: State) -> Iterator[Fault]:
+    """Compare the row of an account with its opening, its chain and the acts on it."""
+    expected = {**account_row(record), "state": state}
     name = str(expected["name"])
-    row = connection.execute(select(accounts).where(accounts.c.holder == opening.holder)).mappings().one_or_none()
+    row = connection.execute(select(accounts).where(accounts.c.holder == record.holder)).mappings().one_or_none()
     if row is None:
         yield Fault(name, None, "was deleted")
         return
-    if any(row[column] != expected[column] for column in ("name", "kind", "dataset", "cap")):
-        yield Fault(name, None, "does not fit its opening")
+    if any(row[column] != expected[column] for column in ("name", "kind", "dataset", "cap", "analyst", "state")):
+        yield Fault(name, None, "does not fit its opening and the acts on it")
     if row["entries"] > chain.count:
         yield Fault(name, chain.count + 1, f"is missing: the account counts {row['entries']} entries")
     elif row["entries"] < chain.count:
@@ -150,9 +245,15 @@ def _check_account(connection: Connection, opening: Opening, chain: Chain) -> It
         yield Fault(name, None, "has a row that does not fit its entries")
 
 
+_PLACE = ("holder", "period", "what")
+
+
 def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms]) -> Iterator[Fault]:
     """Compare every balance with the sum of what the entries drew and returned."""
     rows = {(row.holder, row.period, row.what): row for row in connection.execute(select(balances))}
+    last = and_(balances.c.movement == movements.c.number, *(balances.c[x] == movements.c[x] for x in _PLACE))
+    moved = select(*(balances.c[x] for x in _PLACE)).outerjoin_from(balances, movements, last)
+    loose = {tuple(row) for row in connection.execute(moved.where(movements.c.number.is_(None)))}
     for place in sorted(rows.keys() | tally.keys()):
         holder, period, what = place
         row, spent = rows.get(place), tally.get(place, 0)
@@ -161,6 +262,8 @@ def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms
         if row is None or row.spent != spent:
             shown = "no balance" if row is None else f"a balance of {row.spent}"
             yield Fault(name, None, f"has {shown} for {what}{when}, and its entries add up to {spent}")
+        elif place in loose:
+            yield Fault(name, None, f"has a balance for {what}{when} that no movement brought about")
         elif holder in terms and (row.total != terms[holder].lines().get(what) or not 0 <= spent <= row.total):
             yield Fault(name, None, f"has a balance for {what}{when} outside its line")
 
@@ -185,16 +288,3 @@ def _holders(connection: Connection, table: Table, column: str) -> set[int]:
             return found
         found.add(following)
         after = following
-
-
-def _check_since(since: Anchor, known: list[Opening], chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Compare with an earlier anchor: what was there then must still be there."""
-    number, hashed = since.openings
-    if number and (number > len(known) or known[number - 1].hash != hashed):
-        yield Fault(None, None, f"no longer has opening {number} of the anchor")
-    for name, (count, head) in since.accounts.items():
-        chain = chains.get(name)
-        if chain is None:
-            yield Fault(name, None, "of the anchor is no longer there")
-        elif count and chain.watched != head:
-            yield Fault(name, count, "is not the one of the anchor")

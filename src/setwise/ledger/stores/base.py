@@ -9,9 +9,6 @@ from sqlalchemy import Connection
 
 from setwise.ledger.records import Contents, Entry
 
-SKEW = 10_000_000
-"""Microseconds by which the clocks of several hosts may disagree."""
-
 
 @dataclass(frozen=True, slots=True)
 class Movement:
@@ -25,7 +22,7 @@ class Movement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An entry to be appended to an account, with its movements; the store gives it its place, stamp and hash."""
+    """An entry to be appended to an account, with its movements; the store gives it its place and hash."""
 
     holder: int
     at: int
@@ -34,7 +31,7 @@ class Draft:
 
 
 class Refused(Exception):
-    """The database refused an entry: its key is taken, it overspends, or its clock is behind; nothing was changed."""
+    """The database refused an entry: its key is taken, it overspends, or its account is not open. Nothing changed."""
 
 
 class Store(Protocol):

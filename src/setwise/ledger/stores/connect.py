@@ -3,10 +3,11 @@
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, StoreFailed
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.migrations import MIGRATIONS, check_version, migrate, version_of
 from setwise.ledger.stores.postgresql import PostgresqlStore
+from setwise.ledger.stores.schema_check import schema_faults
 from setwise.ledger.stores.sqlite import SqliteStore
 
 _FORMS = "a path such as setwise.db, or postgresql://user@host/database"
@@ -16,16 +17,39 @@ def connect(url: str, at: int) -> Store:
     """Open the store at an address, and make its schema or bring it up to date."""
     store = _store(url)
     try:
-        with store.reading() as connection:
-            version = version_of(connection)
-        check_version(version, store.address)
-        if version < len(MIGRATIONS):
+        if _version(store) < len(MIGRATIONS):
             with store.writing() as connection:
                 migrate(connection, store.address, at)
+        with store.reading() as connection:
+            if faults := schema_faults(connection):
+                raise StoreFailed(f"the ledger {store.address} {faults[0]}; setwise ledger verify lists what is wrong")
     except BaseException:
         store.close()
         raise
     return store
+
+
+def connect_to_read(url: str) -> Store:
+    """Open the store at an address without changing or judging anything in it, also where it cannot be written."""
+    path = sqlite_path(url)
+    store = _store(url) if path is None else SqliteStore(path, read_only=True)
+    try:
+        if (version := _version(store)) < len(MIGRATIONS):
+            raise StoreFailed(
+                f"the ledger {store.address} is of the earlier version {version}; setwise ledger show brings it up to "
+                "date where it can be written"
+            )
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _version(store: Store) -> int:
+    with store.reading() as connection:
+        version = version_of(connection)
+    check_version(version, store.address)
+    return version
 
 
 def sqlite_path(url: str) -> str | None:

@@ -1,29 +1,92 @@
 """The versions of the schema, in order; opening a store brings it up to the last."""
 
+import json
 from collections.abc import Callable
 
-from sqlalchemy import Connection, func, insert, inspect, select
+from sqlalchemy import Connection, func, insert, inspect, select, update
+from sqlalchemy.schema import CreateTable
 
 from setwise.errors import StoreFailed
 from setwise.ledger.stores import postgresql_triggers, sqlite_triggers
-from setwise.ledger.stores.schema import SCHEMA, versions
+from setwise.ledger.stores.schema import SCHEMA, accounts, openings, versions
 
 
 def _tables(connection: Connection) -> None:
     SCHEMA.create_all(connection)
 
 
-def _triggers(connection: Connection) -> None:
+def renew_triggers(connection: Connection) -> None:
+    """Drop every trigger of the ledger and create those of this version."""
+    drop_triggers(connection)
     triggers = {"sqlite": sqlite_triggers, "postgresql": postgresql_triggers}[connection.dialect.name]
     for statement in triggers.statements():
         connection.exec_driver_sql(statement)
 
 
+def drop_triggers(connection: Connection) -> None:
+    """Drop every trigger of the ledger, inside a transaction that creates them again before it ends."""
+    if connection.dialect.name == "sqlite":
+        found = "SELECT 'DROP TRIGGER ' || name FROM sqlite_schema WHERE type = 'trigger' AND name GLOB 'ledger_*'"
+    else:
+        found = (
+            "SELECT 'DROP FUNCTION ' || oid::regprocedure || ' CASCADE' FROM pg_proc "
+            "WHERE pronamespace = current_schema()::regnamespace AND starts_with(proname, 'ledger_')"
+        )
+    for statement in connection.exec_driver_sql(found).scalars().all():
+        connection.exec_driver_sql(statement)
+
+
+def _acts(connection: Connection) -> None:
+    """Let the register hold acts, and accounts a state and their analyst."""
+    if "state" not in {column["name"] for column in inspect(connection).get_columns(accounts.name)}:
+        drop_triggers(connection)
+        if connection.dialect.name == "sqlite":
+            connection.exec_driver_sql("ALTER TABLE ledger_accounts ADD COLUMN analyst TEXT NOT NULL DEFAULT ''")
+            connection.exec_driver_sql("ALTER TABLE ledger_accounts ADD COLUMN state TEXT NOT NULL DEFAULT 'open'")
+            _rewrite_checks(connection)
+        else:
+            for statement in _ACTS_IN_POSTGRESQL:
+                connection.exec_driver_sql(statement)
+        for index in accounts.indexes:
+            index.create(connection, checkfirst=True)
+        for holder, body in connection.execute(select(openings.c.holder, openings.c.body)).all():
+            analyst = json.loads(body)["analyst"]
+            connection.execute(update(accounts).where(accounts.c.holder == holder).values(analyst=analyst))
+    renew_triggers(connection)
+
+
+_ACTS_IN_POSTGRESQL = (
+    """ALTER TABLE ledger_accounts ADD COLUMN analyst text COLLATE "C" NOT NULL DEFAULT '',
+             ADD COLUMN state text COLLATE "C" NOT NULL DEFAULT 'open'
+             CONSTRAINT ledger_state_of_account CHECK (state IN ('open', 'frozen', 'closed'))""",
+    "ALTER TABLE ledger_openings DROP CONSTRAINT ledger_openings_kind_check",
+    """ALTER TABLE ledger_openings ADD CONSTRAINT ledger_kind_of_opening CHECK
+             (kind IN ('setwise', 'filter', 'cap', 'dataset', 'freeze', 'thaw', 'close', 'act', 'head'))""",
+)
+
+
+def _rewrite_checks(connection: Connection) -> None:
+    """Give the changed tables of a SQLite file the text that new ones have: only CHECK constraints differ.
+
+    SQLite has no statement for that; https://sqlite.org/lang_altertable.html describes this procedure.
+    """
+    version = connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
+    connection.exec_driver_sql("PRAGMA writable_schema = ON")
+    for table in (accounts, openings):
+        text = str(CreateTable(table).compile(dialect=connection.dialect)).strip()
+        connection.exec_driver_sql(
+            "UPDATE sqlite_schema SET sql = ? WHERE type = 'table' AND name = ?", (text, table.name)
+        )
+    connection.exec_driver_sql(f"PRAGMA schema_version = {version + 1}")
+    connection.exec_driver_sql("PRAGMA writable_schema = RESET")
+
+
 MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
     ("tables", _tables),
-    ("triggers", _triggers),
+    ("triggers", renew_triggers),
+    ("acts", _acts),
 )
-"""Never changed once released, only added to: a store of version n has had the first n."""
+"""A store of version n has had the first n. The first makes the tables as they are now; later ones keep them."""
 
 
 def version_of(connection: Connection) -> int:

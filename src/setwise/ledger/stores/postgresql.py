@@ -24,7 +24,7 @@ _APPEND = """
 WITH entry AS (
   INSERT INTO ledger_entries (holder, kind, key, period, at, uses, content, digest)
        VALUES (%(holder)s, %(kind)s, %(key)s, %(period)s, %(at)s, %(uses)s, %(content)s, %(digest)s)
-    RETURNING holder, position, at, previous, hash
+    RETURNING holder, position, previous, hash
 ), moved AS (
   INSERT INTO ledger_movements (account, position, holder, period, what, amount)
        SELECT entry.holder, entry.position, moves.holder, moves.period, moves.what, moves.amount
@@ -32,7 +32,7 @@ WITH entry AS (
               WITH ORDINALITY AS moves (holder, period, what, amount, place)
         ORDER BY moves.place
 )
-SELECT position, at, previous, hash FROM entry
+SELECT position, previous, hash FROM entry
 """
 
 _INTEGRITY = "23"
@@ -105,12 +105,12 @@ class PostgresqlStore:
             "amounts": [movement.amount for movement in draft.movements],
         }
         try:
-            position, at, previous, hashed = connection.exec_driver_sql(_APPEND, values).one()
+            position, previous, hashed = connection.exec_driver_sql(_APPEND, values).one()
         except DBAPIError as error:
             if str(getattr(error.orig, "sqlstate", "")).startswith(_INTEGRITY):
                 raise Refused from None
             raise
-        return Entry(contents=contents, position=position, at=at, previous=previous, hash=hashed)
+        return Entry(contents=contents, position=position, at=draft.at, previous=previous, hash=hashed)
 
     def close(self) -> None:
         """Let go of every connection."""

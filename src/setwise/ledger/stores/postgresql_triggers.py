@@ -26,7 +26,7 @@ END $$
 _ACCOUNT_STARTS = """
 CREATE FUNCTION ledger_accounts_start() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF NEW.entries <> 0 OR NEW.charges <> 0 OR NEW.period <> ''
+  IF NEW.entries <> 0 OR NEW.charges <> 0 OR NEW.period <> '' OR NEW.state <> 'open'
      OR NOT EXISTS (SELECT 1 FROM ledger_openings
                     WHERE holder = NEW.holder AND kind = NEW.kind AND name = NEW.name AND hash = NEW.head
                       AND at = NEW.at) THEN
@@ -39,9 +39,23 @@ END $$
 _ACCOUNT_ADVANCES = """
 CREATE FUNCTION ledger_accounts_advance() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF (NEW.holder, NEW.name, NEW.kind, NEW.dataset, NEW.cap) IS DISTINCT FROM
-     (OLD.holder, OLD.name, OLD.kind, OLD.dataset, OLD.cap)
-     OR NEW.entries <> OLD.entries + 1
+  IF (NEW.holder, NEW.name, NEW.kind, NEW.dataset, NEW.cap, NEW.analyst) IS DISTINCT FROM
+     (OLD.holder, OLD.name, OLD.kind, OLD.dataset, OLD.cap, OLD.analyst) THEN
+    RAISE EXCEPTION 'ledger: an account keeps its terms' USING ERRCODE = 'restrict_violation';
+  END IF;
+  IF NEW.state <> OLD.state THEN
+    IF (NEW.entries, NEW.charges, NEW.head, NEW.at, NEW.period) IS DISTINCT FROM
+       (OLD.entries, OLD.charges, OLD.head, OLD.at, OLD.period)
+       OR NOT EXISTS (SELECT 1 FROM ledger_openings o
+                      WHERE o.holder = (SELECT max(holder) FROM ledger_openings) AND o.name = NEW.name
+                        AND ((o.kind = 'freeze' AND OLD.state = 'open' AND NEW.state = 'frozen')
+                          OR (o.kind = 'thaw' AND OLD.state = 'frozen' AND NEW.state = 'open')
+                          OR (o.kind = 'close' AND OLD.state <> 'closed' AND NEW.state = 'closed'))) THEN
+      RAISE EXCEPTION 'ledger: the state of an account changes by an act on it' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+  END IF;
+  IF NEW.entries <> OLD.entries + 1
      OR NOT EXISTS (SELECT 1 FROM ledger_entries e
                     WHERE e.holder = NEW.holder AND e.position = NEW.entries AND e.hash = NEW.head
                       AND e.previous = OLD.head AND e.at = NEW.at AND NEW.period = greatest(OLD.period, e.period)
@@ -60,8 +74,8 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'ledger: no such account' USING ERRCODE = 'foreign_key_violation';
   END IF;
-  IF NEW.kind = 'charge' AND (NEW.at < last.at - 10000000 OR NEW.period < last.period) THEN
-    RAISE EXCEPTION 'ledger: the clock is behind' USING ERRCODE = 'restrict_violation';
+  IF NEW.kind = 'charge' AND last.state <> 'open' THEN
+    RAISE EXCEPTION 'ledger: the account is not open' USING ERRCODE = 'restrict_violation';
   END IF;
   IF NEW.kind = 'settle'
      AND NOT EXISTS (SELECT 1 FROM ledger_entries
@@ -69,7 +83,6 @@ BEGIN
     RAISE EXCEPTION 'ledger: only a charge can be settled' USING ERRCODE = 'foreign_key_violation';
   END IF;
   NEW.position := last.entries + 1;
-  NEW.at := greatest(NEW.at, last.at);
   NEW.previous := last.head;
   NEW.hash := encode(sha256(convert_to(
     NEW.previous || chr(10) || NEW.position || chr(10) || NEW.at || chr(10) || NEW.digest, 'UTF8')), 'hex');
@@ -168,20 +181,28 @@ _TRIGGERS = (
 )
 
 
+def functions() -> dict[str, str]:
+    """Return the name and the source of every function."""
+    parts = (text.strip().partition("() RETURNS trigger LANGUAGE plpgsql AS $$") for text in _FUNCTIONS)
+    return {head.removeprefix("CREATE FUNCTION "): source.removesuffix("$$") for head, _, source in parts}
+
+
+def triggers() -> list[tuple[str, str, str]]:
+    """Return the name, the table and the definition of every trigger."""
+    kept = [table.name for table in APPEND_ONLY] + [versions.name]
+    frozen = [(name, verbs) for name in kept for verbs in ("DELETE OR UPDATE", "TRUNCATE")]
+    frozen += [(name, verb) for name in ("ledger_accounts", "ledger_balances") for verb in ("DELETE", "TRUNCATE")]
+    found = [(function, table, when, verb, "ROW", function) for when, verb, table, function in _TRIGGERS]
+    found += [
+        (f"{name}_no_{verbs.lower().replace(' ', '_')}", name, "BEFORE", verbs, "STATEMENT", "ledger_refuse_rewrite")
+        for name, verbs in frozen
+    ]
+    return [
+        (name, table, f"CREATE TRIGGER {name} {when} {verbs} ON {table} FOR EACH {each} EXECUTE FUNCTION {function}()")
+        for name, table, when, verbs, each, function in found
+    ]
+
+
 def statements() -> list[str]:
     """Return the statements that create every function and trigger."""
-    kept = [table.name for table in APPEND_ONLY] + [versions.name]
-    frozen = [(name, verbs) for name in kept for verbs in ("UPDATE OR DELETE", "TRUNCATE")]
-    frozen += [(name, verb) for name in ("ledger_accounts", "ledger_balances") for verb in ("DELETE", "TRUNCATE")]
-    return [
-        *_FUNCTIONS,
-        *(
-            f"CREATE TRIGGER {function} {when} {verb} ON {table} FOR EACH ROW EXECUTE FUNCTION {function}()"
-            for when, verb, table, function in _TRIGGERS
-        ),
-        *(
-            f"CREATE TRIGGER {name}_no_{verbs.replace(' ', '_')} BEFORE {verbs} ON {name} "
-            f"FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse_rewrite()"
-            for name, verbs in frozen
-        ),
-    ]
+    return [*_FUNCTIONS, *(text for _, _, text in triggers())]

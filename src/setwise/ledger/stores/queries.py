@@ -1,10 +1,10 @@
 """Reading the tables, each by an index."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import JSON, ColumnElement, Connection, Row, cast, func, select, tuple_
+from sqlalchemy import Connection, Select, select, tuple_
 
 from setwise.ledger.records import Contents, Entry, EntryKind
 from setwise.ledger.stores.base import Movement
@@ -16,18 +16,16 @@ _PAGE = 5000
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """The head of an account's chain: the stamp, period, hash and number of its last entry, and its charges."""
+    """How many entries an account has, how many of them are charges, and whether it is open."""
 
-    at: int
-    period: str
-    head: str
     entries: int
     charges: int
+    state: str
 
 
 def last_of(connection: Connection, holder: int) -> Last:
-    """Return the head of an account's chain."""
-    columns = (accounts.c.at, accounts.c.period, accounts.c.head, accounts.c.entries, accounts.c.charges)
+    """Return the present row of an account."""
+    columns = (accounts.c.entries, accounts.c.charges, accounts.c.state)
     return Last(*connection.execute(select(*columns).where(accounts.c.holder == holder)).one())
 
 
@@ -37,41 +35,22 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
     return {row.what: row.spent for row in connection.execute(found)}
 
 
-def openings_of(connection: Connection, analyst: str | None) -> Sequence[Row[Any, Any, Any, Any]]:
-    """Return holder, terms, latest period and charges of every account, or of one analyst's, by name."""
-    found = (
-        select(accounts.c.holder, openings.c.body, accounts.c.period, accounts.c.charges)
-        .join(openings, openings.c.holder == accounts.c.holder)
-        .order_by(accounts.c.name)
-    )
-    if analyst is not None:
-        held_by: ColumnElement[str]
-        if connection.dialect.name == "sqlite":
-            held_by = func.json_extract(openings.c.body, "$.analyst")
-        else:
-            held_by = func.json_extract_path_text(cast(openings.c.body, JSON), "analyst")
-        found = found.where(held_by == analyst)
-    return connection.execute(found).all()
-
-
-def spent_of_all(connection: Connection, periods: Mapping[int, str]) -> dict[int, dict[str, int]]:
-    """Return what was spent of each line by each holder in its period; those without movements are left out."""
-    found: dict[int, dict[str, int]] = {}
-    for period in set(periods.values()):
-        held = [holder for holder, its in periods.items() if its == period]
-        for start in range(0, len(held), _PAGE):
-            rows = select(balances.c.holder, balances.c.what, balances.c.spent).where(
-                balances.c.period == period, balances.c.holder.in_(held[start : start + _PAGE])
-            )
-            for row in connection.execute(rows):
-                found.setdefault(row.holder, {})[row.what] = row.spent
+def spent_by(
+    connection: Connection, holders: Select[tuple[int]], periods: Collection[str]
+) -> dict[tuple[int, str], dict[str, int]]:
+    """Return what each of the holders spent of each line in each of the periods."""
+    found: dict[tuple[int, str], dict[str, int]] = {}
+    columns = (balances.c.holder, balances.c.period, balances.c.what, balances.c.spent)
+    chosen = select(*columns).where(balances.c.holder.in_(holders), balances.c.period.in_(periods))
+    for holder, period, what, spent in connection.execute(chosen):
+        found.setdefault((holder, period), {})[what] = spent
     return found
 
 
-def dataset_is_known(connection: Connection, dataset: str) -> bool:
-    """Return whether a dataset has an account or a cap."""
-    opened = select(accounts.c.holder).where(accounts.c.dataset == dataset)
-    capped = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name == dataset)
+def any_is_known(connection: Connection, datasets: Collection[str]) -> bool:
+    """Return whether one of the datasets has an account or a cap."""
+    opened = select(accounts.c.holder).where(accounts.c.dataset.in_(datasets))
+    capped = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(datasets))
     return connection.execute(opened.union_all(capped).limit(1)).first() is not None
 
 

@@ -1,8 +1,9 @@
 """The tables of the ledger, the same on every store.
 
-    openings     what was opened: accounts and dataset caps, in order, chained by hashes; never changed
+    openings     what was opened (accounts, dataset caps) and what was done to it (datasets registered, accounts frozen
+                 and closed, heads signed, other acts of stewards), in order, chained by hashes; never changed
     lines        what each opening may spend per period: a count per registered MECH, or the units of a filter
-    accounts     the present head of each account's chain of entries
+    accounts     the present head of each account's chain of entries, and whether it is open
     entries      charges and settlements, per account in order, chained by hashes; never changed
     movements    what each entry draws from, or returns to, which line; never changed
     balances     the sum of the movements per line and period; the database keeps it within the line
@@ -39,7 +40,15 @@ openings = Table(
     "ledger_openings",
     SCHEMA,
     Column("holder", _LONG, primary_key=True, autoincrement=False),
-    Column("kind", _PLAIN, CheckConstraint("kind IN ('setwise', 'filter', 'cap')"), nullable=False),
+    Column(
+        "kind",
+        _PLAIN,
+        CheckConstraint(
+            "kind IN ('setwise', 'filter', 'cap', 'dataset', 'freeze', 'thaw', 'close', 'act', 'head')",
+            name="ledger_kind_of_opening",
+        ),
+        nullable=False,
+    ),
     Column("name", _PLAIN, nullable=False),
     Column("lines", Integer, nullable=False),
     Column("at", _LONG, nullable=False),
@@ -80,8 +89,17 @@ accounts = Table(
     Column("head", _PLAIN, nullable=False),
     Column("at", _LONG, nullable=False),
     Column("period", _PLAIN, nullable=False),
+    Column("analyst", _PLAIN, nullable=False, server_default=""),
+    Column(
+        "state",
+        _PLAIN,
+        CheckConstraint("state IN ('open', 'frozen', 'closed')", name="ledger_state_of_account"),
+        nullable=False,
+        server_default="open",
+    ),
 )
 Index("ledger_accounts_by_dataset", accounts.c.dataset)
+Index("ledger_accounts_by_analyst", accounts.c.analyst)
 
 entries = Table(
     "ledger_entries",

@@ -1,13 +1,15 @@
 """The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time."""
 
+import os
 import random
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -16,7 +18,7 @@ from sqlalchemy.pool import QueuePool
 
 from setwise.errors import StoreFailed
 from setwise.ledger.records import Entry, link
-from setwise.ledger.stores.base import SKEW, Draft, Refused
+from setwise.ledger.stores.base import Draft, Refused
 
 PATIENCE = 60.0
 """Seconds a writer waits for the others."""
@@ -24,7 +26,7 @@ PATIENCE = 60.0
 _LONGEST_PAUSE = 0.004
 """Seconds between two looks at the write lock; SQLite's own pauses grow to a tenth of a second and starve writers."""
 
-_LAST = "SELECT entries, head, at FROM ledger_accounts WHERE holder = ?"
+_LAST = "SELECT entries, head FROM ledger_accounts WHERE holder = ?"
 _ENTRY = """
 INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, digest, previous, hash)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -37,10 +39,12 @@ INSERT INTO ledger_movements (account, position, holder, period, what, amount) V
 class SqliteStore:
     """A SQLite file that keeps a ledger."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, read_only: bool = False) -> None:
         self._path = Path(path)
         self._writer = threading.Lock()
-        self._engine = _engine(self._path)
+        if not read_only:
+            _make_private(self._path)
+        self._engine = _engine(self._path, read_only=read_only)
 
     @property
     def address(self) -> str:
@@ -76,12 +80,9 @@ class SqliteStore:
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
         """Append an entry inside a transaction of `writing`."""
-        count, head, last = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
-        contents = draft.contents
-        if contents.kind == "charge" and draft.at < last - SKEW:
-            raise Refused
+        count, head = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
+        contents, position, at = draft.contents, count + 1, draft.at
         own = contents.digest()
-        position, at = count + 1, max(last, draft.at)
         hashed = link(head, position, at, own)
         said = (contents.kind, contents.key, contents.period, at, contents.uses, contents.text)
         try:
@@ -122,11 +123,30 @@ class SqliteStore:
                 yield connection
         except SQLAlchemyError as error:
             raise StoreFailed(f"the ledger {self.address} failed: {_cause(error)}") from None
+        except UnicodeDecodeError:
+            raise StoreFailed(f"the ledger {self.address} is damaged: it holds text that is not UTF-8") from None
 
 
-def _engine(path: Path) -> Engine:
+def _make_private(path: Path) -> None:
+    """Create the file if it is missing, for its owner alone; SQLite gives its log the same permissions."""
+    with suppress(OSError):  # the driver says what is wrong with the path
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+def _mode_to_read(path: Path) -> str:
+    """Return how to open a file for reading: as one that nobody changes, where no log can be kept beside it."""
+    log = path.with_name(f"{path.name}-wal")
+    alone = not log.exists() or log.stat().st_size == 0
+    return "immutable=1" if alone and not os.access(path.parent, os.W_OK) else "mode=ro"
+
+
+_PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON")
+
+
+def _engine(path: Path, *, read_only: bool) -> Engine:
+    address = f"sqlite:///file:{quote(str(path))}?{_mode_to_read(path)}&uri=true" if read_only else ""
     engine = create_engine(
-        URL.create("sqlite", database=str(path)),
+        address or URL.create("sqlite", database=str(path)),
         isolation_level="AUTOCOMMIT",
         connect_args={"timeout": PATIENCE, "check_same_thread": False},
         poolclass=QueuePool,
@@ -136,7 +156,7 @@ def _engine(path: Path) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: sqlite3.Connection, _: object) -> None:
-        for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        for pragma in _PRAGMAS[1:] if read_only else _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
 
     return engine

@@ -36,20 +36,39 @@ BEGIN SELECT RAISE(ABORT, 'ledger: this opening has all its lines'); END
 
 _ACCOUNT_STARTS = """
 CREATE TRIGGER ledger_accounts_start BEFORE INSERT ON ledger_accounts
-WHEN NEW.entries <> 0 OR NEW.charges <> 0 OR NEW.period <> ''
+WHEN NEW.entries <> 0 OR NEW.charges <> 0 OR NEW.period <> '' OR NEW.state <> 'open'
   OR NOT EXISTS (SELECT 1 FROM ledger_openings
                  WHERE holder = NEW.holder AND kind = NEW.kind AND name = NEW.name AND hash = NEW.head AND at = NEW.at)
 BEGIN SELECT RAISE(ABORT, 'ledger: an account starts from its opening'); END
 """
 
+_ACCOUNT_KEEPS_TERMS = """
+CREATE TRIGGER ledger_accounts_terms BEFORE UPDATE ON ledger_accounts
+WHEN NEW.holder <> OLD.holder OR NEW.name <> OLD.name OR NEW.kind <> OLD.kind OR NEW.dataset <> OLD.dataset
+  OR NEW.cap IS NOT OLD.cap OR NEW.analyst <> OLD.analyst
+BEGIN SELECT RAISE(ABORT, 'ledger: an account keeps its terms'); END
+"""
+
+_STATE_CHANGES = """
+CREATE TRIGGER ledger_accounts_state BEFORE UPDATE ON ledger_accounts
+WHEN NEW.state <> OLD.state
+  AND (NEW.entries <> OLD.entries OR NEW.charges <> OLD.charges OR NEW.head <> OLD.head OR NEW.at <> OLD.at
+       OR NEW.period <> OLD.period
+       OR NOT EXISTS (SELECT 1 FROM ledger_openings o
+                      WHERE o.holder = (SELECT max(holder) FROM ledger_openings) AND o.name = NEW.name
+                        AND ((o.kind = 'freeze' AND OLD.state = 'open' AND NEW.state = 'frozen')
+                          OR (o.kind = 'thaw' AND OLD.state = 'frozen' AND NEW.state = 'open')
+                          OR (o.kind = 'close' AND OLD.state <> 'closed' AND NEW.state = 'closed'))))
+BEGIN SELECT RAISE(ABORT, 'ledger: the state of an account changes by an act on it'); END
+"""
+
 _ACCOUNT_ADVANCES = """
 CREATE TRIGGER ledger_accounts_advance BEFORE UPDATE ON ledger_accounts
-WHEN NEW.holder <> OLD.holder OR NEW.name <> OLD.name OR NEW.kind <> OLD.kind OR NEW.dataset <> OLD.dataset
-  OR NEW.cap IS NOT OLD.cap OR NEW.entries <> OLD.entries + 1
+WHEN NEW.state = OLD.state AND (NEW.entries <> OLD.entries + 1
   OR NOT EXISTS (SELECT 1 FROM ledger_entries e
                  WHERE e.holder = NEW.holder AND e.position = NEW.entries AND e.hash = NEW.head
                    AND e.previous = OLD.head AND e.at = NEW.at AND NEW.period = max(OLD.period, e.period)
-                   AND NEW.charges = OLD.charges + (e.kind = 'charge'))
+                   AND NEW.charges = OLD.charges + (e.kind = 'charge')))
 BEGIN SELECT RAISE(ABORT, 'ledger: an account only moves on by its next entry'); END
 """
 
@@ -57,8 +76,8 @@ _ENTRY_FOLLOWS = """
 CREATE TRIGGER ledger_entries_follow BEFORE INSERT ON ledger_entries
 WHEN NOT EXISTS (SELECT 1 FROM ledger_accounts a
                  WHERE a.holder = NEW.holder AND NEW.position = a.entries + 1 AND NEW.previous = a.head
-                   AND NEW.at >= a.at AND (NEW.kind = 'settle' OR NEW.period >= a.period))
-BEGIN SELECT RAISE(ABORT, 'ledger: an entry follows the one before it'); END
+                   AND (NEW.kind = 'settle' OR a.state = 'open'))
+BEGIN SELECT RAISE(ABORT, 'ledger: an entry follows the one before it in an open account'); END
 """
 
 _SETTLE_HAS_CHARGE = """
@@ -129,13 +148,13 @@ def statements() -> list[str]:
     """Return the statements that create every trigger."""
     kept = [table.name for table in APPEND_ONLY] + [versions.name]
     frozen = [
-        f"CREATE TRIGGER {name}_no_{verb} BEFORE {verb} ON {name} "
+        f"CREATE TRIGGER {name}_no_{verb.lower()} BEFORE {verb} ON {name} "
         f"BEGIN SELECT RAISE(ABORT, 'ledger: history is never rewritten'); END"
         for name in kept
         for verb in ("UPDATE", "DELETE")
     ]
     frozen += [
-        f"CREATE TRIGGER {name}_no_DELETE BEFORE DELETE ON {name} "
+        f"CREATE TRIGGER {name}_no_delete BEFORE DELETE ON {name} "
         f"BEGIN SELECT RAISE(ABORT, 'ledger: history is never rewritten'); END"
         for name in ("ledger_accounts", "ledger_balances")
     ]
@@ -149,6 +168,8 @@ def statements() -> list[str]:
         *taken,
         _OPENING_IS_COMPLETE,
         _ACCOUNT_STARTS,
+        _ACCOUNT_KEEPS_TERMS,
+        _STATE_CHANGES,
         _ACCOUNT_ADVANCES,
         _ENTRY_FOLLOWS,
         _SETTLE_HAS_CHARGE,

@@ -1,0 +1,235 @@
+"""The register: one chain of hashes over what was opened (accounts, caps) and what was done to it (acts).
+
+Each record has a number, `holder`, which identifies the account or cap that it opens in all other tables.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from sqlalchemy import Connection, insert, select, update
+
+from setwise.errors import BadRequest, InvalidParameter
+from setwise.ledger.clock import moment_of
+from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest
+from setwise.ledger.stores.schema import accounts, lines, openings
+from setwise.ledger.terms import WHOLE_LIFE, Terms
+
+State = Literal["open", "frozen", "closed"]
+ActKind = Literal["dataset", "freeze", "thaw", "close", "act", "head"]
+ACTS: tuple[ActKind, ...] = get_args(ActKind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """What somebody did: `by` whom, to which `subject` (an account, a dataset, a person), with what `details`.
+
+    `action` is "freeze", "thaw", "close", "dataset" or "head", or whatever a caller of `Ledger.record` names.
+    """
+
+    kind: ActKind
+    action: str
+    by: str
+    subject: str
+    details: Mapping[str, Any]
+
+    def body(self) -> str:
+        """Return the canonical text of the act."""
+        return canonical({name: getattr(self, name) for name in Act.__slots__})
+
+    @classmethod
+    def read(cls, body: str) -> "Act":
+        """Return the act of a canonical text."""
+        return cls(**json.loads(body))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record in its place in the register."""
+
+    holder: int
+    kind: str
+    name: str
+    at: int
+    body: str
+    previous: str
+    hash: str
+
+    @property
+    def moment(self) -> datetime:
+        """When it was made."""
+        return moment_of(self.at)
+
+    @property
+    def terms(self) -> Terms:
+        """The terms of an account or a cap."""
+        return Terms.read(self.body)
+
+    @property
+    def act(self) -> Act:
+        """The act, of any other record."""
+        return Act.read(self.body)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object of an act, as the command line prints it."""
+        act = self.act
+        return {
+            "number": self.holder,
+            "at": self.moment.isoformat(),
+            "action": act.action,
+            "by": act.by,
+            "subject": act.subject,
+            "details": dict(act.details),
+            "hash": self.hash,
+        }
+
+
+def record_hash(previous: str, holder: int, at: int, body: str) -> str:
+    """Return the hash of a record, over the record before it."""
+    return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")
+
+
+def _append(connection: Connection, kind: str, name: str, body: str, at: int, totals: Mapping[str, int]) -> Record:
+    """Append a record with its lines, inside a transaction that is alone in doing so."""
+    last = connection.execute(
+        select(openings.c.holder, openings.c.hash).order_by(openings.c.holder.desc()).limit(1)
+    ).one_or_none()
+    holder, previous = (1, NOTHING_BEFORE) if last is None else (last.holder + 1, last.hash)
+    hashed = record_hash(previous, holder, at, body)
+    record = {"holder": holder, "kind": kind, "name": name, "at": at, "body": body, "previous": previous}
+    connection.execute(insert(openings), {**record, "lines": len(totals), "hash": hashed})
+    if totals:
+        connection.execute(
+            insert(lines),
+            [
+                {"holder": holder, "what": what, "place": place, "total": total}
+                for place, (what, total) in enumerate(totals.items())
+            ],
+        )
+    return Record(holder=holder, kind=kind, name=name, at=at, body=body, previous=previous, hash=hashed)
+
+
+def write_record(connection: Connection, terms: Terms, at: int) -> Record:
+    """Append the opening of an account or a cap to the register alone."""
+    return _append(connection, terms.kind, terms.name, terms.body(), at, terms.lines())
+
+
+def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
+    """Append the opening of an account or a cap, with the account's row."""
+    record = write_record(connection, terms, at)
+    if terms.kind != "cap":
+        connection.execute(insert(accounts), account_row(record))
+    return record
+
+
+def write_act(connection: Connection, act: Act, at: int) -> Record:
+    """Append an act."""
+    check_label(act.by, "by")
+    return _append(connection, act.kind, act.action if act.kind == "act" else act.subject, act.body(), at, {})
+
+
+def account_row(record: Record) -> dict[str, object]:
+    """Return the row of an account without entries."""
+    terms = record.terms
+    return {
+        "holder": record.holder,
+        "name": terms.name,
+        "kind": terms.kind,
+        "dataset": terms.dataset,
+        "cap": terms.cap,
+        "entries": 0,
+        "charges": 0,
+        "head": record.hash,
+        "at": record.at,
+        "period": WHOLE_LIFE,
+        "analyst": terms.analyst,
+        "state": "open",
+    }
+
+
+def records_of(connection: Connection, after: int = 0) -> list[Record]:
+    """Return every record of the register after a number, in order."""
+    columns = [openings.c[name] for name in ("holder", "kind", "name", "at", "body", "previous", "hash")]
+    rows = connection.execute(select(*columns).where(openings.c.holder > after).order_by(openings.c.holder)).mappings()
+    return [Record(**row) for row in rows]
+
+
+_MOVES: Mapping[ActKind, tuple[tuple[State, ...], State]] = {
+    "freeze": (("open",), "frozen"),
+    "thaw": (("frozen",), "open"),
+    "close": (("open", "frozen"), "closed"),
+}
+"""From which states an act takes an account, and to which."""
+
+
+def next_state(state: State, kind: ActKind) -> State | None:
+    """Return the state of an account after an act on it, None when the act does not apply."""
+    before, after = _MOVES[kind]
+    return after if state in before else None
+
+
+def change_state(connection: Connection, name: str, act: ActKind, *, by: str, reason: str, at: int) -> None:
+    """Freeze, thaw or close an account; the act says how many entries the account had, so charges after it show."""
+    row = connection.execute(
+        select(accounts.c.holder, accounts.c.state, accounts.c.entries).where(accounts.c.name == name).with_for_update()
+    ).one()
+    if (state := next_state(row.state, act)) is None:
+        raise InvalidParameter(f"the account {name!r} is {row.state}, so {act} does not apply to it")
+    details = {"reason": reason, "entries": row.entries}
+    write_act(connection, Act(kind=act, action=act, by=by, subject=name, details=details), at)
+    connection.execute(update(accounts).where(accounts.c.holder == row.holder).values(state=state))
+
+
+def same_data(connection: Connection, dataset: str) -> frozenset[str]:
+    """Return the names of all datasets that read the same data as one, by what was registered; itself at least.
+
+    Names are joined when they were ever registered to read the same thing, unless a steward said why they are apart.
+    """
+    rows = connection.execute(select(openings.c.body).where(openings.c.kind == "dataset")).scalars()
+    pairs = [(act.subject, act.details["reads"]) for act in map(Act.read, rows) if not act.details["apart"]]
+    names, reads = {dataset}, set[str]()
+    while True:
+        more = {source for name, source in pairs if name in names} - reads
+        if not more:
+            return frozenset(names)
+        reads |= more
+        names |= {name for name, source in pairs if source in reads}
+
+
+def cap_of(connection: Connection, dataset: str) -> int | None:
+    """Return the holder of the cap on what a dataset reads, if there is one."""
+    names = same_data(connection, dataset)
+    found = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
+    return connection.execute(found.order_by(openings.c.holder).limit(1)).scalar_one_or_none()
+
+
+def register_dataset(connection: Connection, name: str, reads: str, *, by: str, apart: str, at: int) -> None:
+    """Record what a dataset reads; refuse a second name for data whose cap its accounts would not draw on."""
+    check_name(name, "dataset")
+    check_name(digest(reads), "reads")
+    known = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name == name)
+    details = {"reads": digest(reads), "apart": apart}
+    if any(Act.read(body).details == details for body in connection.execute(known).scalars()):
+        return
+    before = _caps_drawn_on(connection, same_data(connection, name))
+    write_act(connection, Act(kind="dataset", action="dataset", by=by, subject=name, details=details), at)
+    after = _caps_drawn_on(connection, same_data(connection, name))
+    if len(after) > 1 and after != before:
+        raise BadRequest(
+            f"the dataset {name!r} reads what another dataset reads, and their accounts do not draw on one cap: close "
+            "these accounts and open new ones under one name, or say why the two are apart"
+        )
+
+
+def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
+    """Return the caps that exist for datasets or that their open accounts draw on; None stands for no cap."""
+    drawn = select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()
+    caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
+    return {*connection.execute(drawn).scalars(), *connection.execute(caps).scalars()}
+
+
+def acts_of(connection: Connection, after: int = 0) -> Iterator[Record]:
+    """Yield the acts after a number, in order."""
+    return (record for record in records_of(connection, after) if record.kind in ACTS)

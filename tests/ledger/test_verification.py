@@ -1,0 +1,254 @@
+"""Verification is complete: a tamperer who redoes all hashes, missing triggers, damaged pages, a cut-off end."""
+
+import os
+import random
+import shutil
+from datetime import timedelta
+
+import pytest
+
+from setwise.errors import InvalidParameter, StoreFailed
+from setwise.ledger.audit.heads import read_key
+from setwise.ledger.ledger import Ledger
+from setwise.ledger.records import Contents, link
+from setwise.ledger.register import record_hash
+from tests.ledger.raw import raw_connection, without_triggers
+from tests.ledger.test_accounts import uses
+from tests.ledger.test_tampering import filled, intrusion  # noqa: F401 - a fixture
+
+KEY = b"kept outside the database"
+
+
+def redo_hashes(run):
+    """Recompute every digest, hash and head of the ledger, as its owner could."""
+    previous = "0" * 64
+    starts = {}
+    for holder, at, body in run("SELECT holder, at, body FROM ledger_openings ORDER BY holder"):
+        hashed = record_hash(previous, holder, at, body)
+        run("UPDATE ledger_openings SET previous = ?, hash = ? WHERE holder = ?", previous, hashed, holder)
+        starts[holder] = previous = hashed
+    for holder, name in run("SELECT holder, name FROM ledger_accounts"):
+        head = starts.get(holder, "0" * 64)
+        rows = run(
+            "SELECT position, kind, key, period, at, uses, content FROM ledger_entries WHERE holder = ? "
+            "ORDER BY position",
+            holder,
+        )
+        for position, kind, key, period, at, drawn, text in rows:
+            own = Contents(account=name, kind=kind, key=key, period=period, uses=drawn, text=text).digest()
+            hashed = link(head, position, at, own)
+            run(
+                "UPDATE ledger_entries SET digest = ?, previous = ?, hash = ? WHERE holder = ? AND position = ?",
+                *(own, head, hashed, holder, position),
+            )
+            head = hashed
+        run("UPDATE ledger_accounts SET head = ? WHERE holder = ?", head, holder)
+
+
+HASHES = {"hash", "previous", "digest", "head"}
+SURROGATES = {("movements", "number"), ("balances", "movement")}
+
+
+def single_row_changes(run):
+    """Yield (table, column or None for a deletion, statement, values) for every row and every column."""
+    keys = {
+        "openings": ("holder",),
+        "lines": ("holder", "what"),
+        "accounts": ("holder",),
+        "entries": ("holder", "position"),
+        "movements": ("number",),
+        "balances": ("holder", "period", "what"),
+    }
+    for table, key in keys.items():
+        columns = COLUMNS[table]
+        for row in run(f"SELECT {', '.join(columns)} FROM ledger_{table}"):
+            values = dict(zip(columns, row, strict=True))
+            where = " AND ".join(f"{name} = ?" for name in key)
+            place = [values[name] for name in key]
+            yield table, None, f"DELETE FROM ledger_{table} WHERE {where}", place
+            for column in columns:
+                if column in HASHES or (table, column) in SURROGATES:
+                    continue
+                value = values[column]
+                if isinstance(value, str):
+                    other = f"{value}x"
+                else:
+                    other = (value or 0) + (1000 if column in ("holder", "position", "account") else 1)
+                yield table, column, f"UPDATE ledger_{table} SET {column} = ? WHERE {where}", [other, *place]
+
+
+COLUMNS = {
+    "openings": ("holder", "kind", "name", "lines", "at", "body", "previous", "hash"),
+    "lines": ("holder", "what", "place", "total"),
+    "accounts": ("holder", "name", "kind", "dataset", "cap", "entries", "charges", "at", "period", "analyst", "state"),
+    "entries": ("holder", "position", "kind", "key", "period", "at", "uses", "content", "digest", "previous", "hash"),
+    "movements": ("number", "account", "position", "holder", "period", "what", "amount"),
+    "balances": ("holder", "period", "what", "total", "spent", "movement"),
+}
+
+
+def test_a_tamperer_who_redoes_all_hashes_is_found(filled, store_url, clock):  # noqa: F811
+    """Every single-row change and deletion, with all hashes made to fit again; a signed head finds what is left."""
+    filled.sign(KEY)
+    tried = found_without_key = 0
+    with intrusion(store_url) as (run, mend):
+        if "://" in store_url:
+            for constraint in run(
+                "SELECT 'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || conname FROM pg_constraint "
+                "WHERE connamespace = current_schema()::regnamespace AND contype = 'c'"
+            ):
+                run(*constraint)
+        changes = list(single_row_changes(run))
+        for table, column, statement, values in changes:
+            run(statement, *values)
+            redo_hashes(run)
+            told = [
+                fault
+                for fault in filled.verify(key=KEY, within=timedelta(hours=1)).faults
+                if not fault.what.startswith(("lacks the trigger", "lacks the constraint"))
+            ]
+            assert told, (table, column, values)
+            tried += 1
+            found_without_key += any("signed" not in fault.what for fault in told)
+            mend()
+    assert tried > 200
+    assert found_without_key > tried * 0.8, found_without_key
+
+
+def test_a_settlement_that_returns_more_than_its_charge_drew_is_found(ledger, store_url):
+    ledger.open_setwise("ada", ["pure:0.1x10"], delta=1e-6)
+    account = ledger.account("ada")
+    account.charge(uses("pure:0.1x5"), key="five", request="q")
+    receipt = account.charge(uses("pure:0.1x2"), key="two", request="q")
+    account.settle(receipt, answer="a", returned=uses("pure:0.1"))
+    with without_triggers(store_url) as run:
+        run("UPDATE ledger_entries SET uses = '[\"pure:0.1x4\"]' WHERE kind = 'settle'")
+        run("UPDATE ledger_movements SET amount = -4 WHERE amount = -1")
+        run("UPDATE ledger_balances SET spent = 3")
+        redo_hashes(run)
+    assert [str(fault) for fault in ledger.verify().faults] == [
+        "entry 3 of the account 'ada' returns more than its charge drew"
+    ]
+
+
+def test_a_missing_trigger_is_found_and_the_ledger_not_opened(ledger, store_url):
+    ledger.open_setwise("ada", ["pure:0.1x2"], delta=1e-6)
+    with raw_connection(store_url) as run:
+        on = " ON ledger_movements" if "://" in store_url else ""
+        run(f"DROP TRIGGER ledger_movements_apply{on}")
+    (fault,) = ledger.verify().faults
+    assert "lacks the trigger ledger_movements_apply" in str(fault)
+    with pytest.raises(StoreFailed, match="ledger_movements_apply"):
+        Ledger.open(store_url)
+    with Ledger.inspect(store_url) as damaged:
+        assert damaged.verify().faults == (fault,)
+
+
+def test_a_disabled_trigger_or_a_changed_function_is_found(postgresql_url):
+    with Ledger.open(postgresql_url) as ledger, raw_connection(postgresql_url) as run:
+        run("ALTER TABLE ledger_entries DISABLE TRIGGER ledger_entries_follow")
+        assert "another trigger ledger_entries_follow" in str(ledger.verify().faults[0])
+        run("ALTER TABLE ledger_entries ENABLE TRIGGER ledger_entries_follow")
+        run(
+            "CREATE OR REPLACE FUNCTION ledger_balances_move() RETURNS trigger LANGUAGE plpgsql "
+            "AS 'BEGIN RETURN NEW; END'"
+        )
+        assert "another function ledger_balances_move" in str(ledger.verify().faults[0])
+
+
+def test_a_dropped_constraint_is_found(postgresql_url):
+    with Ledger.open(postgresql_url) as ledger, raw_connection(postgresql_url) as run:
+        run("ALTER TABLE ledger_balances DROP CONSTRAINT ledger_never_overspent")
+        assert "lacks the constraint" in str(ledger.verify().faults[0])
+
+
+def test_a_cut_off_end_is_found_by_the_age_of_the_last_signed_head(ledger, store_url, clock):
+    ledger.open_setwise("ada", ["pure:0.1x9"], delta=1e-6)
+    account = ledger.account("ada")
+    account.charge(uses("pure:0.1"), key="1", request="q")
+    ledger.sign(KEY)
+    clock.move(hours=3)
+    account.charge(uses("pure:0.1"), key="2", request="q")
+    ledger.sign(KEY)
+    assert not ledger.verify(key=KEY, within=timedelta(hours=1)).faults
+    with without_triggers(store_url) as run:
+        run("DELETE FROM ledger_openings WHERE holder = 3")
+        run("DELETE FROM ledger_movements WHERE position = 2")
+        run("DELETE FROM ledger_entries WHERE position = 2")
+        run("UPDATE ledger_balances SET spent = 1, movement = (SELECT max(number) FROM ledger_movements)")
+        run(
+            "UPDATE ledger_accounts SET entries = 1, charges = 1, head = (SELECT hash FROM ledger_entries), "
+            "at = (SELECT at FROM ledger_entries)"
+        )
+    assert not ledger.verify(key=KEY).faults
+    (fault,) = ledger.verify(key=KEY, within=timedelta(hours=1)).faults
+    assert "its end may have been cut off" in str(fault)
+
+
+def test_what_was_signed_must_still_be_there(ledger, store_url, clock):
+    ledger.open_setwise("ada", ["pure:0.1x9"], delta=1e-6)
+    ledger.account("ada").charge(uses("pure:0.1"), key="1", request="q")
+    ledger.sign(KEY)
+    assert any(
+        "not signed with this key" in str(fault) for fault in ledger.verify(key=b"another key altogether").faults
+    )
+    with without_triggers(store_url) as run:
+        run("UPDATE ledger_entries SET content = 'other'")
+        redo_hashes(run)
+    assert any("the head signed at" in str(fault) for fault in ledger.verify().faults)
+
+
+def test_keys_that_cannot_be_used(tmp_path):
+    (tmp_path / "short").write_text("secret\n")
+    for name in ("short", "missing"):
+        with pytest.raises(InvalidParameter, match=name):
+            read_key(tmp_path / name)
+    (tmp_path / "key").write_text("0123456789abcdef\n")
+    assert read_key(tmp_path / "key") == b"0123456789abcdef"
+
+
+def test_a_ledger_on_a_read_only_disk_is_verified(sqlite_ledger, tmp_path):
+    sqlite_ledger.open_setwise("ada", ["pure:0.1x9"], delta=1e-6)
+    sqlite_ledger.account("ada").charge(uses("pure:0.1"), key="1", request="q")
+    expected = sqlite_ledger.verify()
+    sqlite_ledger.close()
+    folder = tmp_path / "read only"
+    folder.mkdir()
+    shutil.copy(tmp_path / "plain.db", folder / "plain.db")
+    (folder / "plain.db").chmod(0o400)
+    folder.chmod(0o500)
+    try:
+        with Ledger.inspect(str(folder / "plain.db")) as ledger:
+            assert ledger.verify() == expected
+            assert sorted(path.name for path in folder.iterdir()) == ["plain.db"] or os.geteuid() == 0
+    finally:
+        folder.chmod(0o700)
+
+
+def test_ledger_files_are_for_their_owner_alone(sqlite_ledger, tmp_path):
+    sqlite_ledger.open_setwise("ada", ["pure:0.1x9"], delta=1e-6)
+    files = [path for path in tmp_path.iterdir() if path.name.startswith("plain.db")]
+    assert len(files) == 3
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
+def test_damaged_pages_are_found(sqlite_ledger, tmp_path):
+    """Bytes overwritten anywhere: verification names something, or SQLite fails; what is not found changed nothing."""
+    sqlite_ledger.open_setwise("ada", ["pure:0.1x999"], delta=1e-6)
+    for number in range(40):
+        sqlite_ledger.account("ada").charge(uses("pure:0.1"), key=str(number), request="q" * 50)
+    expected = sqlite_ledger.verify()
+    sqlite_ledger.close()
+    whole = (tmp_path / "plain.db").read_bytes()
+    draws = random.Random(1)
+    for number in range(60):
+        place = draws.randrange(100, len(whole) - 16)
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(whole[:place] + draws.randbytes(16) + whole[place + 16 :])
+        try:
+            with Ledger.inspect(str(path)) as ledger:
+                if not ledger.verify().faults:
+                    assert ledger.verify() == expected
+                    assert ledger.account("ada").status().spent
+        except StoreFailed:
+            pass
