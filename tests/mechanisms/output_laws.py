@@ -26,8 +26,14 @@ def _standing_in(modules, name, function):
             each.stop()
 
 
+def _shown(release):
+    """All that a release can show: labels, noisy counts, and the threshold that intervals are made with."""
+    threshold = None if release.selection is None else release.selection.threshold
+    return tuple((item.label, item.noisy) for item in release.items), threshold
+
+
 def noise_law(mechanism, histogram):
-    """Return the probability of every released tuple of (label, count) pairs."""
+    """Return the probability of everything that may be released: pairs of (label, noisy count), and the threshold."""
     asked = []
 
     def probe(counts, noise, _randomness):
@@ -44,8 +50,7 @@ def noise_law(mechanism, histogram):
     with _standing_in(WITH_NOISE, "with_noise", lambda counts, *_: counts + drawn):
         for draws in itertools.product(kept, repeat=size):
             drawn[:] = [z for z, _ in draws]
-            items = mechanism.release(histogram, None).items
-            law[tuple((item.label, item.count) for item in items)] += math.prod(mass for _, mass in draws)
+            law[_shown(mechanism.release(histogram, None))] += math.prod(mass for _, mass in draws)
     return dict(law)
 
 

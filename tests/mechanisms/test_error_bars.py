@@ -18,7 +18,7 @@ from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.release import CONFIDENCE, Interval, Item, Release, interval_around
+from setwise.mechanisms.release import Interval, Item, Release, Selection
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
@@ -73,11 +73,12 @@ def test_confidence_is_a_probability(bad):
 
 
 def test_intervals_hold_no_impossible_counts():
-    assert interval_around(-50, LaplaceNoise(scale=Fraction(1)).radius(CONFIDENCE)) == Interval(lower=0, upper=0)
     with pytest.raises(InvalidParameter):
         Interval(lower=3, upper=2)
     with pytest.raises(InvalidParameter):
         Release(items=(Item(label="a", count=3, noisy=3),), spent=(), complete=True)
+    with pytest.raises(InvalidParameter, match="1 items cannot be chosen from 0"):
+        Release(items=(Item(label="a"),), spent=(), complete=True, selection=Selection(candidates=0))
 
 
 def test_previews_need_no_data_and_agree_with_the_noise():

@@ -15,7 +15,7 @@ from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, Lapl
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import binary, float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Item, Preview, Release, ranked_items, with_noise
+from setwise.mechanisms.release import CONFIDENCE, Item, Preview, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.gumbel import gumbel_order
 
 
@@ -63,7 +63,11 @@ class KnownLaplace:
         """Return every label of the domain with its noisy count, highest first."""
         noisy = with_noise(histogram.over(self.domain), self.noise, randomness)
         return Release(
-            items=ranked_items(self.domain, noisy.tolist()), spent=self.guarantees(), complete=True, noise=self.noise
+            items=ranked_items(self.domain, noisy.tolist(), least=0),
+            spent=self.guarantees(),
+            complete=True,
+            noise=self.noise,
+            selection=Selection(candidates=len(self.domain)),
         )
 
 
@@ -110,7 +114,11 @@ class KnownGaussian:
         """Return every label of the domain with its noisy count, highest first."""
         noisy = with_noise(histogram.over(self.domain), self.noise, randomness)
         return Release(
-            items=ranked_items(self.domain, noisy.tolist()), spent=self.guarantees(), complete=True, noise=self.noise
+            items=ranked_items(self.domain, noisy.tolist(), least=0),
+            spent=self.guarantees(),
+            complete=True,
+            noise=self.noise,
+            selection=Selection(candidates=len(self.domain)),
         )
 
 

@@ -1,7 +1,8 @@
 """The top k in two phases: discover ranked labels, then release counts for them."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
@@ -61,14 +62,17 @@ class OrderedLeastSquares:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels in their order with projected counts."""
         noisy = with_noise(histogram.over(self.order), self.noise, randomness).tolist()
-        items = tuple(
-            Item(label=label, count=count, noisy=value)
-            for label, count, value in zip(self.order, non_increasing(noisy), noisy, strict=True)
-        )
+        fitted = zip(self.order, non_increasing(noisy), noisy, strict=True)
+        items = tuple(Item(label=label, count=_rounded(count), noisy=value) for label, count, value in fitted)
         return Release(items=items, spent=self.guarantees(), complete=True, noise=self.noise)
 
 
-def non_increasing(values: Sequence[int]) -> list[float]:
+def _rounded(count: Fraction) -> int:
+    """Return the nearest whole number, the higher of two; rounding a sequence keeps its order."""
+    return math.floor(count + Fraction(1, 2))
+
+
+def non_increasing(values: Sequence[int]) -> list[Fraction]:
     """Return the non-increasing, non-negative sequence closest to `values` in l2.
 
     Pools adjacent values that rise into their mean, exactly, in O(k); then clips at 0. Clipping the isotonic
@@ -76,8 +80,8 @@ def non_increasing(values: Sequence[int]) -> list[float]:
 
     Theorem: BarlowBaBrBr72 (pool adjacent violators; bounded isotonic regression).
 
-    >>> non_increasing([5, 1, 3, -2])
-    [5.0, 2.0, 2.0, 0.0]
+    >>> [str(value) for value in non_increasing([5, 1, 2, -2])]
+    ['5', '3/2', '3/2', '0']
     """
     blocks: list[tuple[int, int]] = []  # sums and sizes, means falling strictly
     for value in values:
@@ -86,7 +90,7 @@ def non_increasing(values: Sequence[int]) -> list[float]:
             earlier_total, earlier_size = blocks.pop()
             total, size = total + earlier_total, size + earlier_size
         blocks.append((total, size))
-    return [max(0, total) / size for total, size in blocks for _ in range(size)]
+    return [Fraction(max(0, total), size) for total, size in blocks for _ in range(size)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +158,11 @@ class TwoPhaseTopK:
             case _:
                 assert_never(self.counts)
 
+    @property
+    def least(self) -> int:
+        """The smallest exact count a discovered label can have: an unknown domain shows only what is there."""
+        return 1 if isinstance(self.discovery, UnknownGumbel) else 0
+
     def _step(self) -> Guarantee:
         match self.counts:
             case LaplaceCounts():
@@ -190,7 +199,7 @@ class TwoPhaseTopK:
             case LaplaceCounts():
                 noisy = with_noise(histogram.over(found.labels), self.noise, randomness).tolist()
                 pairs = zip(found.labels, noisy, strict=True)
-                items = tuple(Item(label=label, count=value, noisy=value) for label, value in pairs)
+                items = tuple(Item(label=label, count=max(value, self.least), noisy=value) for label, value in pairs)
             case GaussianCounts(sigma=sigma):
                 second = OrderedLeastSquares(
                     order=found.labels,
@@ -198,8 +207,9 @@ class TwoPhaseTopK:
                     per_item=self.discovery.per_item,
                     sigma=sigma,
                 )
-                items = second.release(histogram, randomness).items
+                fitted = second.release(histogram, randomness).items
+                items = tuple(replace(item, count=max(item.count or 0, self.least)) for item in fitted)
             case _:
                 assert_never(self.counts)
         spent = found.spent + self._count_uses(len(items))
-        return Release(items=items, spent=spent, complete=found.complete, noise=self.noise)
+        return Release(items=items, spent=spent, complete=found.complete, noise=self.noise, least=self.least)

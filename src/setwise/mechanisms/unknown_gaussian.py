@@ -16,7 +16,7 @@ from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise, truncation_level
 from setwise.mechanisms.parameters import binary, float_above, float_below, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Preview, Release, ranked_items, with_noise
+from setwise.mechanisms.release import CONFIDENCE, Preview, Release, Selection, ranked_items, with_noise
 
 
 class Threshold(StrEnum):
@@ -103,8 +103,14 @@ class TruncatedGaussian:
         noise = self.noise
         noisy = with_noise(present.counts, noise, randomness)
         passed = np.flatnonzero(noisy > self.cutoff)
-        items = ranked_items(tuple(present.labels[place] for place in passed), noisy[passed].tolist())
-        return Release(items=items, spent=self.guarantees(), complete=True, noise=noise)
+        return Release(
+            items=ranked_items(tuple(present.labels[place] for place in passed), noisy[passed].tolist(), least=1),
+            spent=self.guarantees(),
+            complete=True,
+            noise=noise,
+            selection=Selection(candidates=len(passed), threshold=self.cutoff),
+            least=1,
+        )
 
 
 _SMALLEST_SHARE = 1e-300
@@ -174,5 +180,11 @@ class UnknownGaussian:
         present = histogram.positive()
         noisy = with_noise(present.counts, self.noise, randomness)
         passed = np.flatnonzero(noisy > self.per_item + self.margin)
-        items = ranked_items(tuple(present.labels[place] for place in passed), noisy[passed].tolist())
-        return Release(items=items, spent=self.guarantees(), complete=True, noise=self.noise)
+        return Release(
+            items=ranked_items(tuple(present.labels[place] for place in passed), noisy[passed].tolist(), least=1),
+            spent=self.guarantees(),
+            complete=True,
+            noise=self.noise,
+            selection=Selection(candidates=len(passed), threshold=self.per_item + self.margin),
+            least=1,
+        )

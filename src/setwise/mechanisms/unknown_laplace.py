@@ -13,7 +13,7 @@ from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.parameters import binary, float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Preview, Release, ranked_items, with_noise
+from setwise.mechanisms.release import CONFIDENCE, Preview, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.fixed_point import exp_minus
 
 _TAIL_BITS = 512
@@ -162,6 +162,11 @@ class UnknownLaplace:
             drawn = with_noise(np.append(top.counts, np.int64(next_count + threshold)), self.noise, randomness)
             noisy, threshold = drawn[:-1], int(drawn[-1])
         passed = np.flatnonzero(noisy > threshold)
-        items = ranked_items(tuple(top.labels[place] for place in passed), noisy[passed].tolist())
-        complete = self.limit is None or len(items) < self.limit
-        return Release(items=items, spent=self.guarantees(), complete=complete, noise=self.noise)
+        return Release(
+            items=ranked_items(tuple(top.labels[place] for place in passed), noisy[passed].tolist(), least=1),
+            spent=self.guarantees(),
+            complete=self.limit is None or len(passed) < self.limit,
+            noise=self.noise,
+            selection=Selection(candidates=len(passed), threshold=threshold),
+            least=1,
+        )

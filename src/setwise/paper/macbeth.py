@@ -12,7 +12,7 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownLaplace
 from setwise.mechanisms.randomness import WORD, Randomness
-from setwise.mechanisms.two_phase import OrderedLeastSquares
+from setwise.mechanisms.two_phase import OrderedLeastSquares, non_increasing
 
 SIGMA = Fraction(131, 10)
 """Gaussian noise of the same overall privacy, (2.08, 1e-6), as Laplace noise of epsilon 0.1 on 25 counts."""
@@ -59,10 +59,10 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fract
     place = {word: index for index, word in enumerate(order)}
     answers = np.empty((2, trials, k))
     for trial in range(trials):
-        releases = laplace.release(top, randomness), squares.release(top, randomness)
-        for row, release in enumerate(releases):
-            for item in release.items:
-                answers[row, trial, place[str(item.label)]] = item.count
+        for item in laplace.release(top, randomness).items:
+            answers[0, trial, place[str(item.label)]] = item.noisy
+        drawn = [item.noisy or 0 for item in squares.release(top, randomness).items]
+        answers[1, trial] = [float(value) for value in non_increasing(drawn)]  # not rounded, as in the paper
     means, deviations = answers.mean(axis=1), answers.std(axis=1)
     errors = np.abs(answers - top.counts).mean(axis=1)
     return Comparison(

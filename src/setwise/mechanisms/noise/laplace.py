@@ -68,6 +68,14 @@ class LaplaceNoise:
         least = math.log(2.0 / (outside * (1.0 + math.exp(-step)))) / step - 1.0
         return max(0, math.ceil(least * (1.0 + 1e-12)))
 
+    def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return log P[Z >= z] for each z: P is q^z / (1 + q) from 1 on, and 1 - q^(1-z) / (1 + q) below."""
+        step = 1.0 / float(self.scale)
+        both = math.log1p(math.exp(-step))
+        above = -np.maximum(sizes, 1) * step - both
+        below = np.log1p(-np.exp(-np.maximum(1 - sizes, 0) * step - both))
+        return np.where(sizes >= 1, above, below)
+
     @property
     def expected_absolute(self) -> float:
         """E|Z| = 2q / (1 - q^2) = 1 / sinh(1/scale)."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from setwise.mechanisms.noise.gaussian import GaussianNoise
 from setwise.mechanisms.noise.laplace import LARGEST_NOISE, LARGEST_TABLE_SCALE, SMALLEST_NOISE
@@ -112,6 +112,10 @@ class RoundedGaussianNoise:
         outside = float_below(1 - probability("confidence", confidence))
         least = float_above(self.sigma) * -float(ndtri(outside / 2)) * (1.0 + 1e-12) - 0.5
         return max(0, math.ceil(least))
+
+    def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return log P[Z >= z] for each z: Z >= z means X >= z - 1/2."""
+        return np.asarray(log_ndtr((0.5 - sizes) / float(self.sigma)), dtype=np.float64)
 
     @property
     def expected_absolute(self) -> float:
