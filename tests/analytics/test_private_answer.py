@@ -18,8 +18,8 @@ def answer(**changes):
         "kind": "top-k",
         "measure": "users",
         "items": (
-            AnswerItem(item="tea <b>", count=12.5, interval=(3, 22)),
-            AnswerItem(item="mate, $x$", count=0.0, interval=(0, 9)),
+            AnswerItem(item="tea <b>", count=12, interval=(3, 22), noisy=12),
+            AnswerItem(item="mate, $x$", count=0, interval=(0, 9), noisy=-4),
         ),
         "mechanism": "unknown_gumbel+gaussian",
         "interaction": Interaction.SETWISE,
@@ -32,6 +32,7 @@ def answer(**changes):
         "reason": "the threshold was reached before k",
         "why": "unknown_gumbel+gaussian: the best",
         "confidence": 0.95,
+        "interval_note": "Each interval holds the exact number with probability 95%.",
     }
     return PrivateAnswer(**(given | changes))
 
@@ -43,8 +44,8 @@ NOTHING = {"items": ()}
 def test_the_json_is_the_contract():
     assert json.loads(answer().to_json()) == {
         "items": [
-            {"item": "tea <b>", "count": 12.5, "interval": [3, 22]},
-            {"item": "mate, $x$", "count": 0.0, "interval": [0, 9]},
+            {"item": "tea <b>", "count": 12, "interval": [3, 22], "noisy": 12},
+            {"item": "mate, $x$", "count": 0, "interval": [0, 9], "noisy": -4},
         ],
         "mechanism": "unknown_gumbel+gaussian",
         "interaction": "setwise",
@@ -52,7 +53,34 @@ def test_the_json_is_the_contract():
         "delta": 1e-6,
         "spent": ["bounded-range:0.1x3", "approx:0.0,1e-07"],
         "complete": False,
+        "interval_note": "Each interval holds the exact number with probability 95%.",
     }
+
+
+def test_answers_stored_before_counts_were_whole_can_be_read():
+    """They had counts of 483.75 beside intervals from 488, and negative ones, and no note."""
+    stored = json.loads(answer().stored())
+    stored["items"] = [
+        {"item": "tea", "count": 483.75, "interval": [488, 592]},
+        {"item": "mate", "count": -12, "interval": [0, 5]},
+        {"item": "rum", "count": None, "interval": None},
+    ]
+    del stored["interval_note"]
+    found = PrivateAnswer.from_stored(json.dumps(stored))
+    assert [(each.count, each.interval, each.noisy) for each in found] == [
+        (484, (484, 592), None),
+        (0, (0, 5), None),
+        (None, None, None),
+    ]
+    assert "before intervals accounted for selection" in found.interval_note
+
+
+def test_where_only_the_highest_are_shown_the_average_is_said_to_be_of_all(tmp_path):
+    many = tuple(AnswerItem(item=place, count=9, interval=(3, 22), noisy=9) for place in range(101))
+    assert "over all 101 items, not over the 100 shown" in answer(items=many)._repr_html_()
+    assert "not over the" not in answer(items=many[:100])._repr_html_()
+    answer(items=many).plot(str(tmp_path / "a.svg"))
+    assert "over all 101 items, not over the 60 shown" in (tmp_path / "a.svg").read_text()
 
 
 @pytest.mark.parametrize("changes", [{}, LABELS_ONLY, NOTHING])
@@ -65,14 +93,20 @@ def test_storage_loses_nothing(changes):
 def test_frames_hold_the_items(changes):
     found = answer(**changes)
     rows = [
-        {"item": e.item, "count": e.count, "lower": e.interval and e.interval[0], "upper": e.interval and e.interval[1]}
+        {
+            "item": e.item,
+            "count": e.count,
+            "lower": e.interval and e.interval[0],
+            "upper": e.interval and e.interval[1],
+            "noisy": e.noisy,
+        }
         for e in found
     ]
     assert found.to_arrow().to_pylist() == rows
     assert found.to_polars().to_dicts() == rows
-    assert list(found.to_pandas().columns) == ["item", "count", "lower", "upper"]
+    assert list(found.to_pandas().columns) == ["item", "count", "lower", "upper", "noisy"]
     assert found.to_pandas()["item"].tolist() == list(found.labels)
-    assert found.to_csv().splitlines()[0] == "item,count,lower,upper"
+    assert found.to_csv().splitlines()[0] == "item,count,lower,upper,noisy"
     assert len(found.to_csv().splitlines()) == 1 + len(found)
 
 
@@ -81,13 +115,14 @@ def test_labels_are_escaped_and_the_promise_is_told():
     assert "tea &lt;b&gt;" in page
     assert "<b>" not in page
     assert "(0.9951, 1e-06)" in page
+    assert "Each interval holds the exact number" in page
     assert page.count("<tr>") == 3
     assert "script" not in page
     assert "no item passed" not in answer(**LABELS_ONLY)._repr_html_()
 
 
 def test_printing_shows_the_items():
-    assert str(answer()).splitlines()[0] == "tea <b>: 12.5 in [3, 22]"
+    assert str(answer()).splitlines()[0] == "tea <b>: 12 in [3, 22]"
     assert str(answer(**LABELS_ONLY)).splitlines()[:2] == ["7", "5"]
     assert "threshold" in str(answer(**NOTHING))
 

@@ -70,10 +70,19 @@ def test_json_is_the_contract(folder):
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     found = json.loads(done.stdout)
-    assert list(found) == ["items", "mechanism", "interaction", "epsilon", "delta", "spent", "complete"]
+    assert list(found) == [
+        "items",
+        "mechanism",
+        "interaction",
+        "epsilon",
+        "delta",
+        "spent",
+        "complete",
+        "interval_note",
+    ]
     assert {each["item"] for each in found["items"]} == {"home", "shop"}
     for each in found["items"]:
-        assert set(each) == {"item", "count", "interval"}
+        assert set(each) == {"item", "count", "interval", "noisy"}
         assert each["interval"][0] <= each["count"] <= each["interval"][1]
     assert found["complete"] is True
     assert found["interaction"] == "setwise"
@@ -113,7 +122,7 @@ def test_people_get_bars_words_and_reasons(setwise, folder):
 def test_csv_plot_and_preview(setwise, folder, tmp_path):
     words = ("top-k", folder / "visits.csv", "--user", "who", "--item", "page", "-k", 2, *TOTAL)
     done = setwise(*words, "--csv", "--plot", tmp_path / "out.svg")
-    assert done.stdout.splitlines()[0] == "item,count,lower,upper"
+    assert done.stdout.splitlines()[0] == "item,count,lower,upper,noisy"
     assert len(done.stdout.splitlines()) == 3
     assert "<svg" in (tmp_path / "out.svg").read_text()
     shown = json.loads(setwise(*words, "--preview", "--json").stdout)

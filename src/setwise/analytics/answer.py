@@ -1,6 +1,7 @@
 """What a question gets: items with intervals, what was spent, and what is promised."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerItem:
-    """One item; with counts, its noisy count and an interval that holds the true one with the answer's confidence."""
+    """One item; with counts, the whole number to report, an interval around it, and the noisy count as it was drawn.
+
+    `noisy` may be negative and is unbiased before selection: add up these.
+    """
 
     item: Label
-    count: int | float | None = None
+    count: int | None = None
     interval: tuple[int, int] | None = None
+    noisy: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +39,9 @@ class PrivateAnswer:
 
     `epsilon` brackets what this question is promised to cost at most, at `delta`; `spent` lists the uses it really
     made. `complete` says whether all that was asked for is there, and `reason` why the list ends where it does.
-    `why` says how the mechanism was chosen. Intervals hold their true count with probability `confidence` each. `alone`
-    is the (epsilon, delta) of this answer by itself, where an account states its promises at another delta. `replayed`
-    says that the answer was stored before and nothing was charged for it now.
+    `why` says how the mechanism was chosen. `interval_note` says what the intervals promise at `confidence`, and why
+    some reach further than others. `alone` is the (epsilon, delta) of this answer by itself, where an account states
+    its promises at another delta. `replayed` says that the answer was stored before and nothing was charged for it now.
     """
 
     kind: str
@@ -53,6 +58,7 @@ class PrivateAnswer:
     reason: str
     why: str
     confidence: float
+    interval_note: str = ""
     alone: tuple[float, float] | None = None
     replayed: bool = field(default=False, compare=False)
 
@@ -66,7 +72,7 @@ class PrivateAnswer:
         lines = [
             str(each.item)
             if each.interval is None or each.count is None
-            else f"{each.item}: {number(each.count)} in [{number(each.interval[0])}, {number(each.interval[1])}]"
+            else f"{each.item}: {each.count:,} in [{each.interval[0]:,}, {each.interval[1]:,}]"
             for each in self.items
         ]
         return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
@@ -84,6 +90,7 @@ class PrivateAnswer:
                     "item": each.item,
                     "count": each.count,
                     "interval": None if each.interval is None else [*each.interval],
+                    "noisy": each.noisy,
                 }
                 for each in self.items
             ],
@@ -93,6 +100,7 @@ class PrivateAnswer:
             "delta": self.delta,
             "spent": [format_use(use) for use in self.spent],
             "complete": self.complete,
+            "interval_note": self.interval_note,
         }
 
     def to_json(self) -> str:
@@ -117,32 +125,28 @@ class PrivateAnswer:
             delta=found["delta"],
             spent=tuple(parse_use(use) for use in found["spent"]),
             complete=found["complete"],
+            interval_note=found.get("interval_note", _EARLIER_NOTE),
             alone=None if found.get("alone") is None else (found["alone"][0], found["alone"][1]),
             **{name: found[name] for name in _BESIDE_THE_CONTRACT},
         )
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the items as columns: item, count, lower, upper."""
+        """Return the items as columns: item, count, lower, upper, noisy."""
         return {
             "item": [each.item for each in self.items],
             "count": [each.count for each in self.items],
             "lower": [None if each.interval is None else each.interval[0] for each in self.items],
             "upper": [None if each.interval is None else each.interval[1] for each in self.items],
+            "noisy": [each.noisy for each in self.items],
         }
 
     def to_arrow(self) -> "pyarrow.Table":
-        """Return the items as an Arrow table with columns item, count, lower, upper."""
+        """Return the items as an Arrow table with columns item, count, lower, upper, noisy."""
         import pyarrow as pa
 
         columns = self.columns()
-        whole = all(isinstance(count, int) for count in columns["count"] if count is not None)
         items = pa.int64() if columns["item"] and isinstance(columns["item"][0], int) else pa.string()
-        kinds = {
-            "item": items,
-            "count": pa.int64() if whole else pa.float64(),
-            "lower": pa.int64(),
-            "upper": pa.int64(),
-        }
+        kinds = {name: items if name == "item" else pa.int64() for name in columns}
         return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -200,23 +204,22 @@ class PrivateAnswer:
 _BESIDE_THE_CONTRACT = ("kind", "measure", "method", "statement", "reason", "why", "confidence")
 
 
+_EARLIER_NOTE = (
+    "Stored before intervals accounted for selection: those of items chosen by their noisy counts miss more often."
+)
+
+
 def _item(found: Mapping[str, Any]) -> AnswerItem:
-    interval = found["interval"]
+    """Return a stored item; a count stored before all were whole and none negative becomes so, in its interval."""
+    interval, count = found["interval"], found["count"]
     if interval is not None and len(interval) != 2:
         raise InvalidParameter("a stored answer has an interval that is not a pair")
-    pair = None if interval is None else (interval[0], interval[1])
-    return AnswerItem(item=found["item"], count=found["count"], interval=pair)
-
-
-def number(value: float) -> str:
-    """Write a count: whole ones as they are, others with one decimal.
-
-    >>> number(1234567), number(12.0), number(12.25), number(2**60 + 1)
-    ('1,234,567', '12', '12.2', '1,152,921,504,606,846,977')
-    """
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
+    if isinstance(count, float):
+        count = math.floor(count + 0.5)
+    if count is not None:
+        count = max(0, count)
+    pair = None if interval is None else (min(interval[0], count), max(interval[1], count))
+    return AnswerItem(item=found["item"], count=count, interval=pair, noisy=found.get("noisy"))
 
 
 _COVERS = {

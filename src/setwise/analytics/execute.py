@@ -7,7 +7,7 @@ from setwise.analytics.answer import AnswerItem, PrivateAnswer
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import Execution
-from setwise.analytics.present.text import ending, measured
+from setwise.analytics.present.text import ending, interval_note, measured
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
@@ -43,12 +43,14 @@ def _read(planned: Execution, engine: Engine) -> Histogram:
 def _answered(planned: Execution, release: Release) -> PrivateAnswer:
     query, plan = planned.query, planned.plan
     cut = release if query.k is None else release.top(query.k)
-    intervals = cut.intervals(plan.error.confidence)
+    confidence = plan.error.confidence
+    intervals = cut.intervals(confidence)
     items = tuple(
         AnswerItem(
             item=_label(query, item.label),
             count=item.count if planned.shows_counts else None,
             interval=None if interval is None or not planned.shows_counts else (interval.lower, interval.upper),
+            noisy=item.noisy if planned.shows_counts else None,
         )
         for item, interval in zip(cut.items, intervals, strict=True)
     )
@@ -66,7 +68,8 @@ def _answered(planned: Execution, release: Release) -> PrivateAnswer:
         complete=release.complete if query.k is None else len(items) == query.k,
         reason=ending(query, len(items), release.complete),
         why=plan.why,
-        confidence=float(plan.error.confidence),
+        confidence=float(confidence),
+        interval_note=interval_note(cut, confidence) if planned.shows_counts else "",
         alone=plan.alone,
     )
 

@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import format_use, rounded_up
-from setwise.analytics.answer import number
-from setwise.analytics.present.text import FITTED
 from setwise.cli.ledger_output import left_in_words
 from setwise.cli.output import print_json, print_table
 
@@ -40,8 +38,8 @@ def show_answer(answer: "PrivateAnswer", status: "AccountStatus | None") -> None
         *([("charged", "nothing now: this is the answer that was stored under this key")] if answer.replayed else []),
         ("mechanism", answer.why),
     ]
-    if any(isinstance(each.count, float) and not each.count.is_integer() for each in answer.items):
-        lines.append(("counts", FITTED))
+    if answer.interval_note:
+        lines.insert(1, ("intervals", answer.interval_note))
     if status is not None:
         lines.append(("account", _account_in_words(status)))
     notes = Table.grid(padding=(0, 2))
@@ -94,7 +92,7 @@ def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] 
 
 def _cells(place: int, each: "AnswerItem", truth: "dict[object, int] | None") -> list[str]:
     low, high = each.interval or (0, 0)
-    counted = ["", ""] if each.count is None else [number(each.count), f"{low:,} to {high:,}"]
+    counted = ["", ""] if each.count is None else [f"{each.count:,}", f"{low:,} to {high:,}"]
     return [str(place), str(each.item), *counted, "" if truth is None else f"{truth.get(each.item, 0):,}"]
 
 
@@ -126,6 +124,8 @@ def show_preview(plan: "Plan", shortage: str | None, *, as_json: bool) -> None:
     expected = plan.error
     if expected.radius is not None and expected.expected_error is not None:
         within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
+        if expected.detectable is not None and "+" not in planned.name:  # the counts themselves pass the threshold
+            within += " where clear of the threshold"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
     if expected.detectable is not None:
         rows.append(("found when", f"a count is ahead by {expected.detectable:,}"))

@@ -93,6 +93,13 @@ class Release:
         """The released labels, highest first."""
         return tuple(item.label for item in self.items)
 
+    @property
+    def share(self) -> Fraction:
+        """The share of the candidates that is listed; 1 where the noisy counts chose nothing by their rank."""
+        if self.selection is None or not self.items:
+            return Fraction(1)
+        return Fraction(len(self.items), self.selection.candidates)
+
     def top(self, k: int) -> "Release":
         """Return the first k items; cutting is post-processing and refunds nothing."""
         return replace(self, items=self.items[:k])
@@ -112,10 +119,9 @@ class Release:
             return (None,) * len(self.items)
         drawn = np.array([item.noisy for item in self.items], dtype=np.int64)
         counts = np.array([item.count for item in self.items], dtype=np.int64)
-        share, threshold = Fraction(1), None
-        if self.selection is not None:
-            share, threshold = Fraction(len(drawn), self.selection.candidates), self.selection.threshold
-        lower = lower_ends(drawn, self.noise, (1 - confidence) / 2 * share, threshold=threshold, least=self.least)
+        threshold = None if self.selection is None else self.selection.threshold
+        miss = (1 - confidence) / 2 * self.share
+        lower = lower_ends(drawn, self.noise, miss, threshold=threshold, least=self.least)
         upper = np.maximum(drawn, self.least) + self.noise.radius(confidence)
         pairs = zip(np.minimum(lower, counts).tolist(), np.maximum(upper, counts).tolist(), strict=True)
         return tuple(Interval(lower=low, upper=high) for low, high in pairs)
@@ -173,10 +179,11 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 class Preview:
     """The error to expect, from the exact noise law and the parameters alone.
 
-    `expected_error` is E|noise| on a released count and `radius` half the width of its interval. A label whose count
-    exceeds its rivals (for a fixed threshold: exceeds 0) by `detectable` is released with the stated confidence.
-    A pick misses the best label left by more than `shortfall` with probability at most 1 - confidence over all
-    picks. None where the mechanism has no such number.
+    `expected_error` is E|noise| on a count and `radius` how far its interval reaches down where no threshold is near:
+    further than up where the highest of a known domain are chosen. A label whose count exceeds its rivals (for a fixed
+    threshold: exceeds 0) by `detectable` is released with the stated confidence. A pick misses the best label left by
+    more than `shortfall` with probability at most 1 - confidence over all picks. None where the mechanism has no such
+    number.
     """
 
     confidence: Fraction

@@ -2,7 +2,8 @@
 
 from html import escape
 
-from setwise.analytics.answer import AnswerItem, PrivateAnswer, number
+from setwise.analytics.answer import AnswerItem, PrivateAnswer
+from setwise.analytics.present.text import average_of_all
 
 MOST_ROWS = 100
 
@@ -17,13 +18,15 @@ def answer_html(answer: PrivateAnswer) -> str:
     rows = "".join(_row(place, each, counted, reach) for place, each in enumerate(answer.items[:MOST_ROWS], start=1))
     left = len(answer.items) - MOST_ROWS
     more = f"<p style='margin:4px 0'>and {left:,} more</p>" if left > 0 else ""
+    words = f"{answer.interval_note} {average_of_all(answer, MOST_ROWS)}".strip()
+    note = f"<p style='margin:6px 0'>{escape(words)}</p>" if words else ""
     interval = f"<th style='{_CELL}'>{answer.confidence:.0%} interval</th><th></th>" if counted else ""
     count = f"<th style='{_CELL}text-align:right'>{escape(answer.measure)}</th>" if counted else ""
     return (
         "<div style='font-family:system-ui,sans-serif;font-size:13px;max-width:60em'>"
         "<table style='border-collapse:collapse'><thead><tr>"
         f"<th style='{_CELL}'></th><th style='{_CELL}text-align:left'>item</th>{count}{interval}</tr></thead>"
-        f"<tbody>{rows}</tbody></table>{more}"
+        f"<tbody>{rows}</tbody></table>{more}{note}"
         f"<p style='margin:6px 0'>{'Complete' if answer.complete else 'Not complete'}: {escape(answer.reason)}. "
         f"{escape(answer.guarantee)}</p></div>"
     )
@@ -37,7 +40,7 @@ def _row(place: int, each: AnswerItem, counted: bool, reach: float) -> str:
     if not counted or each.count is None or each.interval is None:
         return f"<tr>{name}</tr>"
     low, high = each.interval
-    bar, left, width = (100 * max(0.0, float(value)) / reach for value in (each.count, low, high - low))
+    bar, left, width = (100.0 * value / reach for value in (each.count, low, high - low))
     drawn = (
         "<div style='position:relative;width:240px;height:12px;background:rgba(128,128,128,.12)'>"
         f"<div style='position:absolute;height:12px;width:{bar:.2f}%;background:{_BAR}'></div>"
@@ -45,7 +48,7 @@ def _row(place: int, each: AnswerItem, counted: bool, reach: float) -> str:
         f"left:{left:.2f}%;width:{width:.2f}%'></div></div>"
     )
     return (
-        f"<tr>{name}<td style='{_CELL}text-align:right'>{number(each.count)}</td>"
+        f"<tr>{name}<td style='{_CELL}text-align:right'>{each.count:,}</td>"
         f"<td style='{_CELL}text-align:center;color:#888'>{low:,} to {high:,}</td><td style='{_CELL}'>{drawn}</td></tr>"
     )
 

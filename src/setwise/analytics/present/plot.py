@@ -1,9 +1,11 @@
 """A picture of an answer: bars with their intervals."""
 
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import rounded_up
+from setwise.analytics.present.text import average_of_all
 from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
@@ -11,6 +13,8 @@ if TYPE_CHECKING:
 
 _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
+_NOTE_WIDTH = 130
+"""Characters of a line below the picture."""
 
 
 def check_picture(path: str) -> None:
@@ -37,19 +41,20 @@ def plot_answer(answer: "PrivateAnswer", path: str) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     places = list(range(len(shown)))
-    counts = [max(0.0, float(each.count)) if each.count is not None else 0.0 for each in shown]
+    counts = [each.count or 0 for each in shown]
     # Blue of the palette of Okabe and Ito, intervals in black: readable without colour.
     axes.barh(places, counts, color="#56B4E9", height=0.72)
     held = [(place, count, each.interval) for place, count, each in zip(places, counts, shown, strict=True)]
     for place, count, interval in held:
         if interval is not None:
-            below, above = max(0.0, count - interval[0]), max(0.0, interval[1] - count)
-            axes.errorbar(count, place, xerr=[[below], [above]], color="black", capsize=3, linewidth=1.1)
+            ends = [[count - interval[0]], [interval[1] - count]]
+            axes.errorbar(count, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
     axes.set_yticks(places, [_short(str(each.item)) for each in shown])
     axes.invert_yaxis()
     if any(each.count is not None for each in shown):
-        held_with = f"error bars hold the exact number with probability {answer.confidence:.0%} each"
-        axes.set_xlabel(f"{answer.measure}\n(noisy; {held_with})")
+        axes.set_xlabel(answer.measure)
+        note = f"{answer.interval_note} {average_of_all(answer, MOST_BARS)}".strip()
+        figure.supxlabel("\n".join(wrap(note, _NOTE_WIDTH)).replace("$", r"\$"), fontsize=7, x=0.01, ha="left")
     else:
         axes.set_xticks([])
         axes.set_xlabel("in order; no counts were asked for" if shown else "no item passed the threshold")

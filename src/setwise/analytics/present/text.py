@@ -1,16 +1,62 @@
-"""Questions in words: what was asked, what is counted, and why a list ends where it does."""
+"""Questions and answers in words: what was asked, what is counted, why a list ends, and what its intervals promise."""
 
 import json
 from collections.abc import Mapping
-from typing import Any, assert_never
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, assert_never
 
 from setwise.analytics.query import Count, Query, Sum
+from setwise.mechanisms.release import Release
 
-FITTED = (
-    "fitted to the order of the list by least squares, so they need not be whole; "
-    "each interval is around the noisy count as it was drawn"
-)
-"""What to say of counts that were adjusted to the order in which their items were found."""
+if TYPE_CHECKING:
+    from setwise.analytics.answer import PrivateAnswer
+
+
+def interval_note(release: Release, confidence: Fraction) -> str:
+    """Return what a release's intervals promise, and why some reach further than the noise; "" without counts.
+
+    Every sentence is about what is released.
+    """
+    intervals = [interval for interval in release.intervals(confidence) if interval is not None]
+    if not intervals or release.noise is None:
+        return ""
+    sure = f"{float(confidence):.0%}"
+    selection, least = release.selection, release.least
+    drawn = [item.noisy or 0 for item in release.items]
+    if selection is None or (selection.candidates == 1 and selection.threshold is None):
+        one = "The" if len(intervals) == 1 else "Each"
+        sentences = [f"{one} interval holds the exact number with probability {sure}."]
+    else:
+        sentences = [f"On average {sure} of a list's intervals hold the exact number."]
+        if release.share < 1:
+            sentences.append(
+                f"These are the {len(drawn):,} highest of {selection.candidates:,} noisy counts. The highest are also "
+                "the luckiest, so intervals reach further down than up."
+            )
+        radius = release.noise.radius(1 - (1 - confidence) * release.share)
+        plain = (max(noisy - radius, least) for noisy in drawn)
+        if any(interval.lower < end for interval, end in zip(intervals, plain, strict=True)):
+            sentences.append(
+                f"An item is listed only when its noisy count passes {selection.threshold:,}. Luck may have carried a "
+                f"smaller count over it, so intervals near it reach further down; one that starts at {least} cannot "
+                "tell how small the count may be."
+            )
+    if any(item.count != max(noisy, least) for item, noisy in zip(release.items, drawn, strict=True)):
+        sentences.append(
+            "Counts follow the order of the list by least squares, rounded; each interval is around the count as drawn "
+            "and reaches to the fitted one."
+        )
+    elif min(drawn) < least:
+        sentences.append(f"Counts drawn below {least} are shown as {least}; `noisy` has them as drawn, for adding up.")
+    return " ".join(sentences)
+
+
+def average_of_all(answer: "PrivateAnswer", shown: int) -> str:
+    """Return what to add where only the highest items of a longer answer are shown with intervals; "" elsewhere."""
+    total = len(answer.items)
+    if total <= shown or answer.items[0].interval is None:
+        return ""
+    return f"That average is over all {total:,} items, not over the {shown:,} shown."
 
 
 def measured(query: Query) -> str:

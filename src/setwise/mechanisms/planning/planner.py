@@ -176,7 +176,10 @@ def _planned(split: Split, bounds: Bounds, total: Total, confidence: Fraction, p
 
 
 def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> Preview:
-    """Return the mechanism's preview, with the lead its noise needs when the histogram is cut to a top k."""
+    """Return the mechanism's preview, with what a histogram's noise needs when it is cut to a top k.
+
+    That is the lead that puts labels in order and, over a known domain, the radius that holds for the highest.
+    """
     preview = mechanism.preview(confidence)
     match mechanism:
         case KnownGumbel() | UnknownGumbel() | TwoPhaseTopK():
@@ -184,8 +187,13 @@ def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> Pr
         case KnownLaplace() | KnownGaussian() | UnknownLaplace() | UnknownGaussian() | TruncatedGaussian():
             if bounds.k is None:
                 return preview
-            contests = bounds.k * bounds.rivals
-            return replace(preview, shortfall=ranking_shortfall(mechanism.noise, contests, confidence))
+            size = bounds.rivals
+            share = Fraction(min(bounds.k, size), size) if bounds.domain is not None else Fraction(1)
+            return replace(
+                preview,
+                radius=mechanism.noise.radius(1 - (1 - confidence) * share),
+                shortfall=ranking_shortfall(mechanism.noise, bounds.k * size, confidence),
+            )
         case _:
             assert_never(mechanism)
 

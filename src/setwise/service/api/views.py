@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use
+from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.planning import Plan
 from setwise.ledger.audit.verification import Verification
 from setwise.ledger.joint import Joint
@@ -237,11 +238,15 @@ class PreviewView(BaseModel):
 
 
 class AnswerItemView(BaseModel):
-    """One item, its noisy count, and the interval that holds the true count with the answer's confidence."""
+    """One item, the whole number to report, an interval around it, and the noisy count as it was drawn.
+
+    `interval_note` of the answer says what its intervals promise. `noisy` may be negative and is there to be added up.
+    """
 
     item: str | int = Field(examples=["the"])
-    count: int | float | None = Field(examples=[731])
+    count: int | None = Field(examples=[731])
     interval: tuple[int, int] | None = Field(examples=[[701, 761]])
+    noisy: int | None = Field(examples=[731])
 
 
 class AnswerView(BaseModel):
@@ -261,7 +266,13 @@ class AnswerView(BaseModel):
     reason: str = Field(examples=["all 10 items were found"])
     why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
     confidence: float = Field(examples=[0.95])
+    interval_note: str = Field(examples=["Each interval holds the exact number with probability 95%."])
     alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
+
+
+def _answer(stored: str) -> AnswerView:
+    """Show a stored answer, of whichever version, as it would be stored now."""
+    return AnswerView.model_validate_json(PrivateAnswer.from_stored(stored).stored())
 
 
 class QueryView(BaseModel):
@@ -288,6 +299,6 @@ class QueryView(BaseModel):
             progress=job.progress,
             created_at=job.created_at,
             asked=json.loads(job.request),
-            answer=None if job.answer is None else AnswerView.model_validate_json(job.answer),
+            answer=None if job.answer is None else _answer(job.answer),
             problem=None if job.problem is None else ProblemView.model_validate_json(job.problem),
         )
