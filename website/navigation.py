@@ -24,6 +24,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "The system": (
         "architecture.md",
         "mechanisms.md",
+        "intervals.md",
         "analytics.md",
         "utility.md",
         "engines.md",

@@ -71,6 +71,21 @@ def test_a_count_near_the_threshold_is_covered_given_that_it_was_released(mechan
             assert coverage(mechanism, count) >= 0.95
 
 
+@pytest.mark.parametrize("drawn", [-20, 0, 25])
+def test_a_noisy_threshold_is_accounted_for_as_it_was_drawn(drawn):
+    noise = UnknownLaplace(contributions=1, scale=Fraction(3), delta=Fraction("1e-6"), limit=1).noise
+    masses, end = float_probabilities(noise), reach(noise, 45)
+    labels = tuple(range(2 * end + 1))
+    mechanism = UnknownLaplace(contributions=1, scale=Fraction(3), delta=Fraction("1e-6"), limit=len(labels))
+    threshold = 1 + mechanism.margin + drawn
+    for count in range(max(1, threshold - 30), threshold + 40, 5):
+        noise = np.append(np.arange(-end, end + 1), drawn)
+        release = released_with(mechanism, Histogram.of(labels, [count] * len(labels)), noise)
+        weights = np.array([masses[item.label] for item in release.items])
+        held = np.array([count in interval for interval in release.intervals(CONFIDENCE)])
+        assert weights[held].sum() / weights.sum() >= 0.95
+
+
 def laws(spread):
     deviation = Fraction(spread)
     level = int(5 * deviation) + 1
