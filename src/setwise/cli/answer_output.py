@@ -124,7 +124,7 @@ def show_preview(plan: "Plan", shortage: str | None, *, as_json: bool) -> None:
     expected = plan.error
     if expected.radius is not None and expected.expected_error is not None:
         within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"
-        if expected.detectable is not None and "+" not in planned.name:  # the counts themselves pass the threshold
+        if expected.detectable is not None and "+" not in plan.mechanism:  # the counts themselves pass the threshold
             within += " where clear of the threshold"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
     if expected.detectable is not None:
