@@ -1,6 +1,43 @@
-"""Servers that any test may ask for."""
+"""Servers that any test may ask for, and the groups that tests belong to by what they need."""
+
+from pathlib import Path
+
+import pytest
 
 from tests.servers.postgresql import postgresql_server, postgresql_url
 from tests.servers.spark import spark_session
 
 __all__ = ["postgresql_server", "postgresql_url", "spark_session"]
+
+SPARK_SMOKE = {
+    "test_filters_come_before_bounding",
+    "test_sampled_histograms_keep_within_both_bounds",
+    "test_kinds_are_the_same_everywhere",
+    "test_the_one_group_has_a_name",
+    "test_the_same_salt_keeps_the_same_items_and_another_does_not",
+    "test_a_session_of_the_caller_outlives_the_table",
+}
+"""The tests on Spark that `make test` runs; all others on Spark are slow."""
+
+BROWSER_JOURNEY = {"test_sign_in_preview_ask_and_see_the_chart"}
+"""The test in a browser that `make test` runs; all others in a browser are slow."""
+
+_DOCS = Path(__file__).parent / "docs"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that need Spark or a browser, or check documents; a JVM is heavy, so one worker has all of Spark's."""
+    for item in items:
+        name, needs = getattr(item, "originalname", item.name), set(getattr(item, "fixturenames", ()))
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if "spark_session" in needs or parameters.get("backend") == "spark" or "spark" in str(parameters.get("page")):
+            item.add_marker("spark")
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            if name not in SPARK_SMOKE:
+                item.add_marker("slow")
+        if "browser" in needs:
+            item.add_marker("browser")
+            if name not in BROWSER_JOURNEY:
+                item.add_marker("slow")
+        if item.path.is_relative_to(_DOCS):
+            item.add_marker("docs")

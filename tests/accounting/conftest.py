@@ -2,11 +2,13 @@
 
 from hypothesis import HealthCheck, settings
 
+from tests.sizes import examples
+
 settings.register_profile(
     "accounting",
     derandomize=True,
     deadline=None,
-    max_examples=60,
+    max_examples=examples(60),
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

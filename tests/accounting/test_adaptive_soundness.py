@@ -9,6 +9,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, PureDP, Use
 from setwise.errors import Unattainable
 from tests.accounting import adversary_search as search
+from tests.sizes import cases
 
 COMMON = (0.05, 0.1, 0.2, 0.25, 0.3, 0.5, 0.7, 1.0, 2.0, 4.0)
 FAILURE = 1e-3
@@ -56,7 +57,7 @@ def inside(found, answer, short=search.SHORT):
     assert found >= answer.lower * (1 - short)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(cases(120)))
 def test_in_order(seed):
     rng = np.random.default_rng([1, seed])
     for _ in range(12):
@@ -66,7 +67,7 @@ def test_in_order(seed):
         inside(found, narrow(guarantees, "ordered", total, float(10 ** rng.uniform(-3.5, -2))))
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(cases(80)))
 def test_in_any_order(seed):
     rng = np.random.default_rng([2, seed])
     for _ in range(10):
@@ -86,7 +87,7 @@ def test_four_ranges_in_a_row(seed):
     inside(found, narrow([BoundedRange(epsilon=float(e)) for e in epsilons], "ordered", total, 1e-4), short=1e-4)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(cases(8)))
 def test_near_the_largest_loss_the_upper_end_still_holds(seed):
     rng = np.random.default_rng([4, seed])
     for _ in range(10):

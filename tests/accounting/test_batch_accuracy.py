@@ -13,6 +13,7 @@ from setwise.accounting.losses.discrete import NOTHING, two_point_atoms
 from setwise.accounting.methods.batch import BatchBoundedRange
 from tests.accounting import exact_composition as exact
 from tests.accounting.strategies import thousandths
+from tests.sizes import examples
 
 DELTAS = [1e-2, 1e-6, 1e-12, 1e-20, 1e-30]
 
@@ -62,7 +63,7 @@ def beside_ranges(count, epsilon, pure_count, other):
     st.sampled_from([0.5, 1.0, 1.5]),
     st.floats(0.0, 0.9),
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_full_scan_agrees_with_the_fast_search(count, pure_count, epsilon, ratio, share):
     total = share * (count + ratio * pure_count) * epsilon
     fast = beside_ranges(count, epsilon, pure_count, ratio * epsilon)
@@ -76,7 +77,7 @@ def test_full_scan_agrees_with_the_fast_search(count, pure_count, epsilon, ratio
 
 
 @given(st.integers(1, 20), thousandths(0.05, 1.0), thousandths(0.05, 1.0), st.integers(1, 10), st.floats(0.0, 0.8))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_pure_of_another_epsilon_beside(count, epsilon, other, pure_count, share):
     """Whatever bound is chosen, no batch of equal generalized randomized responses may exceed it."""
     total = share * (count * epsilon + pure_count * other)

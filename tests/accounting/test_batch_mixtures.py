@@ -15,6 +15,7 @@ from setwise.accounting.methods.batch_mixture import BatchMixture
 from setwise.errors import Unattainable
 from tests.accounting import batch_play as play
 from tests.accounting.strategies import thousandths
+from tests.sizes import examples
 
 CERTAIN = Bracket(0.0, 0.0)
 
@@ -64,7 +65,7 @@ def test_no_choice_beats_the_bound_and_one_reaches_its_lower_end(groups, beside,
 
 
 @given(thousandths(0.1, 1.0), st.lists(st.floats(0.01, 0.99), min_size=2, max_size=4), st.floats(0.0, 0.8))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_unequal_answers_of_equal_parameters_gain_nothing(epsilon, shares, part):
     """lem:gen_convexity beside a Gaussian: the mean of the answers does at least as well."""
     total = part * (len(shares) * epsilon + 1.0)
@@ -80,7 +81,7 @@ def test_unequal_answers_of_equal_parameters_gain_nothing(epsilon, shares, part)
     st.lists(st.tuples(thousandths(0.05, 1.0), st.integers(1, 6)), min_size=1, max_size=3, unique_by=lambda g: g[0]),
     st.data(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_box_covers_every_choice_inside(groups, data):
     x = data.draw(st.floats(0.0, 0.8)) * sum(epsilon * count for epsilon, count in groups)
     responses = BatchMixture(tuple(groups), ((Gaussian(sigma=3.0), 1), (Laplace(scale=5.0), 1)), CERTAIN)._responses(

@@ -22,6 +22,7 @@ from tests.accounting.strategies import (
     totals,
     uses_of,
 )
+from tests.sizes import examples
 
 interactions = st.sampled_from(["batch", "ordered", "setwise", "adaptive"])
 SLACK = 1 + 1e-12
@@ -76,6 +77,7 @@ def test_round_trip(uses, interaction, total):
     assert whole.delta(back.upper).lower <= delta.upper * SLACK
 
 
+@settings(max_examples=examples(60, one_in=12))
 @given(mixed_uses, st.sampled_from(["batch", "ordered", "setwise"]), deltas)
 def test_the_epsilon_promised_keeps_its_delta(uses, interaction, delta):
     whole = compose(uses, interaction)
@@ -123,7 +125,7 @@ def test_bounded_range_lies_between_pure_and_half_of_it_in_the_batch(epsilon, co
 
 
 @given(mixed_uses, totals)
-@settings(max_examples=35)
+@settings(max_examples=examples(35))
 def test_more_freedom_never_costs_less(uses, total):
     batch, ordered, setwise, adaptive = (
         compose(uses, interaction).delta(total) for interaction in ("batch", "ordered", "setwise", "adaptive")
@@ -134,7 +136,7 @@ def test_more_freedom_never_costs_less(uses, total):
 
 
 @given(epsilons, st.integers(2, 6), st.integers(0, 6), st.floats(0.0, 0.6))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_more_freedom_never_costs_less_in_the_middle_of_narrow_brackets(epsilon, count, beside, share):
     total = share * epsilon * (count + beside)
     uses = [Use(BoundedRange(epsilon=epsilon), count)]
@@ -162,7 +164,7 @@ def test_linear_sets_care_neither_for_order_nor_interaction(uses, random, one, o
 
 
 @given(ranges, st.one_of(pure, gaussians), mixed_uses, st.integers(0, 3), st.floats(0.0, 0.6))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_range_moved_before_a_fixed_pair_never_costs_more(moved, fixed, others, place, total):
     place = min(place, len(others))
     late = [*others[:place], Use(fixed), Use(moved), *others[place:]]
@@ -171,7 +173,7 @@ def test_a_range_moved_before_a_fixed_pair_never_costs_more(moved, fixed, others
 
 
 @given(mixed_uses, st.randoms(use_true_random=False), totals)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_no_order_costs_more_than_the_worst(uses, random, total):
     shuffled = list(uses)
     random.shuffle(shuffled)

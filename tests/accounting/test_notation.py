@@ -12,10 +12,11 @@ from setwise.accounting.guarantees import (
 )
 from setwise.accounting.notation import format_use, parse_use
 from tests.accounting.strategies import any_use
+from tests.sizes import examples
 
 
 @given(any_use)
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_round_trip(use):
     assert parse_use(format_use(use)) == use
 

@@ -14,6 +14,7 @@ from setwise.accounting.adaptive.profile import Band, TailProfile, nothing_to_co
 from setwise.accounting.answer import quiet
 from setwise.accounting.compose import compose
 from tests.accounting.strategies import thousandths
+from tests.sizes import examples
 
 _groups = st.lists(
     st.tuples(thousandths(0.2, 1.0), st.integers(1, 3)), min_size=2, max_size=3, unique_by=lambda group: group[0]
@@ -29,7 +30,7 @@ def profile(draws, cells=8):
 
 
 @given(_groups, st.lists(st.integers(1, 9), min_size=3, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_prices_bound_all_orders(groups, prices):
     exact = profile(Draws(tuple(groups))).upper
     priced = profile(Draws(tuple(groups), tuple(prices[: len(groups)]))).upper

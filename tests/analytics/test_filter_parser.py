@@ -19,6 +19,7 @@ from setwise.analytics.engines.sql import Dialect, Parameters, predicate
 from setwise.analytics.filter.parser import parse_filter
 from setwise.errors import InvalidFilter, UnknownColumn
 from tests.analytics.engines.truth import truth
+from tests.sizes import examples
 
 TABLE = pa.table(
     {
@@ -56,7 +57,7 @@ GARBAGE = st.one_of(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @given(GARBAGE)
 def test_garbage_gives_a_filter_or_one_sentence(text: str):
     with contextlib.suppress(InvalidFilter, UnknownColumn):
@@ -104,7 +105,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(EXPRESSIONS)
 def test_an_engine_keeps_the_rows_that_python_keeps(text: str):
     where = parse_filter(text, SCHEMA)
@@ -112,7 +113,7 @@ def test_an_engine_keeps_the_rows_that_python_keeps(text: str):
     assert sorted(found.labels) == [row["row"] for row in ROWS if truth(where.expression, row) is True]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(EXPRESSIONS)
 @pytest.mark.parametrize(
     "dialect", [DuckDBDialect(), PostgresqlDialect(), SparkDialect()], ids=["duckdb", "postgresql", "spark"]

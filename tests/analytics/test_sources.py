@@ -150,7 +150,6 @@ def test_text_that_is_none_is_null_and_leaves_the_rest_alone(coded: bool):
         assert (named.labels, named.counts.tolist()) == (("none", "x"), [2, 1])
 
 
-@pytest.mark.xdist_group("spark")
 def test_spark_takes_no_broken_text_for_a_label(tmp_path: Path, spark_session):
     cells = [b"x", b"x", b"\xffy", b"\xc3"]
     pq.write_table(pa.table({"who": [1, 2, 3, 4], "what": broken(cells)}), tmp_path / "broken.parquet")

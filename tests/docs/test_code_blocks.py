@@ -60,7 +60,23 @@ def test_every_block_runs_or_says_why_not(page):
     assert [block.code for block in blocks(page) if block.fault] == [], {block.fault for block in blocks(page)}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in AS_NOTEBOOKS and code_of(page)], ids=named)
+SLOW_PAGES = {
+    "analytics.md",
+    "guides/a-years-budget.md",
+    "guides/spark.md",
+    "guides/team-service.md",
+    "paper/figures.md",
+}
+"""Pages that take more than a few seconds."""
+
+RUN = [
+    pytest.param(page, id=named(page), marks=[pytest.mark.slow] if str(page.relative_to(DOCS)) in SLOW_PAGES else [])
+    for page in PAGES
+    if page not in AS_NOTEBOOKS and code_of(page)
+]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_the_blocks_of_a_page_run(page, tmp_path):
     code = script(blocks(page))
     if "spark" in page.stem:

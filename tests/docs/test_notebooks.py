@@ -23,6 +23,7 @@ def test_a_notebook_is_its_page(name):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning", "ignore::ResourceWarning")
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_a_notebook_runs(name, tmp_path, monkeypatch):
     command = tmp_path / "bin" / "setwise"

@@ -2,4 +2,6 @@
 
 from hypothesis import settings
 
-EXAMPLES = settings(derandomize=True, deadline=None, max_examples=60, database=None)
+from tests.sizes import examples
+
+EXAMPLES = settings(derandomize=True, deadline=None, max_examples=examples(60), database=None)

@@ -11,8 +11,8 @@ from setwise import parse_use
 from setwise.ledger.ledger import Ledger
 from tests.ledger.auditor import audit
 from tests.ledger.processes import CONTEXT, POINTS, answer_and_die, answer_question, answer_until_killed
+from tests.sizes import KILLS
 
-KILLS = 200
 AT_ONCE = 4
 KEYS = 150
 REGISTERED = 120

@@ -24,6 +24,7 @@ from setwise.errors import AccountExists, BudgetExhausted, InvalidParameter, Key
 from setwise.ledger.ledger import Ledger
 from tests.ledger.auditor import audit, counted, price
 from tests.ledger.clocks import ManualClock
+from tests.sizes import examples
 
 REGISTERED = {"pure:0.1": 4, "bounded-range:0.2": 6, "gaussian:10.0": 3}
 EPSILON, DELTA = 1.0, 1e-6
@@ -219,7 +220,7 @@ def machine(address):
 
 
 STEPS = settings(
-    max_examples=12,
+    max_examples=examples(12),
     stateful_step_count=20,
     deadline=None,
     derandomize=True,

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 from significance import lower_limit, upper_limit
+from tests.sizes import RELEASES
 
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
@@ -19,7 +20,7 @@ from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
 RANDOMNESS = SystemRandomness()
-RUNS = 5_000
+pytestmark = pytest.mark.statistical
 
 
 def outputs(mechanism, histogram, runs):
@@ -36,8 +37,8 @@ def best_event(first, second, delta):
     best, chosen, ones, twos = -math.inf, 1, 0, 0
     for size, outcome in enumerate(outcomes, start=1):
         ones, twos = ones + first[outcome], twos + second[outcome]
-        excess = lower_limit(ones, RUNS) - delta
-        score = math.log(excess / upper_limit(twos, RUNS)) if excess > 0 else -math.inf
+        excess = lower_limit(ones, RELEASES) - delta
+        score = math.log(excess / upper_limit(twos, RELEASES)) if excess > 0 else -math.inf
         if score > best:
             best, chosen = score, size
     return set(outcomes[:chosen])
@@ -45,11 +46,11 @@ def best_event(first, second, delta):
 
 def epsilon_at_least(mechanism, before, after, delta=0.0):
     """A lower bound on epsilon at that delta, wrong with probability at most the room's significance."""
-    event = best_event(outputs(mechanism, before, RUNS), outputs(mechanism, after, RUNS), delta)
-    ones, twos = outputs(mechanism, before, RUNS), outputs(mechanism, after, RUNS)
+    event = best_event(outputs(mechanism, before, RELEASES), outputs(mechanism, after, RELEASES), delta)
+    ones, twos = outputs(mechanism, before, RELEASES), outputs(mechanism, after, RELEASES)
     hits, others = sum(ones[o] for o in event), sum(twos[o] for o in event)
-    excess = lower_limit(hits, RUNS) - delta
-    return math.log(excess / upper_limit(others, RUNS)) if excess > 0 else 0.0
+    excess = lower_limit(hits, RELEASES) - delta
+    return math.log(excess / upper_limit(others, RELEASES)) if excess > 0 else 0.0
 
 
 ONE, TWO = Histogram.of(["a"], [3]), Histogram.of(["a"], [5])

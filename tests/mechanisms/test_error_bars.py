@@ -9,6 +9,7 @@ import pytest
 from exact_laws import probabilities
 from neighbours import counted_mechanisms, top_k_mechanisms
 from significance import assert_frequencies, lower_limit, upper_limit
+from tests.sizes import draws
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
@@ -56,8 +57,8 @@ def test_moments(noise):
 @pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise, RoundedGaussianNoise])
 def test_wide_noise_is_covered(kind):
     noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(5000)})
-    values = np.abs(noise.draw(200_000, RANDOMNESS))
-    assert_frequencies([(values <= noise.radius(Fraction(9, 10))).sum()], [0.9], 200_000)
+    values = np.abs(noise.draw(draws(200_000), RANDOMNESS))
+    assert_frequencies([(values <= noise.radius(Fraction(9, 10))).sum()], [0.9], draws(200_000))
     assert np.mean(values) == pytest.approx(noise.expected_absolute, rel=0.05)
     assert np.std(values) ** 2 + np.mean(values) ** 2 == pytest.approx(noise.standard_deviation**2, rel=0.05)
 
@@ -99,7 +100,7 @@ def test_previews_need_no_data_and_agree_with_the_noise():
 )
 def test_what_is_said_to_be_detectable_is_detected(mechanism):
     """At the stated count a label comes out at least as often as stated, and well below it, less often."""
-    trials, confidence = 20_000, Fraction(9, 10)
+    trials, confidence = draws(20_000), Fraction(9, 10)
     detectable = mechanism.preview(confidence).detectable
     at, below = (
         len(mechanism.release(Histogram.of(range(trials), [count] * trials), RANDOMNESS).items)
@@ -112,9 +113,9 @@ def test_what_is_said_to_be_detectable_is_detected(mechanism):
 def test_what_gumbel_promises_to_find_is_found():
     unknown = UnknownGumbel(k=1, limit=1, contributions=1, epsilon=Fraction(1, 2), delta=Fraction("1e-6"))
     preview = unknown.preview(Fraction(9, 10))
-    found = sum(bool(unknown.release(Histogram.of("a", [preview.detectable]), RANDOMNESS).items) for _ in range(4000))
-    assert upper_limit(found, 4000) >= 0.9
+    seen, trials = Histogram.of("a", [preview.detectable]), draws(4000)
+    assert upper_limit(sum(bool(unknown.release(seen, RANDOMNESS).items) for _ in range(trials)), trials) >= 0.9
     domain = tuple(range(200))
     known = KnownGumbel(domain=domain, k=1, epsilon=Fraction(1, 2))
     ahead = Histogram.of(domain, [known.preview(Fraction(9, 10)).shortfall] + [0] * 199)
-    assert upper_limit(sum(known.release(ahead, RANDOMNESS).labels == (0,) for _ in range(2000)), 2000) >= 0.9
+    assert upper_limit(sum(known.release(ahead, RANDOMNESS).labels == (0,) for _ in range(trials)), trials) >= 0.9

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from exact_laws import ExhaustedError, Script
 from significance import assert_frequencies
+from tests.sizes import cases, draws
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.known_domain import Exponential
@@ -58,7 +59,7 @@ def test_exact_bounds_narrow_as_bits_are_appended():
     assert ExactKey(0, Fraction(0), 63, 6).bounds()[0] is None
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(cases(20)))
 def test_floats_and_integers_give_the_same_order(seed):
     source = np.random.default_rng(seed)
     scores = source.integers(0, 50, 300)
@@ -79,15 +80,17 @@ def test_equal_words_at_equal_scores_need_more_bits():
 
 def test_scores_too_large_for_floats_are_still_ordered_exactly():
     """At 2^62 a float cannot tell neighbours apart; the integers are subtracted before anything is rounded."""
-    base = 2**62
-    wins = Counter(int(gumbel_order(np.array([base, base - 2]), Fraction(1), 1, RANDOMNESS)[0]) for _ in range(20_000))
-    assert_frequencies([wins[0]], [1 / (1 + np.exp(-2.0))], 20_000)
+    base, trials = 2**62, draws(20_000)
+    scores = np.array([base, base - 2])
+    wins = sum(int(gumbel_order(scores, Fraction(1), 1, RANDOMNESS)[0]) == 0 for _ in range(trials))
+    assert_frequencies([wins], [1 / (1 + np.exp(-2.0))], trials)
     assert gumbel_order(np.array([-base, base]), Fraction(1), 2, RANDOMNESS).tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(("width", "trials"), [(1, 1500), (6, 4000), (64, 40_000)])
 @pytest.mark.parametrize(("scores", "rate", "k"), [([3, 1, 0], "1/2", 2), ([7, 7, 7, 6], "2", 3)])
 def test_frequencies_are_plackett_luce(scores, rate, k, width, trials):
+    trials = draws(trials)
     law = plackett_luce(scores, Fraction(rate), k)
     array = np.array(scores)
     seen = Counter(tuple(gumbel_order(array, Fraction(rate), k, RANDOMNESS, width).tolist()) for _ in range(trials))
@@ -100,12 +103,12 @@ def test_many_candidates():
     n, rate = 20_000, Fraction(1, 10)
     scores = np.zeros(n, dtype=np.int64)
     scores[7] = 100  # e^10 = 22026
-    first = [gumbel_order(scores, rate, 5, RANDOMNESS) for _ in range(2_000)]
+    first = [gumbel_order(scores, rate, 5, RANDOMNESS) for _ in range(draws(2_000))]
     assert all(len(set(order.tolist())) == 5 for order in first)
     leads = sum(int(order[0]) == 7 for order in first)
     halves = sum(int(order[0]) < n // 2 for order in first if order[0] != 7)
-    assert_frequencies([leads], [np.exp(10) / (np.exp(10) + n - 1)], 2_000)
-    assert_frequencies([halves], [(n // 2 - 1) / (n - 1)], 2_000 - leads)
+    assert_frequencies([leads], [np.exp(10) / (np.exp(10) + n - 1)], draws(2_000))
+    assert_frequencies([halves], [(n // 2 - 1) / (n - 1)], draws(2_000) - leads)
 
 
 def test_more_asked_for_than_there_are():
@@ -117,8 +120,8 @@ def test_exponential_mechanism_uses_the_range_of_the_score():
     mechanism = Exponential(epsilon=Fraction(1), score_range=Fraction(1, 2))
     scores = [Fraction(0), Fraction(1, 3), Fraction(-1, 4)]
     weights = np.exp([2 * float(score) for score in scores])
-    picks = Counter(mechanism.pick(scores, RANDOMNESS) for _ in range(40_000))
-    assert_frequencies([picks[i] for i in range(3)], weights / weights.sum(), 40_000)
+    picks = Counter(mechanism.pick(scores, RANDOMNESS) for _ in range(draws(40_000)))
+    assert_frequencies([picks[i] for i in range(3)], weights / weights.sum(), draws(40_000))
     assert mechanism.guarantees()[0].guarantee.epsilon == 1.0
 
 

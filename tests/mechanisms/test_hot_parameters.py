@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 from significance import assert_frequencies
+from tests.sizes import draws
 
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise, truncation_level
@@ -46,7 +47,7 @@ def test_the_noise_ends_exactly_at_the_level():
 
 def test_a_lone_user_passes_the_threshold_with_probability_delta_and_no_more():
     """A count of tau is released exactly when its noise is T; a count of 0 never is."""
-    mechanism, trials = hot(), 60_000
+    mechanism, trials = hot(), draws(60_000)
     many = Histogram.of(range(trials), np.ones(trials, dtype=np.int64))
     released = mechanism.release(many, RANDOMNESS).items
     assert {item.count for item in released} == {5}
@@ -55,7 +56,7 @@ def test_a_lone_user_passes_the_threshold_with_probability_delta_and_no_more():
 
 
 def test_the_papers_threshold_stands_tau_higher():
-    mechanism, trials = hot(Threshold.PAPER), 60_000
+    mechanism, trials = hot(Threshold.PAPER), draws(60_000)
     ones = Histogram.of(range(trials), np.ones(trials, dtype=np.int64))
     twos = Histogram.of(range(trials), np.full(trials, 2))
     assert mechanism.release(ones, RANDOMNESS).items == ()
@@ -66,7 +67,7 @@ def test_the_papers_threshold_stands_tau_higher():
 
 @pytest.mark.parametrize("count", [3, 6, 20])
 def test_released_counts_follow_the_noise_law(count):
-    mechanism, trials = hot(), 60_000
+    mechanism, trials = hot(), draws(60_000)
     counts = np.full(trials, count)
     values = [item.count for item in mechanism.release(Histogram.of(range(trials), counts), RANDOMNESS).items]
     weights = np.exp(-(np.arange(-4, 5) ** 2) / 8.0)

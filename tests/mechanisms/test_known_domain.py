@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from significance import assert_frequencies
+from tests.sizes import draws
 
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Use
 from setwise.errors import InvalidParameter
@@ -81,8 +82,8 @@ def test_gumbel_uses_the_range_of_the_counts_without_a_factor_two():
     """With k = 1 and scores apart by tau the odds are e^epsilon to 1."""
     mechanism = KnownGumbel(domain=("a", "b"), k=1, per_item=5, epsilon=Fraction(1))
     histogram = Histogram.of(["a", "b"], [15, 10])
-    wins = sum(mechanism.release(histogram, RANDOMNESS).labels == ("a",) for _ in range(20_000))
-    assert_frequencies([wins], [1 / (1 + np.exp(-1.0))], 20_000)
+    wins = sum(mechanism.release(histogram, RANDOMNESS).labels == ("a",) for _ in range(draws(20_000)))
+    assert_frequencies([wins], [1 / (1 + np.exp(-1.0))], draws(20_000))
 
 
 BAD = [0, -1, 1.5, True, "3", None, 2**41]

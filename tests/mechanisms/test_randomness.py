@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from significance import assert_frequencies
+from tests.sizes import draws
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.noise.gaussian import GaussianNoise
@@ -17,11 +18,11 @@ from setwise.mechanisms.randomness import SystemRandomness
 
 @pytest.mark.parametrize("width", [1, 6, 8, 11, 16, 31, 32, 33, 63, 64])
 def test_words_are_uniform_in_their_width(width):
-    words = SystemRandomness().words(200_000, width)
+    words = SystemRandomness().words(draws(200_000), width)
     assert words.dtype == np.uint64
     assert int(words.max()) < 2**width
     ones = [int(((words >> np.uint64(bit)) & np.uint64(1)).sum()) for bit in range(width)]
-    assert_frequencies(ones, [0.5] * width, 200_000)
+    assert_frequencies(ones, [0.5] * width, draws(200_000))
 
 
 @pytest.mark.parametrize("width", [0, -1, 65])

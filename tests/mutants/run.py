@@ -62,7 +62,7 @@ def killer(mutant: Mutant | None) -> str | None:
             str(ROOT),
             *suite(),
         ]
-        environment = os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1", "SETWISE_TESTS": "all"}
         run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     if run.returncode == 0:
         return None

@@ -14,11 +14,12 @@ from setwise.paper.figures.unequal_order import FOUR, SWAPPED, all_orders, delta
 from setwise.paper.figures.worst_answer import best_answer, objective, one_left, quartic, quartic_answer, two_left
 from setwise.paper.lemmas import pure_delta_in_order
 from setwise.paper.mixture import mixture
+from tests.sizes import examples
 
 PAGE = (Path(__file__).parents[2] / "docs" / "paper" / "open-questions.md").read_text(encoding="utf-8")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(parameters=st.lists(st.floats(0.05, 1.5), min_size=2, max_size=4), share=st.floats(0.0, 0.9))
 def test_the_order_of_pure_parameters_is_irrelevant(parameters, share):
     g = share * sum(parameters)

@@ -10,11 +10,12 @@ from setwise.accounting.compose import compose
 from setwise.paper import printed
 from setwise.paper.figures.worst_answer import objective
 from setwise.paper.mixture import mixture
+from tests.sizes import examples
 
 EPSILONS = st.floats(0.05, 2.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(epsilon=EPSILONS, uses=st.integers(1, 12), share=st.floats(0.0, 0.9))
 def test_pure(epsilon, uses, share):
     g = share * uses * epsilon
@@ -23,7 +24,7 @@ def test_pure(epsilon, uses, share):
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(epsilon=EPSILONS, uses=st.integers(1, 8), share=st.floats(0.0, 0.9))
 def test_batch_of_bounded_range(epsilon, uses, share):
     g = share * uses * epsilon
@@ -32,7 +33,7 @@ def test_batch_of_bounded_range(epsilon, uses, share):
     assert printed.batch_delta(uses, 0, epsilon, g) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(epsilon=EPSILONS, ranges=st.integers(1, 5), pure=st.integers(1, 5), share=st.floats(0.0, 0.9))
 def test_batch_of_both(epsilon, ranges, pure, share):
     uses = ranges + pure
@@ -41,7 +42,7 @@ def test_batch_of_both(epsilon, ranges, pure, share):
     assert printed.batch_delta(uses, pure, epsilon, g) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     epsilon=st.floats(0.2, 1.5),
     ranges=st.integers(1, 4),
@@ -59,7 +60,7 @@ def test_the_slope_of_partial_sums(epsilon, ranges, pure, last, share, g):
     assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(epsilon=EPSILONS, share=st.floats(0.0, 1.0), x=st.floats(-3.0, 3.0))
 def test_the_reduction_identity(epsilon, share, x):
     t = share * epsilon
@@ -73,7 +74,7 @@ def test_the_reduction_identity(epsilon, share, x):
     assert value == pytest.approx(expected, rel=1e-12, abs=1e-13)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(epsilon=EPSILONS, uses=st.integers(1, 10), share=st.floats(0.0, 0.95))
 def test_pure_dp_is_a_sum_of_elementary_terms(epsilon, uses, share):
     x, keep = share * uses * epsilon, printed.keep(2 * epsilon, epsilon)

@@ -10,9 +10,7 @@ import pytest
 from setwise.service.auth.permissions import API_ROUTES
 from tests.service.replica import Replica
 from tests.service.team import ask, gather
-
-EXAMPLES = 6
-"""Generated requests per operation and phase, beside those that cover every boundary of the schema."""
+from tests.sizes import GENERATED_REQUESTS
 
 # Some requests fit the schema and still cannot be served: a table that is not there, a cap after the first account.
 LEFT_OUT = "positive_data_acceptance"
@@ -29,7 +27,7 @@ def test_every_answer_is_one_that_the_description_allows(
         [
             str(Path(sys.executable).with_name("st")),
             *("run", f"{team.replica.url}/api/v1/openapi.json", "-H", f"Authorization: Bearer {token}"),
-            *("--max-examples", str(EXAMPLES), "--exclude-checks", LEFT_OUT, "--phases", phases),
+            *("--max-examples", str(GENERATED_REQUESTS), "--exclude-checks", LEFT_OUT, "--phases", phases),
             *("--seed", "20261115", "--generation-database", "none", "--no-color"),
         ],
         cwd=tmp_path,

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
 from setwise.service.workers.curves import Along, Curve, CurvePoints, Mixture
+from tests.sizes import examples
 from tests.web.conftest import Shop
 
 mixtures = st.builds(
@@ -21,7 +22,7 @@ def curve(which: Curve, along: Along, mixture: Mixture) -> dict[str, list[float]
     return CurvePoints(which=which, along=along, mixture=mixture).result()
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(mixture=mixtures, along=st.sampled_from(list(Along)))
 def test_more_freedom_never_costs_less(mixture: Mixture, along: Along) -> None:
     """batch <= ordered <= set-wise <= the paper's bound, at every place."""

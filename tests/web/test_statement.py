@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from setwise.accounting.notation import parse_use
 from setwise.ledger.ledger import Ledger
 from setwise.service.pages.statement import charges_of, odometer_readings
+from tests.sizes import examples
 from tests.web.conftest import Shop
 from tests.web.shop import asked, top
 
@@ -16,7 +17,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(steps=steps, total=st.booleans())
 def test_the_odometer_of_each_moment_is_what_the_account_showed_then(
     tmp_path_factory, steps: list[tuple[int, int, int, bool]], total: bool

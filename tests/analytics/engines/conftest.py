@@ -1,4 +1,4 @@
-"""Every test that asks for `backend` runs once per engine; Spark's runs share one worker, for a JVM is heavy."""
+"""Every test that asks for `backend` runs once per engine."""
 
 from pathlib import Path
 
@@ -7,13 +7,7 @@ import pytest
 from tests.analytics.engines.backends import Backend, DuckDBBackend, PostgresqlBackend, SparkBackend
 
 
-@pytest.fixture(
-    params=[
-        "duckdb",
-        "postgresql",
-        pytest.param("spark", marks=pytest.mark.xdist_group("spark")),
-    ]
-)
+@pytest.fixture(params=["duckdb", "postgresql", "spark"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     match request.param:
         case "duckdb":

@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 from setwise.analytics.engines.base import Aggregation
 from tests.analytics.engines.backends import Backend
+from tests.sizes import SALTS
 
 SIGNIFICANCE = 1e-9
 USERS = 6000
@@ -90,7 +91,7 @@ def test_every_pair_of_items_is_kept_equally_often_and_anew_under_another_salt(b
 
 
 def test_a_single_user_keeps_every_item_equally_often_over_many_salts(backend: Backend):
-    rounds, items = (30 if backend.name == "spark" else 600), 12
+    rounds, items = (30 if backend.name == "spark" else SALTS), 12
     counts: Counter = Counter()
     with backend.engine(crossed([7], list(range(items)))) as engine:
         for _ in range(rounds):

@@ -33,7 +33,6 @@ print(SparkContext._active_spark_context is None)
 """
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.usefixtures("spark_session")
 def test_the_session_is_stopped_with_the_last_table_on_it(tmp_path: Path):
     pq.write_table(pa.table({"who": [1, 2], "what": ["a", "a"]}), tmp_path / "table.parquet")
@@ -42,7 +41,6 @@ def test_the_session_is_stopped_with_the_last_table_on_it(tmp_path: Path):
     assert done.stdout.split() == ["refused", "[2]", "True"], done.stderr[-2000:]
 
 
-@pytest.mark.xdist_group("spark")
 def test_a_session_of_the_caller_outlives_the_table(tmp_path: Path, spark_session):
     from setwise.analytics.tables.source import open_engine
 

@@ -11,7 +11,6 @@ TABLE = pa.table({"u": ["Kjell Vidar"] * 3 + ["b"], "i": ["x", "y", "z", "x"]})
 BOUNDED = Aggregation(user="u", item="i", contributions=1)
 
 
-@pytest.mark.xdist_group("spark")
 def test_sparks_plans_do_not_hold_the_salt(spark_session, tmp_path, monkeypatch):
     from setwise.analytics.engines.spark.engine import SparkEngine
 
@@ -75,7 +74,6 @@ def test_a_missing_table_is_named(postgresql_url):
         PostgresqlBackend(postgresql_url).reopened("nothing here")
 
 
-@pytest.mark.xdist_group("spark")
 def test_sparks_missing_sources_are_named(spark_session, tmp_path):
     from setwise.analytics.tables.source import open_engine
 

@@ -1,0 +1,43 @@
+"""How large tests are: small by default, full with SETWISE_TESTS=all, which `make test-all` sets.
+
+A small run touches the same code and the same laws with fewer repetitions. Statistical tests compute their limits from
+the number of draws, so a smaller run is as sure of what it reports, and only sees coarser faults.
+"""
+
+import os
+
+FULL = os.environ.get("SETWISE_TESTS") == "all"
+
+
+def draws(full: int) -> int:
+    """Return how many times to draw where the full run draws `full` times."""
+    return full if FULL else full // 10
+
+
+def examples(full: int, one_in: int = 4) -> int:
+    """Return how many examples Hypothesis generates for a law where the full run generates `full`.
+
+    `one_in` is larger for laws whose single examples take seconds.
+    """
+    return full if FULL else max(5, full // one_in)
+
+
+def cases(full: int) -> int:
+    """Return how many seeded cases to try where the full run tries `full`."""
+    return full if FULL else max(2, full // 6)
+
+
+RELEASES = 5_000 if FULL else 1_000
+"""Releases of a mechanism on each of two neighbours, from which a black-box test bounds its epsilon from below."""
+
+KILLS = 200 if FULL else 20
+"""Processes killed at random moments while they answer."""
+
+RACES = 20 if FULL else 4
+"""Accounts for whose last draws fifty processes race."""
+
+SALTS = 600 if FULL else 100
+"""Salts under which one user's items are sampled, on DuckDB and PostgreSQL."""
+
+GENERATED_REQUESTS = 6 if FULL else 1
+"""Requests generated for each operation and phase, beside those that cover every boundary of the schema."""
