@@ -1,22 +1,46 @@
 """The way of a question: charge, then data, then noise, then the stored answer."""
 
 from dataclasses import replace
+from hashlib import sha256
+from typing import Protocol
 
 from setwise.accounting.answer import Interaction
 from setwise.analytics.answer import AnswerItem, PrivateAnswer
-from setwise.analytics.engines.base import Engine
+from setwise.analytics.budget import Budget
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import Execution
 from setwise.analytics.present.text import ending, interval_note, measured
-from setwise.analytics.query import EVERYTHING, Query
+from setwise.analytics.query import EVERYTHING, Query, canonical
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import Release
 
 
+class Reader(Protocol):
+    """What a question is answered from: an engine, or what lends one."""
+
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        ...
+
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        ...
+
+
+def request_text(table: str, user: str, query: Query, budget: Budget) -> str:
+    """Return the canonical text of a request: two requests are the same when their texts are."""
+    asked = query.to_dict()
+    if isinstance(asked.get("domain"), list):
+        asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
+    spending = {name: value for name, value in budget.to_dict().items() if name != "kind"}
+    return canonical({"table": table, "user": user, "query": asked, "spending": spending})
+
+
 def execute(
-    planned: Execution, engine: Engine, payer: Payer, *, key: str, request: str, randomness: Randomness
+    planned: Execution, reader: Reader, payer: Payer, *, key: str, request: str, randomness: Randomness
 ) -> PrivateAnswer:
     """Charge the plan, run it, store its answer and return what is stored.
 
@@ -26,18 +50,18 @@ def execute(
     receipt = payer.charge(planned.plan.uses, key=key, request=request)
     if receipt.answer is not None:
         return replace(PrivateAnswer.from_stored(receipt.answer), replayed=True)
-    release = planned.mechanism.release(_read(planned, engine), randomness)
+    release = planned.mechanism.release(_read(planned, reader), randomness)
     answer = _answered(planned, release)
     registered = planned.plan.interaction is Interaction.SETWISE
     returned = planned.unused(answer.spent) if registered else ()
     return PrivateAnswer.from_stored(payer.settle(receipt, answer=answer.stored(), returned=returned))
 
 
-def _read(planned: Execution, engine: Engine) -> Histogram:
+def _read(planned: Execution, reader: Reader) -> Histogram:
     """Return what the mechanism reads, and no more of it than it needs."""
     if planned.most is None:
-        return engine.histogram(planned.aggregation)
-    return engine.top(planned.aggregation, planned.most)
+        return reader.histogram(planned.aggregation)
+    return reader.top(planned.aggregation, planned.most)
 
 
 def _answered(planned: Execution, release: Release) -> PrivateAnswer:

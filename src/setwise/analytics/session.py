@@ -4,7 +4,6 @@ import math
 import secrets
 from collections.abc import Mapping
 from fractions import Fraction
-from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,11 +18,11 @@ from setwise.analytics.askable import Askable
 from setwise.analytics.budget import Budget, BudgetWords, budget_of
 from setwise.analytics.engines.base import Progress, silent
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
-from setwise.analytics.execute import execute
+from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff
 from setwise.analytics.planning import Execution, Plan, plan_query
-from setwise.analytics.query import Domain, Query, canonical
+from setwise.analytics.query import Domain, Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.suggestions import what_fits
 from setwise.analytics.tables.domain import fitted, read_domain
@@ -166,11 +165,7 @@ class Session(Askable):
 
     def request(self, query: Query, budget: Budget) -> str:
         """Return the canonical text of a request: two requests are the same when their texts are."""
-        asked = query.to_dict()
-        if isinstance(asked.get("domain"), list):
-            asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
-        spending = {name: value for name, value in budget.to_dict().items() if name != "kind"}
-        return canonical({"table": self._name, "user": self._user, "query": asked, "spending": spending})
+        return request_text(self._name, self._user, query, budget)
 
     def shortage(self, query: Query, budget: Budget, plan: Plan) -> str | None:
         """Return in words what the account lacks to pay for a plan, and what would fit; None when it can pay."""

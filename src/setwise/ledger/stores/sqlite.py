@@ -36,12 +36,20 @@ INSERT INTO ledger_movements (account, position, holder, period, what, amount) V
 """
 
 
+_write_locks: dict[Path, threading.Lock] = {}
+
+
+def write_lock(path: Path) -> threading.Lock:
+    """Return the lock on which the threads of this process queue to write a file, whoever opened it."""
+    return _write_locks.setdefault(path.resolve(), threading.Lock())
+
+
 class SqliteStore:
     """A SQLite file that keeps a ledger."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         self._path = Path(path)
-        self._writer = threading.Lock()
+        self._writer = write_lock(self._path)
         if not read_only:
             _make_private(self._path)
         self._engine = _engine(self._path, read_only=read_only)

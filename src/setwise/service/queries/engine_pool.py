@@ -8,12 +8,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
 
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.files import files_of
 from setwise.analytics.engines.prepared import PreparingEngine
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.source import open_engine
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
+from setwise.mechanisms.histogram import Histogram
 from setwise.service.problems import at_field
+from setwise.service.queries.timing import QueryTiming
 from setwise.service.settings import Settings
 from setwise.service.storage.datasets import Dataset, EngineKind
 
@@ -151,3 +154,30 @@ class Engines:
         if not inside:
             raise UnsuitableTable("a table must lie in the data folder of the service; give its path from there")
         return str(folder / table)
+
+
+class TableReader:
+    """Reads a registered table for one query, with an engine that is borrowed for each call.
+
+    A query that waits for its turn holds none, so that there are never many more engines than turns.
+    """
+
+    def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:
+        self._engines = engines
+        self._dataset = dataset
+        self._timing = timing
+
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        with self._engines.lent(self._dataset) as engine:
+            engine.check(aggregation)
+
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        with self._engines.lent(self._dataset) as engine, self._timing.using(engine):
+            return engine.histogram(aggregation)
+
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first."""
+        with self._engines.lent(self._dataset) as engine, self._timing.using(engine):
+            return engine.top(aggregation, most)

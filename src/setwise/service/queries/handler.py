@@ -6,19 +6,18 @@ from dataclasses import dataclass
 
 from setwise.accounting.guarantees import Use
 from setwise.analytics.budget import Budget
-from setwise.analytics.execute import execute
+from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.planning import Execution, Plan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
-from setwise.analytics.session import Session
 from setwise.errors import InvalidParameter, Unattainable, UnknownColumn, UnknownName
 from setwise.ledger.account import Account
 from setwise.mechanisms.randomness import Randomness
 from setwise.service.auth.accounts import Accounts
 from setwise.service.auth.people import Identity
 from setwise.service.problems import at_field
-from setwise.service.queries.engine_pool import Engines
+from setwise.service.queries.engine_pool import Engines, TableReader
 from setwise.service.queries.runner import RunningQuery, Work
 from setwise.service.queries.timing import TimedAccount
 from setwise.service.storage.database import Threads
@@ -82,21 +81,18 @@ class Questions:
             planned: Execution = self._workers.calculate(
                 _to_plan(question), remember=_is_small(question.query), check=running.timing.check
             )
-        dataset, account = question.dataset, TimedAccount(question.account, running.timing, running.charged)
-        with self._engines.lent(dataset) as engine, running.timing.using(engine):
-            session = Session(
-                engine, user=dataset.user, name=dataset.name, randomness=self._randomness, account=account
+        dataset = question.dataset
+        reader = TableReader(self._engines, dataset, running.timing)
+        with at_field("query"):
+            reader.check(planned.aggregation)
+            answer = execute(
+                planned,
+                reader,
+                TimedAccount(question.account, running.timing, running.charged),
+                key=running.asked.key,
+                request=request_text(dataset.name, dataset.user, question.query, question.spending),
+                randomness=self._randomness,
             )
-            with at_field("query"):
-                engine.check(planned.aggregation)
-                answer = execute(
-                    planned,
-                    engine,
-                    account,
-                    key=running.asked.key,
-                    request=session.request(question.query, question.spending),
-                    randomness=self._randomness,
-                )
         return answer.stored()
 
     def _checked(self, identity: Identity, request: Request) -> Question:

@@ -57,7 +57,8 @@ class Jobs:
 
     A query is recorded once it is charged: one that is refused leaves nothing here. It is run by whoever inserts its
     row, or raises its `attempt`: a compare-and-swap, so that one replica does. Should two run the same query after all
-    (one was slow, not dead), the ledger keeps the answer that was stored first and both show that.
+    (one was slow, not dead), the ledger keeps the answer that was stored first and both show that. A row that a power
+    cut loses is made again by whoever asks under the same key: the charge and the answer are on disk, in the ledger.
     """
 
     def __init__(self, database: Database, *, replica: str, heartbeat_seconds: float, clock: Clock = time.time) -> None:
@@ -101,7 +102,7 @@ class Jobs:
             progress=Progress.CHARGED,
         )
         try:
-            with self._database.writing() as connection:
+            with self._database.writing(durable=False) as connection:
                 connection.execute(insert(schema.jobs).values(asdict(fresh)))
         except IntegrityError:
             found, ours = self.resume(account=account, key=key, request=request)
@@ -121,7 +122,7 @@ class Jobs:
             "cancelled_by": None,
             "problem": None,
         }
-        with self._database.writing() as connection:
+        with self._database.writing(durable=False) as connection:
             won = connection.execute(ours.values(fresh)).rowcount == 1
         return self.get(job.id), won
 
@@ -166,7 +167,7 @@ class Jobs:
             schema.jobs.c.state == str(JobState.RUNNING),
             schema.jobs.c.id.in_(progress),
         )
-        with self._database.writing() as connection:
+        with self._database.writing(durable=False) as connection:
             for share in set(progress.values()):
                 at_it = [id_ for id_, reached in progress.items() if reached == share]
                 connection.execute(
@@ -180,7 +181,7 @@ class Jobs:
     def cancel(self, job: Job, *, by: str) -> Job:
         """Ask for a query to be stopped; the replica that runs it will see. One that has ended stays as it is."""
         running = and_(schema.jobs.c.id == job.id, schema.jobs.c.state == str(JobState.RUNNING))
-        with self._database.writing() as connection:
+        with self._database.writing(durable=False) as connection:
             connection.execute(update(schema.jobs).where(running).values(cancelled_by=by))
             lost: ColumnElement[bool] = schema.jobs.c.heartbeat_at < self._clock() - self._lost_after
             connection.execute(update(schema.jobs).where(running, lost).values(state=str(JobState.CANCELLED)))
@@ -203,7 +204,7 @@ class Jobs:
         return self.get(job.id)
 
     def _end(self, which: ColumnElement[bool], ended: dict[str, str | None]) -> None:
-        with self._database.writing() as connection:
+        with self._database.writing(durable=False) as connection:
             connection.execute(update(schema.jobs).where(which).values(progress=Progress.DONE, **ended))
 
 

@@ -10,7 +10,6 @@ from setwise.accounting.guarantees import Use
 from setwise.analytics.engines.base import Engine
 from setwise.errors import EngineFailed
 from setwise.ledger.account import Account, Receipt
-from setwise.ledger.status import AccountStatus
 
 
 def padded(elapsed: float, step: float) -> float:
@@ -76,6 +75,7 @@ class QueryTiming:
         with self._lock:
             self._engine = engine
         try:
+            self.check()
             yield
         finally:
             with self._lock:
@@ -164,11 +164,3 @@ class TimedAccount:
         self._timing.pad()
         self._timing.check()
         return self._account.settle(receipt, answer=answer, returned=returned)
-
-    def status(self) -> AccountStatus:
-        """Return the status of the account."""
-        return self._account.status()
-
-    def shortage(self, uses: Sequence[Use]) -> str | None:
-        """Return in words what is missing to pay for the uses."""
-        return self._account.shortage(uses)

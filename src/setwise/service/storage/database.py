@@ -4,15 +4,17 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
 from sqlalchemy.exc import ArgumentError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
 from setwise.errors import InvalidParameter, MissingExtra, StoreFailed
+from setwise.ledger.stores.sqlite import write_lock
 from setwise.service.storage import schema
 
 Given = ParamSpec("Given")
@@ -29,9 +31,14 @@ _BUSY_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Connections to the service's tables; what the driver raises becomes `StoreFailed`, in words for the operator."""
+    """Connections to the service's tables; what the driver raises becomes `StoreFailed`, in words for the operator.
+
+    Transactions of `relaxed` do not wait for the disk. `writer` is held while a SQLite file is written.
+    """
 
     engine: Engine
+    relaxed: Engine
+    writer: AbstractContextManager[object]
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -40,27 +47,38 @@ class Database:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """Yield a connection in a transaction that is committed at the end."""
-        with _one_sentence(), self.engine.begin() as connection:
+    def writing(self, *, durable: bool = True) -> Iterator[Connection]:
+        """Yield a connection in a transaction that is committed at the end.
+
+        One that is not `durable` may be lost when the machine, not the replica, goes down: for what can be redone.
+        """
+        with _one_sentence(), self.writer, (self.engine if durable else self.relaxed).begin() as connection:
             yield connection
 
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
+        self.relaxed.dispose()
 
 
 def open_database(url: str) -> Database:
     """Open the database at a path or URL, and bring the service's tables to the current version."""
+    address = _driver_url(url)
+    pool = {"pool_pre_ping": True, "pool_size": 16, "max_overflow": 16}
+    options = {} if address.startswith("sqlite") else {"options": "-c synchronous_commit=off"}
     try:
-        engine = create_engine(_driver_url(url), pool_pre_ping=True, pool_size=16, max_overflow=16)
+        engine = create_engine(address, **pool)
+        relaxed = create_engine(address, **pool, connect_args=options)
     except ModuleNotFoundError:
         raise MissingExtra("a PostgreSQL ledger needs psycopg: pip install 'setwise[postgres]'") from None
     except ArgumentError:
         raise InvalidParameter("the ledger must be a file or postgresql://user@host/database") from None
+    writer: AbstractContextManager[object] = nullcontext()
     if engine.dialect.name == "sqlite":
-        event.listen(engine, "connect", _prepare_sqlite)
-    database = Database(engine)
+        event.listen(engine, "connect", partial(_prepare_sqlite, synchronous="FULL"))
+        event.listen(relaxed, "connect", partial(_prepare_sqlite, synchronous="NORMAL"))
+        writer = write_lock(Path(engine.url.database or ""))
+    database = Database(engine, relaxed, writer)
     _migrate(database)
     return database
 
@@ -72,9 +90,9 @@ def _driver_url(url: str) -> str:
     return url if "://" in url else f"sqlite:///{url}"
 
 
-def _prepare_sqlite(connection: Any, _record: object) -> None:  # noqa: ANN401 - a driver's connection has no type here
+def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> None:  # noqa: ANN401 - a driver's own
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute(f"PRAGMA busy_timeout = {1000 * _BUSY_SECONDS}")
 
