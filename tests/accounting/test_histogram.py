@@ -2,7 +2,6 @@
 
 import pytest
 
-from setwise.accounting.calibrate import paper_sigma
 from setwise.accounting.compose import compose
 from setwise.errors import InvalidParameter
 from setwise.paper.histogram_noise import (
@@ -10,6 +9,7 @@ from setwise.paper.histogram_noise import (
     gaussian_histogram_epsilon_by_paper,
     laplace_histogram,
     laplace_histogram_as_pure,
+    paper_sigma,
 )
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from matplotlib.collections import PathCollection
 
+from setwise.accounting.answer import quiet
 from setwise.paper import chart
-from setwise.paper.figure import quiet
 from setwise.paper.study import FIGURES
 from setwise.paper.table import Table
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
+from setwise.paper.composition import mixture
 from setwise.paper.figures.unequal_order import FOUR, SWAPPED, all_orders, delta_in_any_order, delta_in_order, survey
 from setwise.paper.figures.worst_answer import best_answer, objective, one_left, quartic, quartic_answer, two_left
-from setwise.paper.lemmas import pure_delta_in_order
-from setwise.paper.mixture import mixture
+from setwise.paper.text_claims import pure_delta_in_order
 from tests.sizes import examples
 
 PAGE = (Path(__file__).parents[2] / "docs" / "paper" / "open-questions.md").read_text(encoding="utf-8")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
 from setwise.paper import printed
+from setwise.paper.composition import mixture
 from setwise.paper.figures.worst_answer import objective
-from setwise.paper.mixture import mixture
 from tests.sizes import examples
 
 EPSILONS = st.floats(0.05, 2.0)

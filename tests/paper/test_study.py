@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from setwise.cli.main import app
 from setwise.errors import InvalidParameter, MissingExtra
-from setwise.paper import corrections, lemmas, study
+from setwise.paper import corrections, study, text_claims
 from setwise.paper.claim import Claim, markdown
 from setwise.paper.table import Table
 
@@ -30,7 +30,7 @@ def claims():
     found = []
     for figure in study.FIGURES:
         found += figure.claims(Table.read((FOLDER / f"{figure.file}.csv").read_text(encoding="utf-8")))
-    return [*found, *lemmas.claims(), *corrections.claims()]
+    return [*found, *text_claims.claims(), *corrections.claims()]
 
 
 def test_every_claim_holds(claims):

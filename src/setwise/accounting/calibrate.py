@@ -125,21 +125,6 @@ def _found(value: float, uses: Sequence[Use], interaction: Interaction) -> Calib
     return Calibrated(value, tuple(uses), compose(uses, interaction))
 
 
-def paper_sigma(*, epsilon: float, delta: float, items: int) -> float:
-    """Return the sigma where the paper's zCDP bound, items/(2 s^2) + sqrt(2 items log(1/delta))/s, gives epsilon.
-
-    Theorem: lem:GM, solved for sigma. The exact Gaussian needs less noise; this one is for the figures.
-
-    >>> round(paper_sigma(epsilon=2.08, delta=1e-6, items=25), 4)
-    13.0948
-    """
-    check_delta(delta)
-    if not epsilon > 0.0:
-        raise InvalidParameter(f"epsilon must be positive, not {epsilon!r}")
-    root = math.sqrt(-2.0 * items * math.log(delta))
-    return (root + math.sqrt(root * root + 2.0 * items * epsilon)) / (2.0 * epsilon)
-
-
 _FREE = "?"
 _PLANNED = re.compile(r"(?P<kind>[a-z-]+):\?(?:x(?P<count>[0-9]{1,12}))?|(?P<fixed>[a-z-]+:[^x?]+)x\?")
 

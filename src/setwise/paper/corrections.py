@@ -10,7 +10,7 @@ from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.three_mechanisms import ThreeMechanisms
 from setwise.paper import printed
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.lemmas import narrow
+from setwise.paper.composition import narrow
 
 _STEP = 1e-5
 """For central differences: their error is about 1e-10 here."""

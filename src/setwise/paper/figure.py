@@ -4,14 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from setwise.accounting.answer import Progress
 from setwise.paper.claim import Claim
 from setwise.paper.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
-
-Progress = Callable[[float], None]
-"""Called with the share done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +26,3 @@ class Figure:
     compute: Callable[[Progress], Table]
     draw: Callable[[Table], "Picture"]
     claims: Callable[[Table], tuple[Claim, ...]]
-
-
-def quiet(_: float) -> None:
-    """Report no progress."""

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from setwise.accounting.answer import Progress
 from setwise.errors import InvalidParameter, StoreFailed
-from setwise.paper import chart, corrections, lemmas
+from setwise.paper import chart, corrections, text_claims
 from setwise.paper.claim import Claim, markdown
-from setwise.paper.figure import Figure, Progress
+from setwise.paper.figure import Figure
 from setwise.paper.figures.adaptive_cost import FIGURE as ADAPTIVE_COST
 from setwise.paper.figures.batch_family import FIGURE as BATCH_FAMILY
 from setwise.paper.figures.deployment import FIGURE as DEPLOYMENT
@@ -42,7 +43,7 @@ FIGURES = (
 TEXT = "text"
 """The name under which the claims that no figure shows can be asked for."""
 
-_TEXTS: tuple[Callable[[], tuple[Claim, ...]], ...] = (lemmas.claims, corrections.claims)
+_TEXTS: tuple[Callable[[], tuple[Claim, ...]], ...] = (text_claims.claims, corrections.claims)
 
 
 @dataclass(frozen=True, slots=True)

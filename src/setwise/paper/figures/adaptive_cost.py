@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from setwise.accounting.answer import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.intervals import Bracket
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
-from setwise.paper.lemmas import narrow
-from setwise.paper.mixture import mixture
+from setwise.paper.composition import mixture, narrow
+from setwise.paper.figure import Figure
 from setwise.paper.table import Cell, Table
 
 if TYPE_CHECKING:

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from setwise.accounting.answer import Progress
 from setwise.accounting.compose import as_uses, compose
 from setwise.accounting.filters import ZcdpOdometer
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
-from setwise.paper.mixture import paper_epsilon
+from setwise.paper.composition import paper_epsilon
+from setwise.paper.figure import Figure
 from setwise.paper.table import Cell, Table
 
 if TYPE_CHECKING:

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+from setwise.accounting.answer import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.methods.moments import zero_concentrated_sum
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
+from setwise.paper.figure import Figure
 from setwise.paper.histogram_noise import (
     DELTA,
     EPSILONS,

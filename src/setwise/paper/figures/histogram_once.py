@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from setwise.accounting.answer import Progress
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
+from setwise.paper.figure import Figure
 from setwise.paper.histogram_noise import (
     EPSILONS,
     equal_sigma,

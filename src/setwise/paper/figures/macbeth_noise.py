@@ -4,14 +4,15 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from setwise.accounting.calibrate import paper_sigma, smallest_noise
+from setwise.accounting.answer import Progress
+from setwise.accounting.calibrate import smallest_noise
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Use
 from setwise.mechanisms.two_phase import OrderedLeastSquares
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
-from setwise.paper.histogram_noise import gaussian_histogram, laplace_histogram_as_pure
+from setwise.paper.figure import Figure
+from setwise.paper.histogram_noise import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 from setwise.paper.macbeth import EPSILON, SIGMA, SeededRandomness, compare, macbeth_words
 from setwise.paper.table import Table
 

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from setwise.accounting.answer import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
 from setwise.paper.chart import Stroke
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
-from setwise.paper.mixture import mixture, paper_epsilon
+from setwise.paper.composition import mixture, paper_epsilon
+from setwise.paper.figure import Figure
 from setwise.paper.table import Cell, Table
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq
 
-from setwise.accounting.calibrate import paper_sigma, smallest_noise
+from setwise.accounting.answer import Progress
+from setwise.accounting.calibrate import smallest_noise
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import TruncatedDiscreteGaussian, Use
 from setwise.mechanisms.noise.truncated_gaussian import (
@@ -17,8 +18,8 @@ from setwise.mechanisms.noise.truncated_gaussian import (
 from setwise.mechanisms.unknown_laplace import fixed_margin
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
-from setwise.paper.histogram_noise import gaussian_histogram, laplace_histogram_as_pure
+from setwise.paper.figure import Figure
+from setwise.paper.histogram_noise import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 from setwise.paper.table import Cell, Table
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
-from setwise.accounting.answer import Interaction
+from setwise.accounting.answer import Interaction, Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange
 from setwise.accounting.intervals import Bracket
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
-from setwise.paper.lemmas import narrow
+from setwise.paper.composition import narrow
+from setwise.paper.figure import Figure
 from setwise.paper.table import Cell, Table
 
 if TYPE_CHECKING:

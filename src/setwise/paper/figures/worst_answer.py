@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq, minimize_scalar
 
+from setwise.accounting.answer import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.methods.three_mechanisms import ThreeMechanisms
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure, Progress
-from setwise.paper.mixture import mixture
+from setwise.paper.composition import mixture
+from setwise.paper.figure import Figure
 from setwise.paper.table import Cell, Table
 
 if TYPE_CHECKING:

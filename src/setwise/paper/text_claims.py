@@ -2,7 +2,6 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations
 
@@ -14,26 +13,13 @@ from setwise.accounting.compose import as_uses, compose
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use
 from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
-from setwise.errors import Unattainable
 from setwise.mechanisms.known_domain import KnownGaussian, KnownLaplace
 from setwise.mechanisms.two_phase import OrderedLeastSquares
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian
 from setwise.paper import printed
 from setwise.paper.claim import Claim, Relation
+from setwise.paper.composition import narrow
 from setwise.paper.histogram_noise import gaussian_histogram_epsilon_by_paper
-
-_WIDTHS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
-
-
-def narrow(ask: Callable[[float | None], Bracket], widths: tuple[float, ...] = _WIDTHS) -> Bracket:
-    """Return the bracket for the first relative width that can be reached, else the one got without asking."""
-    for width in widths:
-        try:
-            return ask(width)
-        except Unattainable:
-            continue
-    return ask(None)
-
 
 _EPSILON, _DELTA = 0.1, 1e-6
 

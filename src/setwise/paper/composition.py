@@ -1,8 +1,14 @@
-"""Uses of one epsilon of which some are pure DP and the rest bounded range: what most figures compose."""
+"""What figures and claims compose: mixtures of pure DP and bounded range, and brackets as narrow as can be had."""
+
+from collections.abc import Callable
 
 from setwise.accounting.compose import as_uses
 from setwise.accounting.guarantees import Use
+from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.moments import subgaussian_sum
+from setwise.errors import Unattainable
+
+_WIDTHS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3)
 
 
 def mixture(epsilon: float, uses: int, pure: int) -> tuple[Use, ...]:
@@ -23,3 +29,13 @@ def paper_epsilon(uses: tuple[Use, ...], delta: float) -> float:
     total = subgaussian_sum(uses)
     assert total is not None  # pure DP and bounded range have known means and spreads
     return total.paper_epsilon(delta)
+
+
+def narrow(ask: Callable[[float | None], Bracket], widths: tuple[float, ...] = _WIDTHS) -> Bracket:
+    """Return the bracket for the first relative width that can be reached, else the one got without asking."""
+    for width in widths:
+        try:
+            return ask(width)
+        except Unattainable:
+            continue
+    return ask(None)
