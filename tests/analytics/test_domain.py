@@ -86,10 +86,10 @@ def test_a_column_of_another_table():
 
 def test_labels_fit_the_column():
     text, whole = Column(name="city", kind=Kind.TEXT), Column(name="size", kind=Kind.INTEGER)
-    assert fitted(("1", "2"), whole) == (1, 2)
-    assert fitted((1, 2), text) == ("1", "2")
+    assert fitted(("1", "2"), [whole]) == (1, 2)
+    assert fitted((1, 2), [text]) == ("1", "2")
     with pytest.raises(InvalidParameter, match="'Oslo'"):
-        fitted(("1", "Oslo"), whole)
+        fitted(("1", "Oslo"), [whole])
 
 
 def test_files_that_cannot_be(tmp_path):

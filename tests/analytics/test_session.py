@@ -118,7 +118,7 @@ def test_a_preview_reads_and_charges_nothing(query):
     [
         (Query.top_k(item="pages", k=2), TOTAL, UnknownColumn),
         (Query.top_k(item="share", k=2), TOTAL, UnsuitableTable),
-        (Query.sum(value="share", clip=2), TOTAL, UnsuitableTable),
+        (Query.sum(value="page", clip=2), TOTAL, UnsuitableTable),
         (Query.top_k(item="page", k=2, where="page = 'a'; DROP TABLE visits"), TOTAL, InvalidFilter),
         (Query.top_k(item="page", k=2, where="page IN (SELECT page FROM visits)"), TOTAL, InvalidFilter),
         (Query.top_k(item="page", k=2, where="town = 'a'"), TOTAL, UnknownColumn),

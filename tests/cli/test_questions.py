@@ -102,6 +102,8 @@ def test_json_is_the_contract(folder):
         (("count",), {"users"}),
         (("count", "--per-user", 5), {"events"}),
         (("sum", "--value", "minutes", "--clip", 20), {"minutes"}),
+        (("mean", "--value", "minutes", "--low", 0, "--high", 7), {"all"}),
+        (("quantile", "--value", "share", "--low", -1, "--high", 1.5, "--at", 0.9), {"all"}),
     ],
 )
 def test_every_question_is_answered(setwise, folder, words, labels):
@@ -173,7 +175,7 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
         (("top-k", "broken.parquet", *PAGE, *TOTAL), "damaged"),
         (("top-k", "visits.parquet", "--user", "whom", "--item", "page", "-k", "2", *TOTAL), "'whom'"),
         (("top-k", "visits.parquet", "--user", "who", "--item", "pages", "-k", "2", *TOTAL), "'pages'"),
-        (("sum", "visits.parquet", "--user", "who", "--value", "share", "--clip", "3", *TOTAL), "'share'"),
+        (("sum", "visits.parquet", "--user", "who", "--value", "page", "--clip", "3", *TOTAL), "'page'"),
         (("top-k", "visits.parquet", *PAGE[:-1], "9", "--domain", "pages.txt", *TOTAL), "at most 3"),
         (("top-k", "visits.parquet", *PAGE, "--epsilon", "1", "--delta", "0"), "delta"),
         (("top-k", "visits.parquet", *PAGE, "--where", "1 = 1) OR (page = 'x'", *TOTAL), "filter|comparison"),

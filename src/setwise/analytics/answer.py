@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,8 @@ from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import format_use, parse_use, rounded_up
 from setwise.analytics.query import canonical
 from setwise.errors import InvalidParameter, MissingExtra
-from setwise.mechanisms.labels import Label
+from setwise.mechanisms.labels import Label, cell_of
+from setwise.mechanisms.statistics import Estimate
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
 class AnswerItem:
     """One item; with counts, the whole number to report, an interval around it, and the noisy count as it was drawn.
 
-    `noisy` may be negative and is unbiased before selection: add up these.
+    `noisy` may be negative and is unbiased before selection: add up these. An answer about other statistics has an
+    estimate for each instead.
     """
 
     item: Label
     count: int | None = None
     interval: tuple[int, int] | None = None
     noisy: int | None = None
+    estimates: tuple[Estimate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,8 @@ class PrivateAnswer:
     `why` says how the mechanism was chosen. `interval_note` says what the intervals promise at `confidence`, and why
     some reach further than others. `alone` is the (epsilon, delta) of this answer by itself, where an account states
     its promises at another delta. `replayed` says that the answer was stored before and nothing was charged for it now.
+    `groups` names the columns of items that are several, and `statistics` what the estimates of each item are, where it
+    is more than one count.
     """
 
     kind: str
@@ -60,6 +65,8 @@ class PrivateAnswer:
     confidence: float
     interval_note: str = ""
     alone: tuple[float, float] | None = None
+    groups: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
     replayed: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
@@ -69,12 +76,7 @@ class PrivateAnswer:
         return iter(self.items)
 
     def __str__(self) -> str:
-        lines = [
-            str(each.item)
-            if each.interval is None or each.count is None
-            else f"{each.item}: {each.count:,} in [{each.interval[0]:,}, {each.interval[1]:,}]"
-            for each in self.items
-        ]
+        lines = [f"{in_words(each.item)}{_said(each, self.statistics)}" for each in self.items]
         return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
 
     @property
@@ -85,15 +87,7 @@ class PrivateAnswer:
     def to_dict(self) -> dict[str, object]:
         """Return the object that `--json` prints: a contract."""
         return {
-            "items": [
-                {
-                    "item": each.item,
-                    "count": each.count,
-                    "interval": None if each.interval is None else [*each.interval],
-                    "noisy": each.noisy,
-                }
-                for each in self.items
-            ],
+            "items": [self._item(each) for each in self.items],
             "mechanism": self.mechanism,
             "interaction": str(self.interaction),
             "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
@@ -103,6 +97,16 @@ class PrivateAnswer:
             "interval_note": self.interval_note,
         }
 
+    def _item(self, each: AnswerItem) -> dict[str, object]:
+        label = dict(zip(self.groups, each.item, strict=True)) if isinstance(each.item, tuple) else each.item
+        if not self.statistics:
+            return {"item": label, "count": each.count, "interval": _listed(each.interval), "noisy": each.noisy}
+        found = {
+            name: {"value": estimate.value, "interval": _listed(estimate.interval)}
+            for name, estimate in zip(self.statistics, each.estimates, strict=True)
+        }
+        return {"item": label, **found}
+
     def to_json(self) -> str:
         """Return the contract as JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
@@ -111,14 +115,17 @@ class PrivateAnswer:
         """Return the text a ledger keeps: everything, so that a replay is the same answer."""
         more = {name: getattr(self, name) for name in _BESIDE_THE_CONTRACT}
         alone = {} if self.alone is None else {"alone": [*self.alone]}
-        return canonical({**self.to_dict(), **more, **alone})
+        named = {name: list(names) for name in ("groups", "statistics") if (names := getattr(self, name))}
+        return canonical({**self.to_dict(), **more, **alone, **named})
 
     @classmethod
     def from_stored(cls, text: str) -> "PrivateAnswer":
         """Return the answer that `stored` wrote."""
         found = json.loads(text)
         return cls(
-            items=tuple(_item(each) for each in found["items"]),
+            items=tuple(_item(each, found) for each in found["items"]),
+            groups=tuple(found.get("groups", ())),
+            statistics=tuple(found.get("statistics", ())),
             mechanism=found["mechanism"],
             interaction=Interaction.parse(found["interaction"]),
             epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),
@@ -131,22 +138,29 @@ class PrivateAnswer:
         )
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the items as columns: item, count, lower, upper, noisy."""
-        return {
-            "item": [each.item for each in self.items],
-            "count": [each.count for each in self.items],
-            "lower": [None if each.interval is None else each.interval[0] for each in self.items],
-            "upper": [None if each.interval is None else each.interval[1] for each in self.items],
-            "noisy": [each.noisy for each in self.items],
-        }
+        """Return the items as columns: item, count, lower, upper, noisy; several columns and statistics as several."""
+        columns: dict[str, list[Any]] = {"item": [each.item for each in self.items]}
+        if self.groups:
+            labels = [[cell_of(each.item, place) for each in self.items] for place in range(len(self.groups))]
+            columns = dict(zip(self.groups, labels, strict=True))
+        if not self.statistics:
+            columns["count"] = [each.count for each in self.items]
+            columns |= _ends("lower", "upper", [each.interval for each in self.items])
+            return columns | {"noisy": [each.noisy for each in self.items]}
+        for place, name in enumerate(self.statistics):
+            columns[name] = [each.estimates[place].value for each in self.items]
+            columns |= _ends(f"{name}_lower", f"{name}_upper", [each.estimates[place].interval for each in self.items])
+        return columns
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return the items as an Arrow table with columns item, count, lower, upper, noisy."""
         import pyarrow as pa
 
         columns = self.columns()
-        items = pa.int64() if columns["item"] and isinstance(columns["item"][0], int) else pa.string()
-        kinds = {name: items if name == "item" else pa.int64() for name in columns}
+        labels = self.groups or ("item",)
+        kinds = {
+            name: _arrow_kind(values, pa.string() if name in labels else pa.int64()) for name, values in columns.items()
+        }
         return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
 
     def to_pandas(self) -> "pandas.DataFrame":
@@ -209,17 +223,81 @@ _EARLIER_NOTE = (
 )
 
 
-def _item(found: Mapping[str, Any]) -> AnswerItem:
+def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> AnswerItem:
     """Return a stored item; a count stored before all were whole and none negative becomes so, in its interval."""
-    interval, count = found["interval"], found["count"]
-    if interval is not None and len(interval) != 2:
-        raise InvalidParameter("a stored answer has an interval that is not a pair")
+    label = found["item"]
+    if "groups" in answer:
+        label = tuple(label[name] for name in answer["groups"])
+    if "statistics" in answer:
+        told = (found[name] for name in answer["statistics"])
+        estimates = tuple(Estimate(value=each["value"], interval=_two(each["interval"])) for each in told)
+        return AnswerItem(item=label, estimates=estimates)
+    interval, count = _two(found["interval"]), found["count"]
     if isinstance(count, float):
         count = math.floor(count + 0.5)
     if count is not None:
         count = max(0, count)
     pair = None if interval is None else (min(interval[0], count), max(interval[1], count))
-    return AnswerItem(item=found["item"], count=count, interval=pair, noisy=found.get("noisy"))
+    return AnswerItem(item=label, count=count, interval=pair, noisy=found.get("noisy"))
+
+
+def _two(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
+    if interval is None:
+        return None
+    if len(interval) != 2:
+        raise InvalidParameter("a stored answer has an interval that is not a pair")
+    return interval[0], interval[1]
+
+
+def _listed(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None else [*interval]
+
+
+def _ends(lower: str, upper: str, intervals: Sequence[tuple[float, float] | None]) -> dict[str, list[Any]]:
+    return {
+        name: [None if interval is None else interval[place] for interval in intervals]
+        for place, name in enumerate((lower, upper))
+    }
+
+
+def _arrow_kind(values: Sequence[Any], otherwise: "pyarrow.DataType") -> "pyarrow.DataType":
+    """Return the type of a column: floats as soon as one value is one, integers or text by the first."""
+    import pyarrow as pa
+
+    if any(isinstance(value, float) for value in values):
+        return pa.float64()
+    first = next((value for value in values if value is not None), None)
+    return otherwise if first is None else pa.int64() if isinstance(first, int) else pa.string()
+
+
+def in_words(label: Label) -> str:
+    """Return a label as people read it, that of several columns with commas."""
+    return ", ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def number(value: float) -> str:
+    """Write a number: whole ones as they are, others with four digits, or with one decimal from 1,000 on.
+
+    >>> number(1234567), number(12.0), number(1234.25), number(3.14159), number(2**60 + 1)
+    ('1,234,567', '12', '1,234.2', '3.142', '1,152,921,504,606,846,977')
+    """
+    if isinstance(value, int):
+        return f"{value:,}"
+    if value.is_integer():
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _said(each: AnswerItem, statistics: Sequence[str]) -> str:
+    if each.count is not None:
+        return f": {_in_interval(each.count, each.interval)}"
+    parts = zip(statistics, each.estimates, strict=True)
+    told = ", ".join(f"{name} {_in_interval(found.value, found.interval)}" for name, found in parts)
+    return f": {told}" if told else ""
+
+
+def _in_interval(value: float, interval: tuple[float, float] | None) -> str:
+    return number(value) + ("" if interval is None else f" in [{number(interval[0])}, {number(interval[1])}]")
 
 
 _COVERS = {

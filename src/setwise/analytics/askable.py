@@ -7,7 +7,7 @@ from typing import Any, Unpack, cast
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import Budget, BudgetWords, budget_of
 from setwise.analytics.planning import Plan
-from setwise.analytics.query import Domain, Grouping, Query
+from setwise.analytics.query import Columns, Domain, Grouping, Number, Query
 from setwise.mechanisms.labels import Label
 
 
@@ -18,8 +18,8 @@ class Words(Grouping, BudgetWords, total=False):
 class Askable(ABC):
     """A table that answers privately.
 
-    `top_k`, `histogram`, `count` and `sum` ask in words; `ask` takes a query and its budget as records. `preview` says
-    what such a question would cost and how far off its answer may be, and costs nothing.
+    `top_k`, `histogram`, `count`, `sum`, `mean` and `quantile` ask in words; `ask` takes a query and its budget as
+    records. `preview` says what such a question would cost and how far off its answer may be, and costs nothing.
     """
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Askable(ABC):
     def top_k(
         self,
         *,
-        item: str,
+        item: Columns,
         k: int,
         per_item: int | None = None,
         value: str | None = None,
@@ -60,7 +60,7 @@ class Askable(ABC):
     def histogram(
         self,
         *,
-        item: str,
+        item: Columns,
         per_item: int | None = None,
         value: str | None = None,
         key: str | None = None,
@@ -87,13 +87,49 @@ class Askable(ABC):
         self,
         *,
         value: str,
-        clip: int,
-        where: str | None = None,
+        clip: int | None = None,
+        low: Number | None = None,
+        high: Number | None = None,
+        step: Number | None = None,
+        item: Columns | None = None,
         key: str | None = None,
-        **words: Unpack[BudgetWords],
+        **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the sum of an integer column, each user's own sum clipped to between 0 and `clip`."""
-        return self._ask(Query.sum, words, key, value=value, clip=clip, where=where)
+        """Return the sum of a column, each user's own sum clipped to `low` .. `high`, or to 0 .. `clip`.
+
+        With `item` the sum of every item. What is not whole is added up in steps of a thousandth of high - low, unless
+        `step` says otherwise.
+        """
+        return self._ask(Query.sum, words, key, value=value, clip=clip, low=low, high=high, step=step, item=item)
+
+    def mean(
+        self,
+        *,
+        value: str,
+        low: Number,
+        high: Number,
+        step: Number | None = None,
+        item: Columns | None = None,
+        key: str | None = None,
+        **words: Unpack[Words],
+    ) -> PrivateAnswer:
+        """Return the mean of a column over users, each user's own mean clipped to `low` .. `high`; of every `item`."""
+        return self._ask(Query.mean, words, key, value=value, low=low, high=high, step=step, item=item)
+
+    def quantile(
+        self,
+        *,
+        value: str,
+        low: Number,
+        high: Number,
+        at: Number = 0.5,
+        step: Number | None = None,
+        item: Columns | None = None,
+        key: str | None = None,
+        **words: Unpack[Words],
+    ) -> PrivateAnswer:
+        """Return the value that the share `at` of users are below, on a grid from `low` to `high`; of every `item`."""
+        return self._ask(Query.quantile, words, key, value=value, low=low, high=high, at=at, step=step, item=item)
 
     def _ask(
         self,

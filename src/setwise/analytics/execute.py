@@ -1,21 +1,24 @@
 """The way of a question: charge, then data, then noise, then the stored answer."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Protocol
 
 from setwise.accounting.answer import Interaction
+from setwise.accounting.guarantees import Use
 from setwise.analytics.answer import AnswerItem, PrivateAnswer
 from setwise.analytics.budget import Budget
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import Execution
 from setwise.analytics.present.text import ending, interval_note, measured
-from setwise.analytics.query import EVERYTHING, Query, canonical
+from setwise.analytics.query import EVERYTHING, Query, canonical, statistic_name
+from setwise.analytics.statistics import in_units, statistics_note
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import Release
+from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, GroupTable
 
 
 class Reader(Protocol):
@@ -27,6 +30,10 @@ class Reader(Protocol):
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        ...
+
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Return the exact measures of every group."""
         ...
 
 
@@ -50,25 +57,25 @@ def execute(
     receipt = payer.charge(planned.plan.uses, key=key, request=request)
     if receipt.answer is not None:
         return replace(PrivateAnswer.from_stored(receipt.answer), replayed=True)
-    release = planned.mechanism.release(_read(planned, reader), randomness)
-    answer = _answered(planned, release)
+    answer = _answered(planned, reader, randomness)
     registered = planned.plan.interaction is Interaction.SETWISE
     returned = planned.unused(answer.spent) if registered else ()
     return PrivateAnswer.from_stored(payer.settle(receipt, answer=answer.stored(), returned=returned))
 
 
-def _read(planned: Execution, reader: Reader) -> Histogram:
-    """Return what the mechanism reads, and no more of it than it needs."""
+def _answered(planned: Execution, reader: Reader, randomness: Randomness) -> PrivateAnswer:
+    """Return the answer, from a mechanism that reads no more than it needs."""
+    query, mechanism, confidence = planned.query, planned.mechanism, planned.plan.error.confidence
+    if isinstance(mechanism, GroupStatistics):
+        return _of_statistics(
+            planned, mechanism.release(reader.statistics(planned.aggregation), randomness, confidence)
+        )
     if planned.most is None:
-        return reader.histogram(planned.aggregation)
-    return reader.top(planned.aggregation, planned.most)
-
-
-def _answered(planned: Execution, release: Release) -> PrivateAnswer:
-    query, plan = planned.query, planned.plan
+        read = reader.histogram(planned.aggregation)
+    else:
+        read = reader.top(planned.aggregation, planned.most)
+    release = mechanism.release(read, randomness)
     cut = release if query.k is None else release.top(query.k)
-    confidence = plan.error.confidence
-    intervals = cut.intervals(confidence)
     items = tuple(
         AnswerItem(
             item=_label(query, item.label),
@@ -76,8 +83,29 @@ def _answered(planned: Execution, release: Release) -> PrivateAnswer:
             interval=None if interval is None or not planned.shows_counts else (interval.lower, interval.upper),
             noisy=item.noisy if planned.shows_counts else None,
         )
-        for item, interval in zip(cut.items, intervals, strict=True)
+        for item, interval in zip(cut.items, cut.intervals(confidence), strict=True)
     )
+    note = interval_note(cut, confidence) if planned.shows_counts else ""
+    return _answer(planned, items, release.spent, release.complete, note)
+
+
+def _of_statistics(planned: Execution, release: GroupRelease) -> PrivateAnswer:
+    statistics = planned.query.statistics
+    items = tuple(
+        AnswerItem(
+            item=_label(planned.query, label),
+            estimates=tuple(in_units(each, found) for each, found in zip(statistics, estimates, strict=True)),
+        )
+        for label, estimates in zip(release.labels, release.estimates, strict=True)
+    )
+    note = statistics_note(planned.query, planned.plan.error.confidence)
+    return _answer(planned, items, release.spent, release.complete, note)
+
+
+def _answer(
+    planned: Execution, items: tuple[AnswerItem, ...], spent: Sequence[Use], complete: bool, note: str
+) -> PrivateAnswer:
+    query, plan = planned.query, planned.plan
     return PrivateAnswer(
         kind=query.kind,
         measure=measured(query),
@@ -88,13 +116,15 @@ def _answered(planned: Execution, release: Release) -> PrivateAnswer:
         delta=plan.delta,
         method=plan.method,
         statement=plan.statement,
-        spent=planned.priced(release.spent),
-        complete=release.complete if query.k is None else len(items) == query.k,
-        reason=ending(query, len(items), release.complete),
+        spent=planned.priced(spent),
+        complete=complete if query.k is None else len(items) == query.k,
+        reason=ending(query, len(items), complete),
         why=plan.why,
-        confidence=float(confidence),
-        interval_note=interval_note(cut, confidence) if planned.shows_counts else "",
+        confidence=float(plan.error.confidence),
+        interval_note=note,
         alone=plan.alone,
+        groups=query.groups if len(query.groups) > 1 else (),
+        statistics=() if query.counted is not None else tuple(statistic_name(each) for each in query.statistics),
     )
 
 
@@ -102,4 +132,6 @@ def _label(query: Query, label: Label) -> Label:
     """Return the item's name in the answer; the one group of a count or sum is called by what it counts."""
     if query.item is not None or label != EVERYTHING:
         return label
-    return query.value or ("users" if query.statistic.per_item == 1 else "events")
+    if query.counted is None:
+        return EVERYTHING
+    return query.counted.column or ("users" if query.per_item == 1 else "events")

@@ -15,15 +15,19 @@ from setwise.analytics.engines.base import Aggregation, check_suitable
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
+from setwise.analytics.statistics import in_steps, measure_of, release_of, statistics_error, statistics_in_words
 from setwise.analytics.tables.domain import fitted
 from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.labels import cell_of
 from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.planner import Mechanism, plan
 from setwise.mechanisms.planning.request import CountNoise, Total
+from setwise.mechanisms.planning.statistics import plan_statistics
 from setwise.mechanisms.release import Preview
+from setwise.mechanisms.statistics import GroupStatistics
 from setwise.mechanisms.two_phase import TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
@@ -98,14 +102,14 @@ class Execution:
     query: Query
     plan: Plan
     aggregation: Aggregation
-    mechanism: Mechanism
+    mechanism: Mechanism | GroupStatistics
     shows_counts: bool
     prices: tuple[tuple[Guarantee, Guarantee], ...] = ()
 
     @property
     def most(self) -> int | None:
         """How many of the highest groups the mechanism reads; None when it reads all."""
-        return groups_read(self.mechanism)
+        return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 
     def priced(self, spent: Sequence[Use]) -> tuple[Use, ...]:
         """Return the mechanism's uses in the words of the account."""
@@ -159,52 +163,62 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
 
 
 def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
-    """Return what the engine is asked for."""
+    """Return what the engine is asked for: counts or whole sums to rank groups by, or the measures of each group."""
+    counted = query.counted
     return Aggregation(
         user=user,
         item=query.item,
-        value=query.value,
+        value=None if counted is None else counted.column,
         contributions=query.contributions,
-        per_item=query.statistic.per_item,
+        per_item=query.per_item,
         where=None if query.where is None else parse_filter(query.where, schema),
         domain=query.domain,
         null_item=query.null_item,
+        measures=() if counted is not None else tuple(measure_of(each) for each in query.statistics),
     )
 
 
 def _fitted_query(query: Query, schema: Schema) -> Query:
-    """Return the query with its labels as the item column has them."""
-    if query.item is None:
-        return query
-    column = schema.column(query.item)
+    """Return the query with its labels as the item columns have them, and its statistics in steps of their columns."""
+    columns = [schema.column(name) for name in query.groups]
     return replace(
         query,
-        domain=None if query.domain is None else fitted(query.domain, column),
-        null_item=None if query.null_item is None else fitted((query.null_item,), column)[0],
+        domain=None if query.domain is None else fitted(query.domain, columns),
+        null_item=None if query.null_item is None else cell_of(fitted((query.null_item,), columns[:1])[0], 0),
+        statistics=tuple(in_steps(each, schema) for each in query.statistics),
     )
 
 
 def _from_total(query: Query, aggregation: Aggregation, total: Total, status: AccountStatus | None) -> Execution:
-    found = plan(query.bounds, total)
+    mechanism: Mechanism | GroupStatistics
+    if query.counted is None:
+        choice = plan_statistics(query.bounds, total, [release_of(each) for each in query.statistics])
+        mechanism, name, shows_counts = choice.mechanism, choice.name, True
+        error, why = statistics_error(choice), f"{choice.name}: {statistics_in_words(query, choice)}"
+    else:
+        found = plan(query.bounds, total)
+        mechanism, name, why = found.mechanism, found.name, found.why
+        shows_counts = total.counts is not CountNoise.NONE
+        error = found.preview if shows_counts else replace(found.preview, expected_error=None, radius=None)
     own = float_below(total.delta)
-    uses = merged(found.mechanism.guarantees())
+    uses = merged(mechanism.guarantees())
     if status is None:
         overall, delta, alone = certified_price(uses, own, Interaction.SETWISE), own, None
     else:
         overall, delta = certified_price(uses, status.delta, Interaction.ADAPTIVE), status.delta
         alone = (certified_price(uses, own, Interaction.SETWISE).upper, own)
-    shows_counts = total.counts is not CountNoise.NONE
-    error = found.preview if shows_counts else replace(found.preview, expected_error=None, radius=None)
     return Execution(
         query=query,
-        plan=_plan(found.name, uses, overall, delta, error, found.why, alone),
+        plan=_plan(name, uses, overall, delta, error, why, alone),
         aggregation=aggregation,
-        mechanism=found.mechanism,
+        mechanism=mechanism,
         shows_counts=shows_counts,
     )
 
 
 def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> Execution:
+    if query.counted is None:
+        raise InvalidParameter("means, quantiles, signed sums and several statistics take a total: give an epsilon")
     drawn = drawn_mechanism(query.bounds, draws, status)
     words = dict(drawn.prices)
     uses = merged(Use(words.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())

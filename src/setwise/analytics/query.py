@@ -1,26 +1,32 @@
-"""A question about a table as one record that cannot be wrong: groups, what is counted in each, and the bounds.
+"""A question about a table as one record that cannot be wrong: groups, statistics of each, and bounds.
 
 What may be spent on it is said beside it (`budget`); the table and its user column belong to the session. `top_k`,
-`histogram`, `count` and `sum` are the common shapes, and their parameters are the words of every door: Python, the
-command line and JSON.
+`histogram`, `count`, `sum`, `mean` and `quantile` are the common shapes, and their parameters are the words of every
+door: Python, the command line and JSON.
 """
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict, Unpack, assert_never, get_args, get_type_hints
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.labels import Label, distinct_labels
-from setwise.mechanisms.parameters import positive_integer
+from setwise.mechanisms.labels import Cell, Label, distinct_labels
+from setwise.mechanisms.parameters import positive_integer, probability
 from setwise.mechanisms.planning.request import Bounds
 
 LARGEST_K = 100_000
 
 EVERYTHING = "all"
 """The label of the one group of a query without groups."""
+
+Number: TypeAlias = int | float | Fraction | Decimal
+"""Any finite number; floats are taken as the shortest decimal that gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,33 +40,65 @@ class Count:
             positive_integer("most", self.most)
 
     @property
-    def per_item(self) -> int:
-        """How much one user adds to a group at most."""
-        return self.most or 1
+    def column(self) -> None:
+        """No column: rows are counted."""
+        return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sum:
-    """The sum of the integer column, each user's own sum in a group clipped to 0 .. `high`; None stands for 1."""
+    """The sum of the column, each user's own sum in a group clipped to `low` .. `high` (None stands for 1).
+
+    It is added up in whole steps: of 1 for a column of integers, of a thousandth of high - low for others.
+    """
 
     column: str
-    high: int | None = None
+    low: Fraction = Fraction(0)
+    high: Fraction | None = None
+    step: Fraction | None = None
 
     def __post_init__(self) -> None:
-        _check_column("value", self.column)
-        if self.high is not None:
-            positive_integer("high", self.high)
-
-    @property
-    def per_item(self) -> int:
-        """How much one user adds to a group at most."""
-        return self.high or 1
+        _check_measured(self, self.high)
 
 
-Statistic: TypeAlias = Count | Sum
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """The mean over users of their own mean of the column in a group, clipped to `low` .. `high`."""
+
+    column: str
+    low: Fraction
+    high: Fraction
+    step: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        _check_measured(self, self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantile:
+    """The value below which the share `at` of users have their own mean of the column in a group.
+
+    It is found on the grid low, low + step, .., high.
+    """
+
+    column: str
+    low: Fraction
+    high: Fraction
+    at: Fraction = Fraction(1, 2)
+    step: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", probability("at", exact_number("at", self.at)))
+        _check_measured(self, self.high)
+
+
+Statistic: TypeAlias = Count | Sum | Mean | Quantile
 
 Domain: TypeAlias = str | Path | Iterable[Label]
 """Public labels: a list of them, or a file as `read_domain` takes it."""
+
+Columns: TypeAlias = str | Sequence[str]
+"""One column, or several."""
 
 
 class Grouping(TypedDict, total=False):
@@ -74,13 +112,13 @@ class Grouping(TypedDict, total=False):
     contributions: int | None
     domain: Domain | None
     where: str | None
-    null_item: Label | None
+    null_item: Cell | None
     limit: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A question: `statistic` in each group of the column `item` (None: all rows are one group).
+    """A question: `statistics` of each group of the column `item`, of several columns, or (None) of all rows together.
 
     With `k` the k highest groups, without it all of them. A user counts towards at most `contributions` groups; None
     leaves it open. `domain` holds the labels that may come back when they are public; None when the labels themselves
@@ -93,16 +131,18 @@ class Query:
     'sum'
     """
 
-    statistic: Statistic = Count()
-    item: str | None = None
+    statistics: tuple[Statistic, ...] = (Count(),)
+    item: str | tuple[str, ...] | None = None
     k: int | None = None
     contributions: int | None = None
     domain: tuple[Label, ...] | None = None
     limit: int | None = None
     where: str | None = None
-    null_item: Label | None = None
+    null_item: Cell | None = None
 
     def __post_init__(self) -> None:
+        if not self.statistics:
+            raise InvalidParameter("a query needs at least one statistic")
         if self.k is not None:
             positive_integer("k", self.k, LARGEST_K)
         if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
@@ -110,90 +150,192 @@ class Query:
         if self.null_item is not None:
             distinct_labels([self.null_item])
         if self.item is not None:
-            _check_column("item", self.item)
+            self._check_item()
         elif (self.k, self.contributions, self.domain, self.limit, self.null_item) != (None,) * 5:
             raise InvalidParameter("k, contributions, domain, limit and null_item are about items: give item")
         if self.domain is not None:
             if isinstance(self.domain, str) or not isinstance(self.domain, Iterable):
                 raise InvalidParameter("domain must be a list of labels")
             object.__setattr__(self, "domain", tuple(self.domain))
-        object.__setattr__(self, "domain", self.bounds.domain if self.item is not None else None)
+            object.__setattr__(self, "domain", self.bounds.domain)
+            wide = {len(label) if isinstance(label, tuple) else 1 for label in self.domain}
+            if wide != {len(self.groups)}:
+                raise InvalidParameter(f"a label of the domain needs {len(self.groups)} value(s), one for each column")
+        elif self.item is not None:
+            assert self.bounds  # which raises what is wrong with it
+
+    def _check_item(self) -> None:
+        item: Any = self.item
+        columns = item if isinstance(item, list | tuple) else (item,)
+        for column in columns:
+            _check_column("item", column)
+        if not columns or len(set(columns)) != len(columns):
+            raise InvalidParameter("item must be one column, or several different ones")
+        object.__setattr__(self, "item", columns[0] if len(columns) == 1 else tuple(columns))
 
     @classmethod
     def top_k(
-        cls, *, item: str, k: int, per_item: int | None = None, value: str | None = None, **grouping: Unpack[Grouping]
+        cls,
+        *,
+        item: Columns,
+        k: int,
+        per_item: int | None = None,
+        value: str | None = None,
+        **grouping: Unpack[Grouping],
     ) -> "Query":
         """Return the query for the k items that most users have, or with the most rows or the highest sum."""
-        return cls(item=item, k=k, statistic=_counted(value, per_item), **grouping)  # type: ignore[arg-type]
+        return cls(item=item, k=k, statistics=(_counted(value, per_item),), **grouping)  # type: ignore[arg-type]
 
     @classmethod
     def histogram(
-        cls, *, item: str, per_item: int | None = None, value: str | None = None, **grouping: Unpack[Grouping]
+        cls, *, item: Columns, per_item: int | None = None, value: str | None = None, **grouping: Unpack[Grouping]
     ) -> "Query":
         """Return the query for how many users, rows or units every item has."""
-        return cls(item=item, statistic=_counted(value, per_item), **grouping)  # type: ignore[arg-type]
+        return cls(item=item, statistics=(_counted(value, per_item),), **grouping)  # type: ignore[arg-type]
 
     @classmethod
     def count(cls, *, per_user: int | None = None, where: str | None = None) -> "Query":
         """Return the query for how many users there are, or how many rows, at most `per_user` of a user."""
         if per_user is not None:
             positive_integer("per_user", per_user)
-        return cls(statistic=Count(most=per_user), where=where)
+        return cls(statistics=(Count(most=per_user),), where=where)
 
     @classmethod
-    def sum(cls, *, value: str, clip: int, where: str | None = None) -> "Query":
-        """Return the query for the sum of an integer column, each user's own sum clipped to 0 .. `clip`."""
-        return cls(statistic=Sum(column=value, high=positive_integer("clip", clip)), where=where)
+    def sum(
+        cls,
+        *,
+        value: str,
+        clip: int | None = None,
+        low: Number | None = None,
+        high: Number | None = None,
+        step: Number | None = None,
+        item: Columns | None = None,
+        **grouping: Unpack[Grouping],
+    ) -> "Query":
+        """Return the query for the sum of a column, each user's own clipped to `low` .. `high`, or to 0 .. `clip`."""
+        if clip is not None and (low is not None or high is not None):
+            raise InvalidParameter("give either clip, or low and high")
+        if clip is None and high is None:
+            raise InvalidParameter("say how much one user may add: give clip, or low and high")
+        most = high if clip is None else positive_integer("clip", clip)
+        statistic = Sum(column=value, low=0 if low is None else low, high=most, step=step)  # type: ignore[arg-type]
+        return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
+
+    @classmethod
+    def mean(
+        cls,
+        *,
+        value: str,
+        low: Number,
+        high: Number,
+        step: Number | None = None,
+        item: Columns | None = None,
+        **grouping: Unpack[Grouping],
+    ) -> "Query":
+        """Return the query for the mean of a column over users, each user's own mean clipped to `low` .. `high`."""
+        statistic = Mean(column=value, low=low, high=high, step=step)  # type: ignore[arg-type]
+        return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
+
+    @classmethod
+    def quantile(
+        cls,
+        *,
+        value: str,
+        low: Number,
+        high: Number,
+        at: Number = 0.5,
+        step: Number | None = None,
+        item: Columns | None = None,
+        **grouping: Unpack[Grouping],
+    ) -> "Query":
+        """Return the query for the value that the share `at` of users are below, on a grid from `low` to `high`."""
+        statistic = Quantile(column=value, low=low, high=high, at=at, step=step)  # type: ignore[arg-type]
+        return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns whose values are the groups; none when all rows are one."""
+        if self.item is None:
+            return ()
+        return (self.item,) if isinstance(self.item, str) else self.item
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The columns that statistics are taken of."""
+        return tuple(dict.fromkeys(each.column for each in self.statistics if each.column is not None))
+
+    @property
+    def counted(self) -> Count | Sum | None:
+        """The only statistic, when it adds whole numbers of 0 or more: such groups are ranked by it."""
+        match self.statistics:
+            case (Count() as counted,):
+                return counted
+            case (
+                Sum(
+                    low=0, high=None | Fraction(denominator=1), step=None | Fraction(numerator=1, denominator=1)
+                ) as one,
+            ):
+                return one
+            case _:
+                return None
+
+    @property
+    def per_item(self) -> int:
+        """How much one user adds to a group at most, in what groups are ranked by."""
+        match self.counted:
+            case Count(most=int() as most):
+                return most
+            case Sum(high=Fraction() as high):
+                return positive_integer("high", int(high))
+            case _:
+                return 1
 
     @property
     def bounds(self) -> Bounds:
         """What the planner is asked for: a query without items is a histogram of the one label `EVERYTHING`."""
-        per_item = self.statistic.per_item
         if self.item is None:
-            return Bounds(contributions=1, per_item=per_item, domain=(EVERYTHING,))
+            return Bounds(contributions=1, per_item=self.per_item, domain=(EVERYTHING,))
         return Bounds(
-            k=self.k, contributions=self.contributions, per_item=per_item, domain=self.domain, limit=self.limit
+            k=self.k, contributions=self.contributions, per_item=self.per_item, domain=self.domain, limit=self.limit
         )
 
     @property
-    def value(self) -> str | None:
-        """The column that is added up; None when users or rows are counted."""
-        match self.statistic:
-            case Count():
-                return None
-            case Sum(column=column):
-                return column
-            case _:
-                assert_never(self.statistic)
-
-    @property
     def kind(self) -> str:
-        """The shape's name: top-k, histogram, count or sum."""
-        if self.item is None:
-            return "count" if self.value is None else "sum"
-        return "histogram" if self.k is None else "top-k"
+        """The shape's name: top-k, histogram, count, sum, mean or quantile, and query for any other."""
+        if self.counted is not None and self.item is not None:
+            return "histogram" if self.k is None else "top-k"
+        if len(self.statistics) > 1 or self.k is not None:
+            return "query"
+        return type(self.statistics[0]).__name__.lower()
 
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
         """Return the query with these bounds where it leaves its own out; those without items have none to fill."""
         if self.item is None:
             return self
-        statistic: Statistic
-        match self.statistic:
-            case Count(most=most):
-                statistic = Count(most=per_item if most is None else most)
-            case Sum(column=column, high=high):
-                statistic = Sum(column=column, high=per_item if high is None else high)
-            case _:
-                assert_never(self.statistic)
-        return replace(self, contributions=self.contributions or contributions, statistic=statistic)
+        return replace(
+            self,
+            contributions=self.contributions or contributions,
+            statistics=tuple(_filled(each, per_item) for each in self.statistics),
+        )
 
     def to_dict(self) -> dict[str, object]:
         """Return the query in the words of its shape; what was left out is left out."""
-        reach = self.statistic.most if isinstance(self.statistic, Count) else self.statistic.high
-        words = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "statistic"}
-        words |= {"value": self.value, {"count": "per_user", "sum": "clip"}.get(self.kind, "per_item"): reach}
-        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in words.items()}
-        return {"kind": self.kind, **{name: value for name, value in plain.items() if value is not None}}
+        words: dict[str, object] = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name != "statistics"
+        }
+        match self.counted, self.statistics:
+            case Count(most=most), _:
+                words["per_user" if self.item is None else "per_item"] = most
+            case Sum(column=column, high=high), _:
+                words |= {"value": column, "clip" if self.item is None else "per_item": high}
+            case None, (only,) if self.kind != "query":
+                words |= _words_of(only)
+                words["value"] = words.pop("column")
+            case _:
+                words["statistics"] = [
+                    {"statistic": type(each).__name__.lower(), **_words_of(each)} for each in self.statistics
+                ]
+        return {"kind": self.kind} | {name: _plain(value) for name, value in words.items() if value is not None}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, object]) -> "Query":
@@ -206,14 +348,61 @@ class Query:
         kind = given.pop("kind", None)
         if not isinstance(kind, str) or kind not in SHAPES:
             raise InvalidParameter(f"the kind of a query must be one of {', '.join(SHAPES)}, not {kind!r}")
-        known = parameters_of(SHAPES[kind])
-        for name in given:
-            if name not in known:
-                raise InvalidParameter(f"a {kind} query has no {name!r}; it has {', '.join(sorted(known))}")
-        needed = [name for name, each in known.items() if each.default is inspect.Parameter.empty]
-        if not set(needed) <= set(given):
-            raise InvalidParameter(f"a {kind} query needs {' and '.join(map(repr, needed))}")
-        return SHAPES[kind](**given)
+        query: Query = _built(SHAPES[kind], f"a {kind} query", given)
+        return query
+
+
+def _general(
+    *,
+    statistics: Sequence[Mapping[str, object]],
+    item: Columns | None = None,
+    k: int | None = None,
+    **grouping: Unpack[Grouping],
+) -> Query:
+    """Return the query of any statistics, each written as its name and its words."""
+    if not isinstance(statistics, list | tuple):
+        raise InvalidParameter("statistics must be a list")
+    made = []
+    for each in statistics:
+        words = dict(each) if isinstance(each, Mapping) else {}
+        name = words.pop("statistic", None)
+        if not isinstance(name, str) or name not in STATISTICS:
+            raise InvalidParameter(f"a statistic must be one of {', '.join(STATISTICS)}, not {_shown(name)}")
+        made.append(_built(STATISTICS[name], f"a {name}", words))
+    return Query(statistics=tuple(made), item=item, k=k, **grouping)  # type: ignore[arg-type]
+
+
+STATISTICS: dict[str, Callable[..., Statistic]] = {"count": Count, "sum": Sum, "mean": Mean, "quantile": Quantile}
+
+SHAPES: dict[str, Callable[..., Query]] = {
+    "top-k": Query.top_k,
+    "histogram": Query.histogram,
+    "count": Query.count,
+    "sum": Query.sum,
+    "mean": Query.mean,
+    "quantile": Query.quantile,
+    "query": _general,
+}
+"""The shapes of a query and what makes one from its words."""
+
+
+def statistic_name(statistic: Statistic) -> str:
+    """Return the name of a statistic's column in an answer.
+
+    >>> statistic_name(Count()), statistic_name(Quantile(column="age", low=0, high=99, at=0.9))
+    ('users', 'quantile_0.9_age')
+    """
+    match statistic:
+        case Count(most=None | 1):
+            return "users"
+        case Count():
+            return "rows"
+        case Quantile(column=column, at=at):
+            return f"median_{column}" if at == Fraction(1, 2) else f"quantile_{float(at):g}_{column}"
+        case Sum(column=column) | Mean(column=column):
+            return f"{type(statistic).__name__.lower()}_{column}"
+        case _:
+            assert_never(statistic)
 
 
 def canonical(value: object) -> str:
@@ -225,15 +414,6 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-SHAPES: dict[str, Callable[..., Query]] = {
-    "top-k": Query.top_k,
-    "histogram": Query.histogram,
-    "count": Query.count,
-    "sum": Query.sum,
-}
-"""The common shapes of a query and what makes one from its words."""
-
-
 def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """Return the parameters of a call by name, with those that a typed dictionary adds written out.
 
@@ -241,24 +421,89 @@ def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
     ['item', 'per_item', 'value', 'contributions']
     """
     found: dict[str, inspect.Parameter] = {}
-    kinds = get_type_hints(call)
+    kinds = get_type_hints(getattr(call, "__init__") if isinstance(call, type) else call)  # noqa: B009
     for parameter in inspect.signature(call).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
             (words,) = get_args(kinds[parameter.name])
             for name, kind in get_type_hints(words).items():
                 found[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        elif parameter.name != "self":
+        else:
             found[parameter.name] = parameter.replace(annotation=kinds[parameter.name])
     return found
+
+
+def exact_number(name: str, value: object) -> Fraction:
+    """Return a finite number as the rational it stands for, or raise `InvalidParameter`.
+
+    >>> exact_number("low", 0.1)
+    Fraction(1, 10)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | Fraction | Decimal):
+        raise InvalidParameter(f"{name} must be a number, not {_shown(value)}")
+    if not isinstance(value, Fraction) and not math.isfinite(value):
+        raise InvalidParameter(f"{name} must be finite, not {value!r}")
+    return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
+
+
+def _built(make: Callable[..., Any], what: str, given: dict[str, object]) -> Any:  # noqa: ANN401 - what `make` makes
+    """Return what the words make, or raise `InvalidParameter` for words that are unknown or missing."""
+    known = parameters_of(make)
+    for name in given:
+        if name not in known:
+            raise InvalidParameter(f"{what} has no {name!r}; it has {', '.join(sorted(known))}")
+    needed = [name for name, each in known.items() if each.default is inspect.Parameter.empty]
+    if not set(needed) <= set(given):
+        raise InvalidParameter(f"{what} needs {' and '.join(map(repr, needed))}")
+    return make(**given)
 
 
 def _counted(value: str | None, per_item: int | None) -> Statistic:
     if per_item is not None:
         positive_integer("per_item", per_item)
-    return Count(most=per_item) if value is None else Sum(column=value, high=per_item)
+    return Count(most=per_item) if value is None else Sum(column=value, high=per_item)  # type: ignore[arg-type]
 
 
-def _check_column(name: str, value: Any) -> None:  # noqa: ANN401 - whatever was given
+def _filled(statistic: Statistic, per_item: int | None) -> Statistic:
+    match statistic:
+        case Count(most=None):
+            return Count(most=per_item)
+        case Sum(column=column, low=0, high=None, step=None):
+            return _counted(column, per_item)
+        case _:
+            return statistic
+
+
+def _words_of(statistic: Statistic) -> dict[str, object]:
+    words = {field.name: getattr(statistic, field.name) for field in fields(statistic)}
+    return {name: _plain(value) for name, value in words.items() if value is not None}
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON has it."""
+    match value:
+        case Fraction(denominator=1):
+            return int(value)
+        case Fraction():
+            return float(value)
+        case tuple():
+            return [_plain(each) for each in value]
+        case _:
+            return value
+
+
+def _check_measured(statistic: Sum | Mean | Quantile, high: Fraction | None) -> None:
+    _check_column("value", statistic.column)
+    for name in ("low", "high", "step"):
+        given = getattr(statistic, name)
+        if given is not None:
+            object.__setattr__(statistic, name, exact_number(name, given))
+    if high is not None and not statistic.low < exact_number("high", high):
+        raise InvalidParameter(f"low must be below high, not {float(statistic.low):g} and {float(high):g}")
+    if statistic.step is not None and statistic.step <= 0:
+        raise InvalidParameter(f"step must be above 0, not {float(statistic.step):g}")
+
+
+def _check_column(name: str, value: object) -> None:
     if not isinstance(value, str) or not value:
         raise InvalidParameter(f"{name} must be the name of a column, not {_shown(value)}")
 

@@ -28,7 +28,7 @@ from setwise.analytics.suggestions import what_fits
 from setwise.analytics.tables.domain import fitted, read_domain
 from setwise.analytics.tables.source import IN_MEMORY, Location, Source, location_of, open_engine
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter
-from setwise.mechanisms.labels import Label
+from setwise.mechanisms.labels import Cell, Label, cell_of
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
@@ -143,7 +143,7 @@ class Session(Askable):
         item: str,
         value: str | None = None,
         where: str | None = None,
-        null_item: Label | None = None,
+        null_item: Cell | None = None,
     ) -> None:
         """Rank every user's items once and store the result, for quick questions with any bound on contributions.
 
@@ -160,7 +160,7 @@ class Session(Askable):
             destination=destination,
             value=value,
             where=kept,
-            null_item=None if null_item is None else fitted((null_item,), schema.column(item))[0],
+            null_item=None if null_item is None else cell_of(fitted((null_item,), [schema.column(item)])[0], 0),
         )
 
     def request(self, query: Query, budget: Budget) -> str:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import format_use, rounded_up
+from setwise.analytics.answer import in_words, number
 from setwise.cli.ledger_output import left_in_words
 from setwise.cli.output import print_json, print_table
 
@@ -64,6 +65,8 @@ def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] 
     from rich.table import Table
     from rich.text import Text
 
+    if answer.statistics:
+        return _statistics_table(answer)
     rows = [_cells(place, each, truth) for place, each in enumerate(answer.items, start=1)]
     headings = ["", "item", answer.measure, f"{answer.confidence:.0%} interval", "truth (made-up data)"]
     widest = [max(len(row[column]) for row in rows) for column in range(len(headings))]
@@ -90,10 +93,30 @@ def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] 
     return table
 
 
+def _statistics_table(answer: "PrivateAnswer") -> "Table":
+    """Return the statistics of every item: a value, and its interval where it has one."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", justify="right", style="dim", no_wrap=True)
+    table.add_column(", ".join(answer.groups) or "item", overflow="fold")
+    for name in answer.statistics:
+        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(f"{answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
+    for place, each in enumerate(answer.items, start=1):
+        cells = [str(place), in_words(each.item)]
+        for found in each.estimates:
+            ends = found.interval
+            cells += [number(found.value), "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
+        table.add_row(*map(Text, cells))
+    return table
+
+
 def _cells(place: int, each: "AnswerItem", truth: "dict[object, int] | None") -> list[str]:
     low, high = each.interval or (0, 0)
     counted = ["", ""] if each.count is None else [f"{each.count:,}", f"{low:,} to {high:,}"]
-    return [str(place), str(each.item), *counted, "" if truth is None else f"{truth.get(each.item, 0):,}"]
+    return [str(place), in_words(each.item), *counted, "" if truth is None else f"{truth.get(each.item, 0):,}"]
 
 
 def _bar(each: "AnswerItem", reach: float, width: int) -> "Text":

@@ -13,7 +13,7 @@ from setwise.cli.demo import demo
 from setwise.cli.ledger import ledger_app
 from setwise.cli.paper import paper
 from setwise.cli.prepare import prepare
-from setwise.cli.queries import count, histogram, sum_column, top_k
+from setwise.cli.queries import count, histogram, mean, quantile, sum_column, top_k
 from setwise.cli.serve import serve
 from setwise.errors import SetwiseError, Unavailable
 
@@ -39,6 +39,8 @@ app.command("top-k", short_help="Find the items that the most users have.")(top_
 app.command(short_help="Count the users of every item.")(histogram)
 app.command(short_help="Count users, or events with a cap on each user.")(count)
 app.command("sum", short_help="Add up a column, each user's own sum clipped.")(sum_column)
+app.command(short_help="Average a column over users.")(mean)
+app.command(short_help="Find a median or another quantile over users.")(quantile)
 app.command(short_help="Bound contributions once, for quick questions.")(prepare)
 app.command(short_help="Say what a set of uses adds up to.")(compose)
 app.command(short_help="Find the noise, epsilon or count for a target.")(calibrate)

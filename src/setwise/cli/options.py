@@ -19,15 +19,21 @@ TableSource = Annotated[
 User = Annotated[str, typer.Option(metavar="COL", help="The column that says whose row a row is: what is protected.")]
 
 OPTIONS: dict[str, Any] = {
-    "item": typer.Option(metavar="COL", help="The column whose values are counted."),
+    "item": typer.Option(
+        metavar="COL", help="The column whose values are the items; given several times, items are of several columns."
+    ),
     "k": typer.Option("-k", help="How many items."),
     "contributions": typer.Option(
         help="How many items one user counts towards (a random choice); any number if left out."
     ),
     "per_item": typer.Option(help="How much one user may add to one item: rows, or units of --value; 1 if left out."),
     "per_user": typer.Option(help="1, or left out, counts users; more counts events, at most this many of one user."),
-    "value": typer.Option(metavar="COL", help="The integer column to add up, instead of counting rows."),
+    "value": typer.Option(metavar="COL", help="The column of numbers; counts add up integers only."),
     "clip": typer.Option(help="What one user may add at most; less than 0 counts as 0."),
+    "low": typer.Option(help="The least that one user's own sum or mean counts as; it may be negative."),
+    "high": typer.Option(help="The most that one user's own sum or mean counts as."),
+    "step": typer.Option(help="What values are rounded to: 1 for sums of integers, else a thousandth of high - low."),
+    "at": typer.Option(help="The share of users below the value to find, such as 0.9."),
     "domain": typer.Option(
         metavar="FILE",
         help="The items, if they are public: one per line, or FILE:COLUMN of a CSV or Parquet file. Without it the "
@@ -41,7 +47,7 @@ OPTIONS: dict[str, Any] = {
 }
 """How the words of a query are written; which query has which is said in `setwise.analytics.query`."""
 
-Item = Annotated[str, OPTIONS["item"]]
+Item = Annotated[str, typer.Option(metavar="COL", help="The column whose values are counted.")]
 Value = Annotated[str | None, OPTIONS["value"]]
 Where = Annotated[str | None, OPTIONS["where"]]
 NullItem = Annotated[str | None, OPTIONS["null_item"]]

@@ -1,12 +1,13 @@
-"""`setwise top-k`, `histogram`, `count`, `sum`: each takes the words of its query and the options all share."""
+"""`setwise top-k`, `histogram`, `count`, `sum`, `mean`, `quantile`: the words of each query as options."""
 
 import inspect
 from collections.abc import Callable
-from types import NoneType, UnionType
-from typing import Annotated, Any, get_args, get_origin
+from types import NoneType
+from typing import Annotated, Any, get_args
 
-from setwise.analytics.query import SHAPES, Domain, parameters_of
+from setwise.analytics.query import SHAPES, Columns, Domain, Number, parameters_of
 from setwise.cli import options
+from setwise.mechanisms.labels import Cell
 
 
 def command(kind: str, summary: str) -> Callable[..., None]:
@@ -28,17 +29,21 @@ def command(kind: str, summary: str) -> Callable[..., None]:
     return ask
 
 
+_TAKEN = {Number: float, Columns: list[str], Domain: str, Cell: str}
+"""How the command line takes the words that Python takes in several forms."""
+
+
 def _parameter(word: inspect.Parameter) -> inspect.Parameter:
     """Return a word of a query as an option of the command line."""
-    kind = str if word.annotation in (Domain, Domain | None) else word.annotation
-    plain = [each for each in (get_args(kind) if get_origin(kind) is UnionType else (kind,)) if each is not NoneType]
-    taken = str if str in plain else plain[0]
     needed = word.default is inspect.Parameter.empty
+    kind = next((taken for given, taken in _TAKEN.items() if word.annotation in (given, given | None)), None)
+    if kind is None:
+        (kind,) = (each for each in get_args(word.annotation) or (word.annotation,) if each is not NoneType)
     return inspect.Parameter(
         word.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=word.default,
-        annotation=Annotated[taken if needed else taken | None, options.OPTIONS[word.name]],
+        annotation=Annotated[kind if needed else kind | None, options.OPTIONS[word.name]],
     )
 
 
@@ -50,4 +55,8 @@ histogram = command(
     "histogram", "Count the users of every item; items that are private come out when enough users have them."
 )
 count = command("count", "Count users, or events with a cap on each user.")
-sum_column = command("sum", "Add up an integer column, each user's own sum clipped to between 0 and --clip.")
+sum_column = command("sum", "Add up a column, each user's own sum clipped to 0 .. --clip, or to --low .. --high.")
+mean = command("mean", "Average a column over users, each user's own mean clipped to between --low and --high.")
+quantile = command(
+    "quantile", "Find the value that a share of users are below: the median, unless --at says otherwise."
+)

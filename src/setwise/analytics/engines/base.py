@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from types import TracebackType
 from typing import Protocol, Self, TypeAlias, assert_never
 
@@ -9,9 +10,28 @@ from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.labels import Label, distinct_labels
+from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
+from setwise.mechanisms.statistics import GroupTable
 
 LARGEST_BOUND = 2**40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """What one user adds to a group, as a whole number: (x - origin) / step, rounded and clipped to least .. most.
+
+    x is the number of the user's rows in the group (`column` None), or the sum, or with `averaged` the mean, of the
+    column in them; nothing when all of its values there are missing or not numbers. `in_cells` asks how many users add
+    each number, instead of the sum of what they add.
+    """
+
+    column: str | None = None
+    averaged: bool = False
+    origin: Fraction = Fraction(0)
+    step: Fraction = Fraction(1)
+    least: int = 0
+    most: int = 1
+    in_cells: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +41,9 @@ class Aggregation:
     Of the rows that pass `where` and have a user, an item and, with a `domain`, an item of it, every user keeps
     `contributions` distinct items, drawn uniformly (all of them when it is None), and counts under each of them the
     number of their rows, or the sum of `value`, clipped to 0 .. `per_item`. Without `item` all rows are one group,
-    labelled `EVERYTHING`. Rows without an item are dropped, or count under the label `null_item`.
+    labelled `EVERYTHING`; several columns as `item` make labels of several values. Rows without an item are dropped, or
+    count under the label `null_item`. `measures` are for `Engine.statistics`, which reads neither `value` nor
+    `per_item`.
 
     >>> Aggregation(user="user_id", item="word", contributions=0)
     Traceback (most recent call last):
@@ -30,13 +52,14 @@ class Aggregation:
     """
 
     user: str
-    item: str | None = None
+    item: str | tuple[str, ...] | None = None
     value: str | None = None
     contributions: int | None = None
     per_item: int = 1
     where: Filter | None = None
     domain: tuple[Label, ...] | None = None
-    null_item: Label | None = None
+    null_item: Cell | None = None
+    measures: tuple[Measure, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("contributions", "per_item"):
@@ -45,18 +68,23 @@ class Aggregation:
                 continue
             if not isinstance(bound, int) or isinstance(bound, bool) or not 1 <= bound <= LARGEST_BOUND:
                 raise InvalidParameter(f"{name} must be a whole number between 1 and {LARGEST_BOUND}, not {bound!r}")
-        for name in ("user", "item", "value"):
-            column = getattr(self, name)
-            if column is not None and (not isinstance(column, str) or not column):
-                raise InvalidParameter(f"{name} must be the name of a column, not {column!r}")
-        if not isinstance(self.user, str):
-            raise InvalidParameter("user must be the name of a column, not None")
+        for name, columns in (("user", (self.user,)), ("item", self.groups), ("value", (self.value,))):
+            for column in columns:
+                if not isinstance(column, str | None) or column == "" or (column is None and name == "user"):
+                    raise InvalidParameter(f"{name} must be the name of a column, not {column!r}")
         if self.domain is not None:
             object.__setattr__(self, "domain", distinct_labels(self.domain))
         if self.null_item is not None:
             distinct_labels([self.null_item])
         if self.item is None and (self.domain is not None or self.null_item is not None):
             raise InvalidParameter("a domain or a label for missing items needs an item column: give item")
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns whose values are the groups; none when all rows are one."""
+        if self.item is None:
+            return ()
+        return self.item if isinstance(self.item, tuple) else (self.item,)
 
     @property
     def sampled(self) -> int | None:
@@ -103,6 +131,10 @@ class Engine(Protocol):
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         ...
 
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Return the exact measures of every group: what users add is bounded, rounded and then added up."""
+        ...
+
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
         ...
@@ -125,12 +157,24 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     or without a single user is fine, and a column that holds nothing but nulls is judged by its declared type.
     """
     check_user(schema.column(aggregation.user))
-    if aggregation.item is not None:
-        check_item(schema.column(aggregation.item), aggregation)
+    for place, name in enumerate(aggregation.groups):
+        check_item(schema.column(name), aggregation, place)
     if aggregation.value is not None:
         check_value(schema.column(aggregation.value))
+    for measure in aggregation.measures:
+        if measure.column is not None:
+            check_measured(schema.column(measure.column))
     if aggregation.where is not None:
         aggregation.where.check(schema)
+
+
+def check_plain(aggregation: Aggregation) -> None:
+    """Raise unless an engine that only counts, and adds up whole numbers, by one column can answer."""
+    if aggregation.measures or len(aggregation.groups) > 1:
+        raise UnsuitableTable(
+            "means, quantiles, signed sums and groups of several columns are answered from files and tables in memory "
+            "so far: ask this table for counts and sums by one column"
+        )
 
 
 def check_user(column: Column) -> None:
@@ -154,11 +198,11 @@ def check_user(column: Column) -> None:
             assert_never(column.kind)
 
 
-def check_item(column: Column, aggregation: Aggregation) -> None:
+def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
     """Raise unless the column's values are text or integers, or are written as text alike by every engine."""
     match column.kind:
         case Kind.TEXT | Kind.INTEGER | Kind.DATE | Kind.BOOLEAN:
-            _check_labels(column, aggregation)
+            _check_labels(column, aggregation, place)
         case Kind.FLOAT | Kind.DECIMAL | Kind.TIMESTAMP | Kind.INSTANT | Kind.IDENTIFIER | Kind.OTHER:
             raise UnsuitableTable(
                 f"column {column.name!r} cannot be grouped by, for it holds {_described(column)} values: "
@@ -182,13 +226,24 @@ def check_value(column: Column) -> None:
         )
 
 
+def check_measured(column: Column) -> None:
+    """Raise unless the column holds numbers."""
+    if column.kind is Kind.TEXT:
+        raise UnsuitableTable(
+            f"column {column.name!r} holds text, not numbers: convert it, or, if it is of a CSV file, give its type, "
+            f"as in --type {column.name}=integer or {column.name}=float"
+        )
+    if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
+        raise UnsuitableTable(f"column {column.name!r} holds {_described(column)} values, not numbers")
+
+
 def label_kind(column: Column) -> type[str] | type[int]:
     """Return what the labels of an item column are."""
     return int if column.kind is Kind.INTEGER else str
 
 
-def _check_labels(column: Column, aggregation: Aggregation) -> None:
-    given: list[tuple[str, Label]] = [("the domain", label) for label in (aggregation.domain or ())[:1]]
+def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
+    given: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
     if aggregation.null_item is not None:
         given.append(("the label of missing items", aggregation.null_item))
     for what, label in given:

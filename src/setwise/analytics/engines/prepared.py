@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from setwise.analytics.engines.base import Aggregation, Engine, check_suitable
+from setwise.analytics.engines.base import Aggregation, Engine, check_plain, check_suitable
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Schema
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
-from setwise.mechanisms.labels import Label
+from setwise.mechanisms.labels import Cell
 
 MANIFEST_NAME = "prepared.json"
 CONTRIBUTIONS_NAME = "contributions.parquet"
@@ -35,7 +35,7 @@ class Manifest:
     item: Column
     value: Column | None
     where: str | None
-    null_item: Label | None
+    null_item: Cell | None
     origin: str
     fingerprint: str
 
@@ -47,6 +47,7 @@ class Manifest:
         """Raise unless the dataset was prepared for this aggregation."""
         if aggregation.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
+        check_plain(aggregation)
         check_suitable(aggregation, self.schema())
         value = None if self.value is None else self.value.name
         asked = (aggregation.user, aggregation.item, aggregation.value, aggregation.null_item)
@@ -101,7 +102,7 @@ def prepare(
     destination: str | Path,
     value: str | None = None,
     where: Filter | None = None,
-    null_item: Label | None = None,
+    null_item: Cell | None = None,
 ) -> Manifest:
     """Rank every user's items once and store the result, and return what was stored.
 

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Protocol, TypeAlias, assert_never
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.base import Aggregation, Measure
 from setwise.analytics.filter.expression import (
     Comparison,
     Every,
@@ -29,6 +29,7 @@ from setwise.analytics.filter.expression import (
 from setwise.analytics.query import EVERYTHING
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT
+from setwise.mechanisms.labels import Cell
 
 Bound: TypeAlias = str | int | float | bool
 """A value sent beside a statement, never inside it."""
@@ -55,6 +56,14 @@ class Dialect(Protocol):
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""
+        ...
+
+    def row(self, labels: Sequence[str]) -> str:
+        """Return several labels as one value that can be grouped, ordered and hashed."""
+        ...
+
+    def number(self, column: Column) -> str:
+        """Return a column of numbers such that no sum can fail: null where it is none, and none beyond 1e100."""
         ...
 
     def operand(self, column: Column) -> str:
@@ -158,10 +167,13 @@ class Template:
         user = self.schema.column(aggregation.user)
         every = [f"{self.dialect.name(user.name)} IS NOT NULL", *conditions]
         columns = [f"{self.dialect.user(user)} AS u", f"{self.item(aggregation)} AS item"]
-        if aggregation.item is not None and aggregation.null_item is None:
-            every.append(f"{self.dialect.label(self.schema.column(aggregation.item))} IS NOT NULL")
+        if aggregation.null_item is None:
+            every += [f"{self.dialect.label(self.schema.column(name))} IS NOT NULL" for name in aggregation.groups]
         if aggregation.value is not None:
             columns.append(f"{self.dialect.name(aggregation.value)} AS v")
+        for place, measure in enumerate(aggregation.measures):
+            if measure.column is not None:
+                columns.append(f"{self.dialect.number(self.schema.column(measure.column))} AS v{place}")
         if aggregation.where is not None:
             every.append(predicate(aggregation.where.expression, self.dialect, self.parameters))
         return f"SELECT {hint}{', '.join(columns)} FROM {self.relation} WHERE {' AND '.join(every)}"
@@ -170,11 +182,15 @@ class Template:
         """Return the expression of the label of a row."""
         if aggregation.item is None:
             return f"'{EVERYTHING}'"
-        column = self.schema.column(aggregation.item)
+        labels = [self._label(name, aggregation.null_item) for name in aggregation.groups]
+        return labels[0] if len(labels) == 1 else self.dialect.row(labels)
+
+    def _label(self, name: str, null_item: Cell | None) -> str:
+        column = self.schema.column(name)
         label = self.dialect.label(column)
-        if aggregation.null_item is None:
+        if null_item is None:
             return label
-        missing = self.dialect.label_constant(column, self.parameters.add(aggregation.null_item))
+        missing = self.dialect.label_constant(column, self.parameters.add(null_item))
         return f"COALESCE({label}, {missing})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
@@ -191,15 +207,59 @@ class Template:
         clipped = self.dialect.whole(f"LEAST(n, {LARGEST_COUNT})")
         return f"SELECT u, item, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
-    def ranked(self, pairs: str, salt: str) -> str:
+    def ranked(self, pairs: str, salt: str, columns: str = "n") -> str:
         """Return (item, n, rank): every user's items in a uniformly random order, numbered from 1."""
         order = self.dialect.key("u", "item", salt)
         rank = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}, item)"
-        return f"SELECT item, n, {rank} AS rank FROM ({pairs}) AS pairs"
+        return f"SELECT item, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
-    def kept(self, aggregation: Aggregation, ranked: str) -> str:
+    def kept(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
         """Return (item, n) of the items that users keep."""
-        return f"SELECT item, n FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
+        return f"SELECT item, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
+
+    def statistics(self, aggregation: Aggregation, rows: str, salt: str | None) -> str:
+        """Return (label, cell, measure, users, s0, n0, s1, ..): the measures of every group that users keep.
+
+        A line with measure -1 has the group's users, and for each measure the sum of what they add and how many add
+        something. A line with another measure has how many users add the number `cell` by it. All but label, cell and
+        measure can be added up over parts of the users.
+        """
+        numbered = list(enumerate(aggregation.measures))
+        whole = ", ".join(f"{self._whole(measure, place)} AS w{place}" for place, measure in numbered)
+        columns = ", ".join(f"w{place}" for place, _ in numbered)
+        pairs = f"SELECT u, item, {whole} FROM ({rows}) AS counted GROUP BY u, item"
+        kept = f"SELECT item, {columns} FROM ({pairs}) AS pairs"
+        if salt is not None:
+            kept = self.kept(aggregation, self.ranked(pairs, salt, columns), columns)
+        added = [self.dialect.whole(self._within(f"COALESCE(SUM(w{place}), 0)")) for place, _ in numbered]
+        sums = [f"{total} AS s{place}, COUNT(w{place}) AS n{place}" for place, total in enumerate(added)]
+        first = f"item AS label, {self.dialect.whole('0')} AS cell, -1 AS measure, COUNT(*) AS users"
+        lines = [f"SELECT {', '.join([first, *sums])} FROM kept GROUP BY item"]
+        none = ", ".join(f"0 AS s{place}, 0 AS n{place}" for place, _ in numbered)
+        lines += [
+            f"SELECT item AS label, w{place} AS cell, {place} AS measure, COUNT(*) AS users, {none} "
+            f"FROM kept WHERE w{place} IS NOT NULL GROUP BY item, w{place}"
+            for place, measure in numbered
+            if measure.in_cells
+        ]
+        return f"WITH kept AS MATERIALIZED ({kept}) {' UNION ALL '.join(lines)}"
+
+    def _whole(self, measure: Measure, place: int) -> str:
+        """Return what one user adds to a group; null when no value of the column is a number."""
+        if measure.column is None:
+            return self.dialect.whole(f"LEAST(COUNT(*), {measure.most})")
+        exact = self.schema.column(measure.column).kind is Kind.INTEGER and not measure.averaged and measure.step == 1
+        if exact:
+            number = self.dialect.total(f"v{place}", None)
+        else:
+            origin, step = (repr(float(each)) for each in (measure.origin, measure.step))
+            number = f"ROUND(({'AVG' if measure.averaged else 'SUM'}(CAST(v{place} AS DOUBLE)) - ({origin})) / {step})"
+        clipped = self.dialect.whole(f"GREATEST(LEAST({number}, {measure.most}), {measure.least})")
+        return f"CASE WHEN COUNT(v{place}) > 0 THEN {clipped} END"
+
+    @staticmethod
+    def _within(number: str) -> str:
+        return f"GREATEST(LEAST({number}, {LARGEST_COUNT}), -{LARGEST_COUNT})"
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
         """Return the same as `counts` of `kept` of `ranked` of `pairs`, by numbering rows and grouping none of them.

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from setwise.analytics.answer import AnswerItem, PrivateAnswer
+from setwise.analytics.answer import AnswerItem, PrivateAnswer, in_words, number
 from setwise.analytics.present.text import average_of_all
 
 MOST_ROWS = 100
@@ -13,6 +13,8 @@ _BAR = "#0072B2"
 
 def answer_html(answer: PrivateAnswer) -> str:
     """Return the answer as an HTML table; nothing in it needs a script or a style sheet of its own."""
+    if answer.statistics:
+        return _statistics_html(answer)
     counted = any(each.count is not None for each in answer.items)
     reach = max([1.0, *(_high(each) for each in answer.items)])
     rows = "".join(_row(place, each, counted, reach) for place, each in enumerate(answer.items[:MOST_ROWS], start=1))
@@ -32,11 +34,29 @@ def answer_html(answer: PrivateAnswer) -> str:
     )
 
 
+def _statistics_html(answer: PrivateAnswer) -> str:
+    columns = answer.columns()
+    headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
+    lines = zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)
+    rows = "".join(f"<tr>{''.join(f'<td style={_CELL!r}>{_shown(cell)}</td>' for cell in line)}</tr>" for line in lines)
+    return (
+        "<div style='font-family:system-ui,sans-serif;font-size:13px;max-width:80em'>"
+        f"<table style='border-collapse:collapse'><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>"
+        f"<p style='margin:6px 0'>{escape(answer.measure)}. {escape(answer.interval_note)}</p>"
+        f"<p style='margin:6px 0'>{escape(answer.reason)}. {escape(answer.guarantee)}</p></div>"
+    )
+
+
+def _shown(cell: object) -> str:
+    return "" if cell is None else number(cell) if isinstance(cell, int | float) else escape(str(cell))
+
+
 _CELL = "padding:2px 10px;white-space:nowrap;"
 
 
 def _row(place: int, each: AnswerItem, counted: bool, reach: float) -> str:
-    name = f"<td style='{_CELL}color:#888'>{place}</td><td style='{_CELL}text-align:left'>{escape(str(each.item))}</td>"
+    label = escape(in_words(each.item))
+    name = f"<td style='{_CELL}color:#888'>{place}</td><td style='{_CELL}text-align:left'>{label}</td>"
     if not counted or each.count is None or each.interval is None:
         return f"<tr>{name}</tr>"
     low, high = each.interval

@@ -5,11 +5,12 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import rounded_up
+from setwise.analytics.answer import in_words
 from setwise.analytics.present.text import average_of_all
 from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
-    from setwise.analytics.answer import PrivateAnswer
+    from setwise.analytics.answer import AnswerItem, PrivateAnswer
 
 _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
@@ -41,17 +42,16 @@ def plot_answer(answer: "PrivateAnswer", path: str) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     places = list(range(len(shown)))
-    counts = [each.count or 0 for each in shown]
+    counts, intervals = zip(*map(_drawn, shown), strict=True) if shown else ((), ())
     # Blue of the palette of Okabe and Ito, intervals in black: readable without colour.
     axes.barh(places, counts, color="#56B4E9", height=0.72)
-    held = [(place, count, each.interval) for place, count, each in zip(places, counts, shown, strict=True)]
-    for place, count, interval in held:
+    for place, count, interval in zip(places, counts, intervals, strict=True):
         if interval is not None:
             ends = [[count - interval[0]], [interval[1] - count]]
             axes.errorbar(count, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
-    axes.set_yticks(places, [_short(str(each.item)) for each in shown])
+    axes.set_yticks(places, [_short(in_words(each.item)) for each in shown])
     axes.invert_yaxis()
-    if any(each.count is not None for each in shown):
+    if answer.statistics or any(each.count is not None for each in shown):
         axes.set_xlabel(answer.measure)
         note = f"{answer.interval_note} {average_of_all(answer, MOST_BARS)}".strip()
         figure.supxlabel("\n".join(wrap(note, _NOTE_WIDTH)).replace("$", r"\$"), fontsize=7, x=0.01, ha="left")
@@ -66,6 +66,13 @@ def plot_answer(answer: "PrivateAnswer", path: str) -> None:
         figure.savefig(path, dpi=150)
     except OSError:
         raise InvalidParameter(f"{path!r} cannot be written") from None
+
+
+def _drawn(each: "AnswerItem") -> tuple[float, tuple[float, float] | None]:
+    """Return the value and interval to draw: the count, or the first statistic."""
+    if each.estimates:
+        return each.estimates[0].value, each.estimates[0].interval
+    return each.count or 0, each.interval
 
 
 def _short(label: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
-from setwise.analytics.query import Count, Query, Sum
+from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
 from setwise.mechanisms.release import Release
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def interval_note(release: Release, confidence: Fraction) -> str:
 def average_of_all(answer: "PrivateAnswer", shown: int) -> str:
     """Return what to add where only the highest items of a longer answer are shown with intervals; "" elsewhere."""
     total = len(answer.items)
-    if total <= shown or answer.items[0].interval is None:
+    if answer.statistics or total <= shown or answer.items[0].interval is None:
         return ""
     return f"That average is over all {total:,} items, not over the {shown:,} shown."
 
@@ -64,17 +64,7 @@ def measured(query: Query) -> str:
 
     Intervals are about this, not about what an unbounded count would be.
     """
-    where = "" if query.item is None else " per item"
-    most = f"at most {query.statistic.per_item:,} of a user{where}"
-    match query.statistic:
-        case Count(per_item=1):
-            words = "users"
-        case Count():
-            words = f"events, {most}"
-        case Sum(column=column):
-            words = f"sum of {column}, {most}"
-        case _:
-            assert_never(query.statistic)
+    words = "; ".join(_statistic(each, " per item" if query.item is not None else "") for each in query.statistics)
     match query.contributions:
         case None:
             return words
@@ -82,6 +72,30 @@ def measured(query: Query) -> str:
             return f"{words}, each under one item"
         case bound:
             return f"{words}, each under at most {bound:,} items"
+
+
+def _statistic(statistic: Statistic, where: str) -> str:
+    match statistic:
+        case Count(most=None | 1):
+            return "users"
+        case Count(most=most):
+            return f"events, at most {most:,} of a user{where}"
+        case Sum(column=column, low=0, high=high):
+            return f"sum of {column}, at most {_number(high or Fraction(1))} of a user{where}"
+        case Sum(column=column, low=low, high=high):
+            between = f"between {_number(low)} and {_number(high or Fraction(1))}"
+            return f"sum of {column}, a user's own{where} {between}"
+        case Mean(column=column, low=low, high=high):
+            return f"mean of {column}, a user's own{where} between {_number(low)} and {_number(high)}"
+        case Quantile(column=column, at=at, low=low, high=high):
+            name = "median" if at == Fraction(1, 2) else f"{_number(at)} quantile"
+            return f"{name} of {column}, a user's own mean{where} between {_number(low)} and {_number(high)}"
+        case _:
+            assert_never(statistic)
+
+
+def _number(value: Fraction) -> str:
+    return f"{int(value):,}" if value.denominator == 1 else f"{float(value):g}"
 
 
 def ending(query: Query, found: int, complete: bool) -> str:
@@ -120,16 +134,30 @@ def _asked(query: Mapping[str, Any]) -> str:
     by = f" by the sum of {query['value']}" if query.get("value") else ""
     match query:
         case {"kind": "top-k", "item": item, "k": k}:
-            return f"Top {k} of {item}{by}"
+            return f"Top {k} of {_columns(item)}{by}"
         case {"kind": "histogram", "item": item}:
-            return f"Histogram of {item}{by}"
+            return f"Histogram of {_columns(item)}{by}"
         case {"kind": "count"}:
             most = query.get("per_user", 1)
             return "Number of users" if most == 1 else f"Number of events, at most {most} of a user"
         case {"kind": "sum", "value": value, "clip": clip}:
             return f"Sum of {value}, at most {clip} of a user"
+        case {"kind": "sum" | "mean" | "quantile" as kind, "value": value, "low": low, "high": high}:
+            name = f"{query['at']:g} quantile" if "at" in query else kind.capitalize()
+            return f"{name} of {value} between {low} and {high}{_by(query)}"
+        case {"kind": "query", "statistics": [*statistics]}:
+            named = (f"{each['statistic']} of {each['column']}" if "column" in each else "count" for each in statistics)
+            return f"{', '.join(named).capitalize()}{_by(query)}"
         case _:
             return "A question of another kind"
+
+
+def _columns(item: str | list[str]) -> str:
+    return item if isinstance(item, str) else " and ".join(item)
+
+
+def _by(query: Mapping[str, Any]) -> str:
+    return f" by {_columns(query['item'])}" if "item" in query else ""
 
 
 def charge_in_words(request: str) -> str:

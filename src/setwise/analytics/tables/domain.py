@@ -1,6 +1,6 @@
 """Public labels: from a list, a file, or a column of another table."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from setwise.analytics.engines.base import Aggregation, Engine, label_kind
@@ -9,7 +9,7 @@ from setwise.analytics.engines.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column
 from setwise.analytics.tables.source import IN_MEMORY, Location, Source, open_engine
 from setwise.errors import InvalidParameter, UnsuitableTable
-from setwise.mechanisms.labels import Label, distinct_labels
+from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
 
 _TABLES = {".csv", ".tsv", ".parquet", ".pq"}
 
@@ -56,24 +56,21 @@ def labels_of(source: Source, column: str, *, engine: str = "duckdb", table: str
         return column_domain(opened, column)
 
 
-def fitted(domain: tuple[Label, ...], column: Column) -> tuple[Label, ...]:
-    """Return the labels as the column has them: digits as numbers for an integer column, text for the others."""
+def fitted(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[Label, ...]:
+    """Return the labels as the columns have them: digits as numbers for an integer column, text for the others."""
+    if len(columns) == 1:
+        return tuple(_fitted_cell(cell_of(label, 0), columns[0]) for label in domain)
+    cells = [[_fitted_cell(cell_of(label, place), column) for label in domain] for place, column in enumerate(columns)]
+    return tuple(zip(*cells, strict=True))
+
+
+def _fitted_cell(cell: Cell, column: Column) -> Cell:
     if label_kind(column) is str:
-        return tuple(str(label) for label in domain)
+        return str(cell)
     try:
-        return tuple(int(label) for label in domain)
+        return int(cell)
     except ValueError:
-        pass
-    strange = next(label for label in domain if not _is_whole(label))
-    raise InvalidParameter(f"column {column.name!r} holds whole numbers, but the domain has {strange!r}")
-
-
-def _is_whole(label: Label) -> bool:
-    try:
-        int(label)
-    except ValueError:
-        return False
-    return True
+        raise InvalidParameter(f"column {column.name!r} holds whole numbers, but the domain has {cell!r}") from None
 
 
 def _path_and_column(source: str) -> tuple[Path, str | None]:
@@ -106,7 +103,7 @@ def _lines_of(path: Path, column: str | None) -> list[str]:
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read as text") from None
 
 
-def _column_of(path: Path, column: str | None) -> list[Label]:
+def _column_of(path: Path, column: str | None) -> list[Cell]:
     import pyarrow as pa
     from pyarrow import csv, parquet
 

@@ -1,6 +1,8 @@
-"""What one release costs: certified, and estimated quickly while the noise is being looked for."""
+"""What one release costs, certified or estimated quickly, and the least noise that stays within a total."""
 
-from collections.abc import Iterable
+import contextlib
+import math
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -9,6 +11,11 @@ from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, Guarantee, PureDP, Use, merged
 from setwise.accounting.methods.exact import pure_sum
+from setwise.errors import InvalidParameter, Unattainable
+
+_LEAST_SPREAD, _MOST_SPREAD = 0.05, 1e6
+_CLOSE = 1.003
+"""Calibration stops when the spread is known within this factor, or when this much of epsilon at most is left."""
 
 _MOST_REMEMBERED = 1024
 
@@ -25,6 +32,37 @@ def estimated_price(uses: Iterable[Use], delta: float) -> float:
     on by adapting; the certified optimum of thousands of picks takes seconds, this one moments.
     """
     return certified_price([Use(_not_adapting(use.guarantee), use.count) for use in uses], delta).upper
+
+
+def least_spread(price: Callable[[Fraction], float], first: float, epsilon: float) -> Fraction | None:
+    """Return the least spread of noise whose price is at most epsilon, beginning at `first`; None if none in range is.
+
+    The price falls about as 1/spread, which gives the next guess; a bracket of guesses keeps it honest. Every spread
+    tried is a short decimal, so that plans are easy to read and repeat.
+    """
+    least, most = _LEAST_SPREAD, math.inf
+    best: float | None = None
+    spread = min(max(first, _LEAST_SPREAD), _MOST_SPREAD)
+    while True:
+        short = float(f"{spread:.4g}")
+        cost = math.inf
+        with contextlib.suppress(InvalidParameter, Unattainable):  # noise out of range, or a bound that says nothing
+            cost = price(Fraction(f"{short:.4g}"))
+        if cost <= epsilon:
+            best = most = short
+            if cost * _CLOSE >= epsilon:
+                break
+        else:
+            least = short
+        if most / least <= _CLOSE or least >= _MOST_SPREAD:
+            break
+        step = min(max(cost / epsilon * math.sqrt(_CLOSE), 0.5), 2.0)
+        spread = short * step
+        if not least < float(f"{spread:.4g}") < most:
+            spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, _MOST_SPREAD)
+            if not least < float(f"{spread:.4g}") < most:
+                break
+    return None if best is None else Fraction(f"{best:.4g}")
 
 
 @lru_cache(maxsize=_MOST_REMEMBERED)

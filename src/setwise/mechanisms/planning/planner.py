@@ -1,6 +1,5 @@
 """Choosing and calibrating a mechanism for a bounds, total, before any data is touched."""
 
-import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,29 +10,17 @@ from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.accuracy import ranking_shortfall
-from setwise.mechanisms.planning.cost import certified_price, estimated_price
+from setwise.mechanisms.planning.cost import certified_price, estimated_price, least_spread
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 from setwise.mechanisms.planning.search import Split, splits
 from setwise.mechanisms.release import CONFIDENCE, Preview
+from setwise.mechanisms.statistics import HistogramMechanism
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
-Mechanism: TypeAlias = (
-    KnownLaplace
-    | KnownGaussian
-    | KnownGumbel
-    | UnknownLaplace
-    | UnknownGaussian
-    | TruncatedGaussian
-    | UnknownGumbel
-    | TwoPhaseTopK
-)
-
-_LEAST_SPREAD, _MOST_SPREAD = 0.05, 1e6
-_CLOSE = 1.003
-"""Calibration stops when the spread is known within this factor, or when this much of epsilon at most is left."""
+Mechanism: TypeAlias = HistogramMechanism
 
 _WORTH_A_LOOK = 1.5
 """A mechanism is calibrated when its rough merit is within this factor of the best."""
@@ -130,35 +117,11 @@ def _calibrated(split: Split, bounds: Bounds, total: Total, confidence: Fraction
 
 
 def _searched(split: Split, bounds: Bounds, total: Total, price: Price) -> Split | None:
-    """Return the split with the least spread that stays within the total at that price; None if none in range does.
-
-    The cost falls about as 1/spread, which gives the next guess; a bracket of guesses keeps it honest. Every spread
-    tried is a short decimal, so that plans are easy to read and repeat.
-    """
-    target = float_below(total.epsilon)
-    least, most = _LEAST_SPREAD, math.inf
-    best: float | None = None
-    spread = min(max(split.spread, _LEAST_SPREAD), _MOST_SPREAD)
-    while True:
-        short = float(f"{spread:.4g}")
-        cost = math.inf
-        with contextlib.suppress(InvalidParameter, Unattainable):  # noise out of range, or a bound that says nothing
-            cost = price(_made(split, bounds, total, Fraction(f"{short:.4g}")), total.delta)
-        if cost <= target:
-            best = most = short
-            if cost * _CLOSE >= target:
-                break
-        else:
-            least = short
-        if most / least <= _CLOSE or least >= _MOST_SPREAD:
-            break
-        step = min(max(cost / target * math.sqrt(_CLOSE), 0.5), 2.0)
-        spread = short * step
-        if not least < float(f"{spread:.4g}") < most:
-            spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, _MOST_SPREAD)
-            if not least < float(f"{spread:.4g}") < most:
-                break
-    return None if best is None else replace(split, spread=best)
+    """Return the split with the least spread that stays within the total at that price; None if none in range does."""
+    found = least_spread(
+        lambda spread: price(_made(split, bounds, total, spread), total.delta), split.spread, float_below(total.epsilon)
+    )
+    return None if found is None else replace(split, spread=float(found))
 
 
 def _planned(split: Split, bounds: Bounds, total: Total, confidence: Fraction, price: Price) -> Choice:

@@ -15,6 +15,7 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.source import open_engine
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.statistics import GroupTable
 from setwise.service.problems import at_field
 from setwise.service.queries.timing import QueryTiming
 from setwise.service.settings import Settings
@@ -181,3 +182,8 @@ class TableReader:
         """Return the `most` highest groups, highest first."""
         with self._engines.lent(self._dataset) as engine, self._timing.using(engine):
             return engine.top(aggregation, most)
+
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Return the exact measures of every group."""
+        with self._engines.lent(self._dataset) as engine, self._timing.using(engine):
+            return engine.statistics(aggregation)

@@ -143,7 +143,7 @@ def _bounded(query: Query, dataset: Dataset) -> Query:
     if query.item is None:
         return query
     filled = query.filled(contributions=dataset.contributions, per_item=dataset.per_item)
-    for name, asked in (("contributions", filled.contributions), ("per_item", filled.statistic.per_item)):
+    for name, asked in (("contributions", filled.contributions), ("per_item", filled.per_item)):
         most = getattr(dataset, name)
         if most is not None and (asked is None or asked > most):
             with at_field(f"query.{name}"):
@@ -153,12 +153,12 @@ def _bounded(query: Query, dataset: Dataset) -> Query:
 
 def _check_columns(query: Query, dataset: Dataset, schema: Schema) -> None:
     """Raise `UnknownColumn` or `InvalidFilter` for columns that the steward has not allowed."""
-    for name, allowed in (("item", dataset.items), ("value", dataset.values)):
-        column = getattr(query, name)
-        if column is not None and column not in allowed:
-            with at_field(f"query.{name}"):
-                listed = ", ".join(map(repr, allowed)) or "none"
-                raise UnknownColumn(f"{name} must be one of the columns allowed here ({listed}), not {column!r}")
+    for name, columns, allowed in (("item", query.groups, dataset.items), ("value", query.values, dataset.values)):
+        for column in columns:
+            if column not in allowed:
+                with at_field(f"query.{name}"):
+                    listed = ", ".join(map(repr, allowed)) or "none"
+                    raise UnknownColumn(f"{name} must be one of the columns allowed here ({listed}), not {column!r}")
     if query.where is not None:
         with at_field("query.where"):
             parse_filter(query.where, schema, dataset.filters)

@@ -1,5 +1,6 @@
 """DuckDB's words."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from setwise.analytics.schema import Column, Kind
@@ -65,6 +66,18 @@ class DuckDBDialect:
             return name
         # A column of a database file may have a collation under which different texts are equal.
         return f'{name} COLLATE "binary"' if column.native == "VARCHAR" else f"CAST({name} AS VARCHAR)"
+
+    def row(self, labels: Sequence[str]) -> str:
+        """Return several labels as one value that can be grouped, ordered and hashed."""
+        return f"struct_pack({', '.join(f'c{place} := {label}' for place, label in enumerate(labels))})"
+
+    def number(self, column: Column) -> str:
+        """Return a column of numbers such that no sum can fail: null where it is none, and none beyond 1e100."""
+        name = self.name(column.name)
+        if column.kind is Kind.INTEGER:
+            return name
+        number = f"CAST({name} AS DOUBLE)"
+        return f"CASE WHEN NOT isnan({number}) THEN GREATEST(LEAST({number}, 1e100), -1e100) END"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""

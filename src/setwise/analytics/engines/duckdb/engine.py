@@ -29,6 +29,7 @@ from setwise.analytics.engines.sql import SaltSource, secret_salt
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import EngineFailed, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.statistics import GroupTable
 
 
 class SpillDirectory:
@@ -128,6 +129,14 @@ class DuckDBEngine:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         return self._run(aggregation, most)
 
+    @unchained
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Return the exact measures of every group."""
+        self.check(aggregation)
+        parts = self._parts(aggregation, self._estimated_rows())
+        with self._watched() as cursor:
+            return DuckDBQuery(self._table, self._schema, cursor, self._salts()).statistics(aggregation, parts)
+
     def origin(self) -> tuple[str, str]:
         """Return the path of the source and the fingerprint of its files."""
         if self._manifest is not None:
@@ -215,7 +224,7 @@ class DuckDBEngine:
 
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
         """Return into how many parts of the users the work is cut so that each fits in half of the memory."""
-        texts = [self._schema.column(name).kind is Kind.TEXT for name in (aggregation.user, aggregation.item) if name]
+        texts = [self._schema.column(name).kind is Kind.TEXT for name in (aggregation.user, *aggregation.groups)]
         with self._connection.cursor() as cursor:
             limit = _bytes(str((cursor.execute("SELECT current_setting('memory_limit')").fetchone() or ("1GiB",))[0]))
         needed = rows * (PAIR_BYTES + TEXT_BYTES * sum(texts))

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, label_kind
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
@@ -10,6 +13,8 @@ from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.sql import Parameters, Template
 from setwise.analytics.schema import Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
+from setwise.mechanisms.labels import Label, cell_of
+from setwise.mechanisms.statistics import GroupTable
 
 if TYPE_CHECKING:
     import duckdb
@@ -36,7 +41,7 @@ class DuckDBQuery:
         if parts == 1:
             template = self._template()
             counts = self._counts(template, aggregation, seldom)
-            return self._found(template, counts, most)
+            return self._found(template, aggregation, counts, most)
         for part in range(parts):
             template = self._template()
             user = self._dialect.user(self._schema.column(aggregation.user))
@@ -44,13 +49,34 @@ class DuckDBQuery:
             opening = "CREATE TEMP TABLE part_counts AS" if part == 0 else "INSERT INTO part_counts"
             self._cursor.execute(f"{opening} {counts}", template.parameters.values)
         summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
-        return self._found(self._template(), f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most)
+        return self._found(
+            self._template(), aggregation, f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most
+        )
+
+    def statistics(self, aggregation: Aggregation, parts: int) -> GroupTable:
+        """Return the measures of every group, from so many parts of the users."""
+        statement, values = "", {}
+        for part in range(parts):
+            template = self._template()
+            user = self._dialect.user(self._schema.column(aggregation.user))
+            rows = self._rows(template, aggregation, [f"hash({user}) % {parts} = {part}"] if parts > 1 else [])
+            salt = None if aggregation.sampled is None else template.parameters.add(self._salt)
+            statement, values = template.statistics(aggregation, rows, salt), template.parameters.values
+            if parts > 1:
+                opening = "CREATE TEMP TABLE part_statistics AS" if part == 0 else "INSERT INTO part_statistics"
+                self._cursor.execute(f"{opening} {statement}", values)
+        if parts > 1:
+            places = range(len(aggregation.measures))
+            added = ["users", *(f"{name}{place}" for place in places for name in ("s", "n"))]
+            sums = ", ".join(f"CAST(SUM({name}) AS BIGINT) AS {name}" for name in added)
+            statement, values = f"SELECT label, cell, measure, {sums} FROM part_statistics GROUP BY ALL", {}
+        return group_table(self._cursor.sql(statement, params=values).to_arrow_table(), aggregation)
 
     def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
         """Return (label, count) of a relation that holds ranked contributions."""
         template = self._template()
         conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, "item")]
-        return self._found(template, template.counts_of_prepared(aggregation, conditions), most)
+        return self._found(template, aggregation, template.counts_of_prepared(aggregation, conditions), most)
 
     def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
         """Yield what a prepared dataset holds, (item, n, rank, users), part by part of the users."""
@@ -65,10 +91,14 @@ class DuckDBQuery:
     def _template(self) -> Template:
         return Template(self._dialect, self._table.relation(self._cursor), self._schema, Parameters(self._dialect))
 
-    def _found(self, template: Template, counts: str, most: int | None) -> Histogram:
+    def _found(self, template: Template, aggregation: Aggregation, counts: str, most: int | None) -> Histogram:
         statement = counts if most is None else template.highest(counts, most)
-        found = self._cursor.sql(statement, params=template.parameters.values).fetchnumpy()
-        return Histogram.of(found["label"], found["count"])
+        found = self._cursor.sql(statement, params=template.parameters.values)
+        if len(aggregation.groups) > 1:
+            table = found.to_arrow_table()
+            return Histogram.of(_labels(table.column("label")), table.column("count").to_numpy())
+        columns = found.fetchnumpy()
+        return Histogram.of(columns["label"], columns["count"])
 
     def _counts(
         self, template: Template, aggregation: Aggregation, seldom: bool, conditions: Sequence[str] = ()
@@ -102,9 +132,42 @@ class DuckDBQuery:
     def _in_domain(self, aggregation: Aggregation, item: str) -> str:
         import pyarrow as pa
 
-        assert aggregation.item is not None
-        kind = label_kind(self._schema.column(aggregation.item))
-        labels = [label for label in aggregation.domain or () if kind is str or -(2**63) <= int(label) < 2**63]
-        typed = pa.array(labels, pa.string() if kind is str else pa.int64())
-        self._cursor.register("domain_labels", pa.table({"label": typed}))
-        return f"{item} IN (SELECT label FROM domain_labels)"
+        columns = {}
+        for place, name in enumerate(aggregation.groups):
+            kind = label_kind(self._schema.column(name))
+            cells = [cell_of(label, place) for label in aggregation.domain or ()]
+            held = [cell if kind is str or -(2**63) <= int(cell) < 2**63 else None for cell in cells]
+            columns[f"c{place}"] = pa.array(held, pa.string() if kind is str else pa.int64())
+        self._cursor.register("domain_labels", pa.table(columns))
+        label = "c0" if len(columns) == 1 else self._dialect.row(list(columns))
+        whole = " AND ".join(f"{name} IS NOT NULL" for name in columns)
+        return f"{item} IN (SELECT {label} FROM domain_labels WHERE {whole})"
+
+
+def _labels(column: "pa.ChunkedArray") -> list[Label]:
+    """Return the labels of an Arrow column, those of several columns as tuples."""
+    import pyarrow as pa
+
+    if not pa.types.is_struct(column.type):
+        plain: list[Label] = column.to_pylist()
+        return plain
+    return list(zip(*(part.to_pylist() for part in column.combine_chunks().flatten()), strict=True))
+
+
+def group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable:
+    """Return what `Template.statistics` found."""
+    labels = _labels(found.column("label"))
+    kinds, cells, users = (found.column(name).to_numpy() for name in ("measure", "cell", "users"))
+    groups = np.flatnonzero(kinds == -1)
+    names = [labels[place] for place in groups]
+    totals, numbers, held = [], [], []
+    for place, measure in enumerate(aggregation.measures):
+        sums, adding = (found.column(f"{name}{place}").to_numpy()[groups].tolist() for name in ("s", "n"))
+        totals.append(dict(zip(names, sums, strict=True)))
+        numbers.append(dict(zip(names, adding, strict=True)))
+        counts: dict[Label, NDArray[np.int64]] = {}
+        for line in np.flatnonzero(kinds == place):
+            row = counts.setdefault(labels[line], np.zeros(measure.most - measure.least + 1, dtype=np.int64))
+            row[cells[line] - measure.least] = users[line]
+        held.append(counts)
+    return GroupTable(Histogram.of(names, users[groups]), tuple(totals), tuple(numbers), tuple(held))

@@ -1,5 +1,6 @@
 """PostgreSQL's words."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from setwise.analytics.schema import Column, Kind
@@ -60,6 +61,18 @@ class PostgresqlDialect:
         """Return the column as text or integer; the collation "C" compares by code points."""
         name = self.name(column.name)
         return f"CAST({name} AS bigint)" if column.kind is Kind.INTEGER else f'CAST({name} AS text) COLLATE "C"'
+
+    def row(self, labels: Sequence[str]) -> str:
+        """Return several labels as one value that can be grouped, ordered and hashed."""
+        return f"ROW({', '.join(labels)})"
+
+    def number(self, column: Column) -> str:
+        """Return a column of numbers such that no sum can fail: null where it is none, and none beyond 1e100."""
+        name = self.name(column.name)
+        if column.kind is Kind.INTEGER:
+            return name
+        number = f"CAST({name} AS double precision)"
+        return f"CASE WHEN {number} <> 'NaN' THEN GREATEST(LEAST({number}, 1e100), -1e100) END"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""

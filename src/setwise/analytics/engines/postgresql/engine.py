@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
+from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, label_kind
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
 from setwise.analytics.engines.prepared import Manifest
@@ -14,6 +14,8 @@ from setwise.analytics.engines.sql import Parameters, SaltSource, Template
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.labels import cell_of
+from setwise.mechanisms.statistics import GroupTable
 
 try:
     import psycopg
@@ -74,6 +76,7 @@ class PostgresqlEngine:
     @unchained
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
+        check_plain(aggregation)
         if self._manifest is None:
             check_suitable(aggregation, self._schema)
             return
@@ -111,6 +114,11 @@ class PostgresqlEngine:
         prepared = f"{self._secret(template)} {template.prepared(ranked)}"
         with self._connected(read_only=False) as connection:
             store_table(connection, _named(destination), prepared, template.parameters.values, manifest)
+
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Refuse, before anything is charged: `check` says what this engine answers."""
+        self.check(aggregation)
+        raise UnsuitableTable("this engine has no statistics but counts and sums")
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -159,10 +167,10 @@ class PostgresqlEngine:
         return template.counts(aggregation, kept)
 
     def _in_domain(self, aggregation: Aggregation, template: Template, item: str) -> list[str]:
-        if aggregation.domain is None or aggregation.item is None:
+        if aggregation.domain is None or not aggregation.groups:
             return []
-        kind = label_kind(self.describe().column(aggregation.item))
-        labels = [label for label in aggregation.domain if _possible(label)]
+        kind = label_kind(self.describe().column(aggregation.groups[0]))
+        labels = [cell for cell in (cell_of(label, 0) for label in aggregation.domain) if _possible(cell)]
         array = f"CAST({template.parameters.add(labels)} AS {'bigint' if kind is int else 'text'}[])"
         return [f"{item} = ANY({array})"]
 

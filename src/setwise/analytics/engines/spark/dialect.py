@@ -1,5 +1,6 @@
 """Spark's words."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from setwise.analytics.schema import Column, Kind
@@ -70,6 +71,18 @@ class SparkDialect:
         """Return a column of text; it compares by bytes, which is by code points."""
         name = self.name(column.name)
         return name if column.native == "string" else f"COLLATE({name}, 'UTF8_BINARY')"
+
+    def row(self, labels: Sequence[str]) -> str:
+        """Return several labels as one value that can be grouped, ordered and hashed."""
+        return f"struct({', '.join(labels)})"
+
+    def number(self, column: Column) -> str:
+        """Return a column of numbers such that no sum can fail: null where it is none, and none beyond 1e100."""
+        name = self.name(column.name)
+        if column.kind is Kind.INTEGER:
+            return name
+        number = f"CAST({name} AS DOUBLE)"
+        return f"CASE WHEN NOT isnan({number}) THEN GREATEST(LEAST({number}, 1e100), -1e100) END"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""

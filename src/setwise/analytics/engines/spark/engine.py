@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from setwise.analytics.engines import sql
-from setwise.analytics.engines.base import Aggregation, Progress, check_suitable, label_kind, silent
+from setwise.analytics.engines.base import Aggregation, Progress, check_plain, check_suitable, label_kind, silent
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.poller import Watch
 from setwise.analytics.engines.prepared import Manifest
@@ -17,6 +17,8 @@ from setwise.analytics.engines.sql import Parameters, SaltSource, Template, secr
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.labels import cell_of
+from setwise.mechanisms.statistics import GroupTable
 
 try:
     from py4j.protocol import Py4JError
@@ -81,6 +83,7 @@ class SparkEngine:
     @unchained
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
+        check_plain(aggregation)
         if self._manifest is None:
             check_suitable(aggregation, self._schema)
             return
@@ -119,6 +122,11 @@ class SparkEngine:
             prepared = template.prepared(template.ranked(pairs, self._secret(views)))
             frame = self._frame.sparkSession.sql(prepared, args=template.parameters.values)
             store_frame(frame, destination, manifest)
+
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Refuse, before anything is charged: `check` says what this engine answers."""
+        self.check(aggregation)
+        raise UnsuitableTable("this engine has no statistics but counts and sums")
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -187,10 +195,11 @@ class SparkEngine:
         return sql.seldom(found, pairs)
 
     def _in_domain(self, aggregation: Aggregation, item: str, views: "_Views") -> list[str]:
-        if aggregation.domain is None or aggregation.item is None:
+        if aggregation.domain is None or not aggregation.groups:
             return []
-        kind = label_kind(self.describe().column(aggregation.item))
-        labels = [(label,) for label in aggregation.domain if kind is str or -(2**63) <= int(label) < 2**63]
+        kind = label_kind(self.describe().column(aggregation.groups[0]))
+        cells = [cell_of(label, 0) for label in aggregation.domain]
+        labels = [(cell,) for cell in cells if kind is str or -(2**63) <= int(cell) < 2**63]
         frame = self._frame.sparkSession.createDataFrame(labels, "label STRING" if kind is str else "label BIGINT")
         return [f"{item} IN (SELECT label FROM {views.add('domain', frame)})"]
 

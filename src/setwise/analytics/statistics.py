@@ -1,0 +1,210 @@
+"""The statistics of a query in whole numbers: what users add, which release it takes, and what comes out of it."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import assert_never
+
+from setwise.analytics.engines.base import Measure
+from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
+from setwise.analytics.schema import Kind, Schema
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.parameters import LARGEST_TAU
+from setwise.mechanisms.planning.statistics import StatisticsChoice
+from setwise.mechanisms.quantile import LARGEST_GRID, GridQuantile
+from setwise.mechanisms.release import CONFIDENCE, Preview
+from setwise.mechanisms.statistics import (
+    Estimate,
+    NoisyMean,
+    NoisyTotal,
+    StatisticRelease,
+    UsersFound,
+    noise_of,
+)
+from setwise.mechanisms.two_phase import LaplaceCounts
+
+STEPS = 1000
+"""Steps between low and high, unless a query says otherwise."""
+
+_SOME_USERS = 1000
+"""The size of the group for which a plan says how close a mean will be."""
+
+_UNIT = LaplaceCounts(scale=Fraction(1))
+
+
+def in_steps(statistic: Statistic, schema: Schema) -> Statistic:
+    """Return the statistic with its step: as given, 1 for whole sums and short integer grids, else a thousandth."""
+    match statistic:
+        case Count() | Sum(step=Fraction()) | Mean(step=Fraction()) | Quantile(step=Fraction()):
+            return statistic
+        case Sum(column=column) if schema.column(column).kind is Kind.INTEGER:
+            whole = statistic.low.denominator == 1 and _high(statistic).denominator == 1
+            return statistic if statistic.low == 0 and whole else replace(statistic, step=Fraction(1))
+        case Sum():
+            return replace(statistic, step=(_high(statistic) - statistic.low) / STEPS)
+        case Quantile(column=column, low=low, high=high):
+            whole = schema.column(column).kind is Kind.INTEGER and high - low <= 10 * STEPS
+            return replace(statistic, step=Fraction(1) if whole else (high - low) / STEPS)
+        case Mean(low=low, high=high):
+            return replace(statistic, step=(high - low) / STEPS)
+        case _:
+            assert_never(statistic)
+
+
+def measure_of(statistic: Statistic) -> Measure:
+    """Return what the engine adds up for a statistic that has its step."""
+    match statistic:
+        case Count(most=most):
+            return Measure(most=most or 1)
+        case Sum(column=column, low=low):
+            least, most = round(low / _step(statistic)), round(_high(statistic) / _step(statistic))
+            return Measure(column=column, step=_step(statistic), least=least, most=most)
+        case Mean(column=column):
+            reach = _reach(statistic)
+            centre = (statistic.low + statistic.high) / 2
+            return Measure(column=column, averaged=True, origin=centre, step=_step(statistic), least=-reach, most=reach)
+        case Quantile(column=column, low=low):
+            cells = _cells(statistic)
+            return Measure(
+                column=column, averaged=True, origin=low, step=_step(statistic), most=cells - 1, in_cells=True
+            )
+        case _:
+            assert_never(statistic)
+
+
+def release_of(statistic: Statistic) -> StatisticRelease:
+    """Return the release that a statistic takes, its noise left to be chosen."""
+    match statistic:
+        case Count(most=None | 1):
+            return UsersFound()
+        case Count() | Sum():
+            measure = measure_of(statistic)
+            return NoisyTotal(reach=_bounded(max(abs(measure.least), abs(measure.most))), noise=_UNIT)
+        case Mean():
+            return NoisyMean(reach=_reach(statistic), noise=_UNIT)
+        case Quantile(at=at):
+            return GridQuantile(at=at, cells=_cells(statistic), epsilon=Fraction(1))
+        case _:
+            assert_never(statistic)
+
+
+def in_units(statistic: Statistic, estimate: Estimate) -> Estimate:
+    """Return an estimate in the units of the statistic's column.
+
+    A mean's interval also covers the rounding of each user's own mean, of half a step at most.
+    """
+    match statistic:
+        case Count():
+            return estimate
+        case Sum():
+            return _scaled(estimate, Fraction(0), _step(statistic), Fraction(0))
+        case Mean(low=low, high=high):
+            found = _scaled(estimate, (low + high) / 2, _step(statistic), _step(statistic) / 2)
+            assert found.interval is not None
+            least, most = float(low), float(high)
+            lower, upper = (min(max(end, least), most) for end in found.interval)
+            return Estimate(value=min(max(found.value, least), most), interval=(lower, upper))
+        case Quantile(low=low, high=high):
+            return Estimate(value=_plain(min(low + Fraction(estimate.value) * _step(statistic), high)))
+        case _:
+            assert_never(statistic)
+
+
+def statistics_error(choice: StatisticsChoice) -> Preview:
+    """Return the error to expect: of finding groups, and of the first statistic where it is a count or sum in steps."""
+    found = None if choice.discovery is None else choice.discovery.preview
+    release = choice.mechanism.statistics[0]
+    radius, error = None, None
+    match release:
+        case NoisyTotal(reach=reach, noise=counts):
+            noise = noise_of(counts, reach)
+            radius, error = noise.radius(CONFIDENCE), noise.expected_absolute
+        case UsersFound():
+            assert found is not None
+            radius, error = found.radius, found.expected_error
+        case GridQuantile():
+            radius = release.rank_error(CONFIDENCE)
+        case NoisyMean():
+            pass
+        case _:
+            assert_never(release)
+    return Preview(
+        confidence=CONFIDENCE,
+        expected_error=error,
+        radius=radius,
+        detectable=None if found is None else found.detectable,
+        shortfall=None if found is None else found.shortfall,
+    )
+
+
+def statistics_note(query: Query, confidence: Fraction) -> str:
+    """Return what the intervals of an answer promise, and what has none."""
+    sure = f"{float(confidence):.0%}"
+    sentences = []
+    found = query.item is not None and (query.domain is None or query.k is not None)
+    if found and Count() in query.statistics:
+        sentences.append(f"On average {sure} of the intervals of users hold the exact number.")
+    if any(not isinstance(each, Quantile) and not (found and each == Count()) for each in query.statistics):
+        sentences.append(f"Each {'other ' if sentences else ''}interval holds it with probability {sure}.")
+    if any(isinstance(each, Mean) for each in query.statistics):
+        sentences.append("Those of means allow for the rounding of each user's own mean to whole steps.")
+    if any(isinstance(each, Sum) and _step(each) != 1 for each in query.statistics):
+        sentences.append("Those of sums are about sums of what users add, each rounded to a whole step.")
+    if any(isinstance(each, Quantile) for each in query.statistics):
+        sentences.append("A quantile has no interval of values: what noise moves is its rank.")
+    return " ".join(sentences)
+
+
+def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
+    """Return how close each statistic will be, from parameters alone."""
+    parts = []
+    for statistic, release in zip(query.statistics, choice.mechanism.statistics, strict=True):
+        match statistic, release:
+            case ((Count() | Sum()), NoisyTotal(reach=reach, noise=noise)):
+                step = 1 if isinstance(statistic, Count) else _step(statistic)
+                name = "counts" if isinstance(statistic, Count) else f"sums of {statistic.column}"
+                parts.append(f"{name} within ±{float(noise_of(noise, reach).radius(CONFIDENCE) * step):,g}")
+            case Mean(column=column), NoisyMean(reach=reach, noise=noise):
+                off = noise_of(noise, reach).radius(CONFIDENCE) / _SOME_USERS * float(_step(statistic))
+                parts.append(f"a mean of {column} over {_SOME_USERS:,} users within about ±{off:.3g}")
+            case Quantile(column=column), GridQuantile():
+                parts.append(f"a quantile of {column} within {release.rank_error(CONFIDENCE):,} users in rank")
+            case _:
+                parts.append("users as the groups were found")
+    return f"{', '.join(parts)} (with probability {float(CONFIDENCE):.0%} each)"
+
+
+def _high(statistic: Sum) -> Fraction:
+    return Fraction(1) if statistic.high is None else statistic.high
+
+
+def _step(statistic: Sum | Mean | Quantile) -> Fraction:
+    return Fraction(1) if statistic.step is None else statistic.step
+
+
+def _reach(statistic: Mean) -> int:
+    return _bounded(math.ceil((statistic.high - statistic.low) / 2 / _step(statistic)))
+
+
+def _cells(statistic: Quantile) -> int:
+    cells = math.ceil((statistic.high - statistic.low) / _step(statistic)) + 1
+    if cells > LARGEST_GRID:
+        raise InvalidParameter(f"a quantile has at most {LARGEST_GRID:,} steps between low and high, not {cells - 1:,}")
+    return cells
+
+
+def _bounded(reach: int) -> int:
+    if reach > LARGEST_TAU:
+        raise InvalidParameter(f"a user may add at most {LARGEST_TAU:,} steps, not {reach:,}: give a larger step")
+    return max(1, reach)
+
+
+def _scaled(estimate: Estimate, origin: Fraction, step: Fraction, more: Fraction) -> Estimate:
+    assert estimate.interval is not None
+    value, lower, upper = (origin + Fraction(each) * step for each in (estimate.value, *estimate.interval))
+    return Estimate(value=_plain(value), interval=(_plain(lower - more), _plain(upper + more)))
+
+
+def _plain(number: Fraction) -> float:
+    """Return a whole number as one, and others as a float."""
+    return int(number) if number.denominator == 1 else float(number)

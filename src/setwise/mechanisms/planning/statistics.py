@@ -1,0 +1,155 @@
+"""Calibrating several statistics of groups, and the discovery of the groups, to one total."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import assert_never
+
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms.parameters import float_below
+from setwise.mechanisms.planning.cost import certified_price, least_spread
+from setwise.mechanisms.planning.planner import Choice, plan
+from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
+from setwise.mechanisms.quantile import GridQuantile
+from setwise.mechanisms.release import CONFIDENCE
+from setwise.mechanisms.statistics import (
+    GroupStatistics,
+    NoisyMean,
+    NoisyTotal,
+    StatisticRelease,
+    UsersFound,
+)
+from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts
+
+_DISCOVERY_SHARE = Fraction(1, 2)
+"""The share of epsilon and delta within which groups are found; what it leaves unspent goes to the statistics."""
+
+_ROOT_OF_TWO = 1.414
+_RADIUS = {CountNoise.LAPLACE: 3.0, CountNoise.GAUSSIAN: 1.96}
+"""Half the width of a 95% interval, in spreads."""
+
+_WORTH_A_LOOK = 1.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsChoice:
+    """The mechanism, its name, how its groups are found (None: they are public), and the noise of its statistics."""
+
+    mechanism: GroupStatistics
+    name: str
+    discovery: Choice | None
+    noise: CountNoise
+
+
+def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> StatisticsChoice:
+    """Return the mechanism with the least noise for the statistics wanted, whose own noise is left to be chosen.
+
+    Every statistic gets about the same share of the budget: a mean, which is two releases, noise 2^(1/2) times as wide,
+    and a quantile the range of a pick that costs as much zCDP as a noisy sum.
+
+    Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
+    """
+    if total.mechanism is not None:
+        raise InvalidParameter("a mechanism can be forced for one count or sum only: leave mechanism out")
+    if total.counts is CountNoise.NONE:
+        raise InvalidParameter("statistics without values say nothing: leave counts out")
+    found = _discovered(bounds, total, wanted)
+    if found is None or not _counts_users(found):
+        wanted = [NoisyTotal(reach=1, noise=_UNIT) if each == UsersFound() else each for each in wanted]
+    noises = [
+        each
+        for each in _RADIUS
+        if total.counts in (CountNoise.BEST, each) and (each is CountNoise.LAPLACE or total.delta)
+    ]
+    rough = {noise: _RADIUS[noise] * _rough_spread(bounds, total, wanted, noise) for noise in noises}
+    tried = []
+    for noise in noises:
+        if rough[noise] <= _WORTH_A_LOOK * min(rough.values()):
+            first = rough[noise] / _RADIUS[noise]
+            spread = least_spread(
+                lambda spread, noise=noise: _price(_made(bounds, found, wanted, noise, spread), total),  # type: ignore[misc]
+                first,
+                float_below(total.epsilon),
+            )
+            if spread is not None:
+                tried.append((_RADIUS[noise] * float(spread), noise, spread))
+    if not tried:
+        raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
+    _, noise, spread = min(tried)
+    names = [] if found is None else [found.name]
+    kinds = {isinstance(each, GridQuantile) for each in wanted if each != UsersFound()}
+    names += [name for name, there in ((str(noise), False in kinds), ("exponential", True in kinds)) if there]
+    return StatisticsChoice(
+        mechanism=_made(bounds, found, wanted, noise, spread),
+        name="+".join(names),
+        discovery=found,
+        noise=noise,
+    )
+
+
+_UNIT = LaplaceCounts(scale=Fraction(1))
+
+
+def _discovered(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Choice | None:
+    """Return how groups are found by their users; None when the domain is public and all of it is wanted."""
+    if bounds.domain is not None and bounds.k is None:
+        return None
+    labels_only = bounds.k is not None and UsersFound() not in wanted
+    part = replace(
+        total,
+        epsilon=total.epsilon * _DISCOVERY_SHARE,
+        delta=total.delta * _DISCOVERY_SHARE,
+        counts=CountNoise.NONE if labels_only else total.counts,
+    )
+    return plan(replace(bounds, per_item=1), part, CONFIDENCE)
+
+
+def _counts_users(found: Choice) -> bool:
+    return found.preview.radius is not None
+
+
+def _price(mechanism: GroupStatistics, total: Total) -> float:
+    return certified_price(mechanism.guarantees(), float_below(total.delta)).upper
+
+
+def _made(
+    bounds: Bounds, found: Choice | None, wanted: Sequence[StatisticRelease], noise: CountNoise, spread: Fraction
+) -> GroupStatistics:
+    return GroupStatistics(
+        statistics=tuple(_with_noise(each, noise, spread) for each in wanted),
+        contributions=bounds.contributions,
+        discovery=None if found is None else found.mechanism,
+        domain=bounds.domain or (),
+        k=bounds.k,
+    )
+
+
+def _with_noise(statistic: StatisticRelease, noise: CountNoise, spread: Fraction) -> StatisticRelease:
+    match statistic:
+        case NoisyTotal():
+            return replace(statistic, noise=_counts(noise, spread))
+        case NoisyMean():
+            return replace(statistic, noise=_counts(noise, Fraction(f"{float(spread) * _ROOT_OF_TWO:.4g}")))
+        case GridQuantile():  # a pick of range 2/s costs the zCDP of noise of spread s, a half of 1/s^2
+            return replace(statistic, epsilon=2 / spread)
+        case UsersFound():
+            return statistic
+        case _:
+            assert_never(statistic)
+
+
+def _counts(noise: CountNoise, spread: Fraction) -> Counts:
+    return LaplaceCounts(scale=spread) if noise is CountNoise.LAPLACE else GaussianCounts(sigma=spread)
+
+
+def _rough_spread(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease], noise: CountNoise) -> float:
+    """Return about the spread that the share left by the discovery allows, by zCDP or by a plain sum."""
+    changed = min(bounds.changeable or bounds.rivals, bounds.k or bounds.rivals)
+    steps = changed * max(1, sum(each != UsersFound() for each in wanted))
+    epsilon, delta = float(total.epsilon), float(total.delta)
+    plain = steps / epsilon if noise is CountNoise.LAPLACE else math.inf
+    if not delta:
+        return plain
+    tail = -math.log(delta)
+    return min(plain, math.sqrt(steps / 2) / (math.sqrt(tail + epsilon) - math.sqrt(tail)))

@@ -1,0 +1,283 @@
+"""Sums, means and quantiles of groups, each a joint release in which one user changes few groups.
+
+Groups are found once, by their users, unless they are public; every statistic is then released for the groups found.
+Of j groups only min(j, contributions) can differ between neighbours, so a statistic costs that many uses. All values
+are whole numbers: what a user adds to a group was clipped and rounded before it came here.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from setwise.accounting.guarantees import DiscreteLaplace, Gaussian, Guarantee, Use, merged
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.labels import Label
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.parameters import binary, positive_integer
+from setwise.mechanisms.quantile import GridQuantile
+from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.release import CONFIDENCE
+from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
+from setwise.mechanisms.unknown_gumbel import UnknownGumbel
+from setwise.mechanisms.unknown_laplace import UnknownLaplace
+
+HistogramMechanism: TypeAlias = (
+    KnownLaplace
+    | KnownGaussian
+    | KnownGumbel
+    | UnknownLaplace
+    | UnknownGaussian
+    | TruncatedGaussian
+    | UnknownGumbel
+    | TwoPhaseTopK
+)
+"""What releases a histogram, or the top k of one; each can find the groups of further statistics."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupTable:
+    """The exact statistics of every group: what a mechanism is given, and never what it gives.
+
+    `users` says how many users each group has. For each statistic, `totals` holds the sum of what users add to a group,
+    `numbers` how many users add something, and `cells` of a quantile how many values each cell holds; all by label.
+    """
+
+    users: Histogram
+    totals: tuple[Mapping[Label, int], ...]
+    numbers: tuple[Mapping[Label, int], ...]
+    cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A released value in whole units, and the interval that the noise leaves; None where it has none."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyTotal:
+    """A sum to which one user adds at most `reach`, either way, with noise `reach` times as wide as `noise`."""
+
+    reach: int
+    noise: Counts
+
+    def __post_init__(self) -> None:
+        positive_integer("reach", self.reach)
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Return what one group costs."""
+        return (guarantee_of(self.noise, self.reach),)
+
+    def release(
+        self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
+    ) -> list[Estimate]:
+        """Return a noisy sum for every group."""
+        del numbers
+        noise = noise_of(self.noise, self.reach)
+        radius = noise.radius(confidence)
+        noisy = (totals + noise.draw(len(totals), randomness)).tolist()
+        return [Estimate(value=value, interval=(value - radius, value + radius)) for value in noisy]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyMean:
+    """A noisy sum, to which one user adds at most `reach` either way, over a noisy number of users.
+
+    Both are released for every group, so a group costs two uses; the noise of the sum is `reach` times as wide. The
+    interval holds every ratio theta for which the noises explain sum - theta * number: of Gaussians this is Fieller's.
+
+    Theorem: Fieller54 for the interval.
+    """
+
+    reach: int
+    noise: Counts
+
+    def __post_init__(self) -> None:
+        positive_integer("reach", self.reach)
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Return what one group costs."""
+        return guarantee_of(self.noise, self.reach), guarantee_of(self.noise, 1)
+
+    def release(
+        self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
+    ) -> list[Estimate]:
+        """Return a noisy mean for every group, between -reach and reach."""
+        explained = self._explained(confidence)
+        sums = (totals + noise_of(self.noise, self.reach).draw(len(totals), randomness)).tolist()
+        counts = (numbers + noise_of(self.noise, 1).draw(len(numbers), randomness)).tolist()
+        return [self._ratio(total, count, explained) for total, count in zip(sums, counts, strict=True)]
+
+    def _ratio(self, total: int, count: int, explained: Callable[[float], float]) -> Estimate:
+        reach = float(self.reach)
+        value = min(max(total / count, -reach), reach) if count > 0 else 0.0
+        low, high = (sign * self._end(sign * total, count, sign * value, explained) for sign in (-1, 1))
+        return Estimate(value=value, interval=(low, high))
+
+    def _end(self, total: int, count: int, value: float, explained: Callable[[float], float]) -> float:
+        """Return the largest theta up to reach with theta * count - total within what the noises explain.
+
+        The excess is a concave function of theta that is not positive at `value`, so it turns positive at most once.
+        """
+        inside, outside = value, float(self.reach)
+        if outside * count - total <= explained(outside):
+            return outside
+        for _ in range(60):
+            middle = (inside + outside) / 2
+            if middle * count - total <= explained(middle):
+                inside = middle
+            else:
+                outside = middle
+        return outside
+
+    def _explained(self, confidence: Fraction) -> Callable[[float], float]:
+        """Return how far sum - theta * number may be from 0 by noise alone, as a function of theta."""
+        miss = 1 - confidence
+        match self.noise:
+            case LaplaceCounts():  # both noises within their own radius, each missed with half the chance
+                of_sum, of_number = (noise_of(self.noise, reach).radius(1 - miss / 2) for reach in (self.reach, 1))
+                return lambda theta: of_sum + abs(theta) * of_number
+            case GaussianCounts(sigma=sigma):  # rounding moves each noise by at most a half
+                spread = -float(ndtri(float(miss) / 2)) * float(sigma)
+                return lambda theta: spread * math.hypot(self.reach, theta) + (1 + abs(theta)) / 2
+            case _:
+                assert_never(self.noise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsersFound:
+    """How many users a group has, as the discovery counted them: no further cost."""
+
+
+StatisticRelease: TypeAlias = NoisyTotal | NoisyMean | GridQuantile | UsersFound
+
+
+def noise_of(noise: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
+    """Return the noise on a value that one user moves by at most `reach`."""
+    match noise:
+        case LaplaceCounts(scale=scale):
+            return LaplaceNoise(scale=binary(scale * reach))
+        case GaussianCounts(sigma=sigma):
+            return RoundedGaussianNoise(sigma=binary(sigma) * reach)
+        case _:
+            assert_never(noise)
+
+
+def guarantee_of(noise: Counts, reach: int) -> Guarantee:
+    """Return what releasing such a value costs."""
+    match noise:
+        case LaplaceCounts(scale=scale):
+            return DiscreteLaplace(scale=float(binary(scale * reach)), sensitivity=reach)
+        case GaussianCounts(sigma=sigma):
+            return Gaussian(sigma=float(binary(sigma)))
+        case _:
+            assert_never(noise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRelease:
+    """The groups, the estimates of each, what was spent, and whether all groups asked for are there."""
+
+    labels: tuple[Label, ...]
+    estimates: tuple[tuple[Estimate, ...], ...]
+    spent: tuple[Use, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatistics:
+    """Find groups by their users with `discovery`, or take those of the public `domain`; then release the statistics.
+
+    A user adds to at most `contributions` groups (None: to any of them). With `k` at most k groups are found.
+
+    Theorem: lem:peeling_lap for the number of uses of a joint release.
+    """
+
+    statistics: tuple[StatisticRelease, ...]
+    contributions: int | None
+    discovery: HistogramMechanism | None = None
+    domain: tuple[Label, ...] = ()
+    k: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.contributions is not None:
+            positive_integer("contributions", self.contributions)
+        if self.discovery is None and UsersFound() in self.statistics:
+            raise InvalidParameter("without a discovery nobody has counted the users: ask for a noisy total")
+
+    def guarantees(self) -> tuple[Use, ...]:
+        """Return what one release may cost."""
+        found = () if self.discovery is None else self.discovery.guarantees()
+        most = self.k or len(self.domain) or None
+        return merged((*found, *self._uses(most)))
+
+    def release(self, table: GroupTable, randomness: Randomness, confidence: Fraction = CONFIDENCE) -> GroupRelease:
+        """Return the statistics of the groups found, in the order of the discovery or of the domain."""
+        found = None if self.discovery is None else self.discovery.release(table.users, randomness)
+        cut = found if found is None or self.k is None else found.top(self.k)
+        labels = self.domain if cut is None else cut.labels
+        columns: list[list[Estimate]] = []
+        for place, statistic in enumerate(self.statistics):
+            totals, numbers = (_over(values[place], labels) for values in (table.totals, table.numbers))
+            match statistic:
+                case NoisyTotal() | NoisyMean():
+                    columns.append(statistic.release(totals, numbers, confidence, randomness))
+                case GridQuantile(cells=cells):
+                    none = np.zeros(cells, dtype=np.int64)
+                    held = [table.cells[place].get(label, none) for label in labels]
+                    columns.append([Estimate(value=statistic.pick(counts, randomness)) for counts in held])
+                case UsersFound():
+                    assert cut is not None
+                    pairs = zip(cut.items, cut.intervals(confidence), strict=True)
+                    columns.append([_counted(item.count, interval) for item, interval in pairs])
+                case _:
+                    assert_never(statistic)
+        return GroupRelease(
+            labels=labels,
+            estimates=tuple(zip(*columns, strict=True)) if labels else (),
+            spent=merged((*(() if found is None else found.spent), *self._uses(len(labels)))),
+            complete=found is None or found.complete,
+        )
+
+    def _uses(self, groups: int | None) -> tuple[Use, ...]:
+        """Return the uses of all statistics for so many groups; None when their number has no bound."""
+        bounds = [bound for bound in (groups, self.contributions) if bound is not None]
+        if not bounds:
+            raise InvalidParameter("a user must add to a bounded number of groups: give contributions, k or a domain")
+        changed = min(bounds)
+        each = [step for statistic in self.statistics for step in _steps(statistic)]
+        return tuple(Use(step, changed) for step in each) if changed else ()
+
+
+def _steps(statistic: StatisticRelease) -> tuple[Guarantee, ...]:
+    match statistic:
+        case NoisyTotal() | NoisyMean():
+            return statistic.guarantees()
+        case GridQuantile():
+            return (statistic.guarantee,)
+        case UsersFound():
+            return ()
+        case _:
+            assert_never(statistic)
+
+
+def _over(values: Mapping[Label, int], labels: tuple[Label, ...]) -> NDArray[np.int64]:
+    return np.array([values.get(label, 0) for label in labels], dtype=np.int64)
+
+
+def _counted(count: float | None, interval: object) -> Estimate:
+    assert count is not None
+    lower, upper = getattr(interval, "lower", count), getattr(interval, "upper", count)
+    return Estimate(value=count, interval=(lower, upper))

@@ -1,0 +1,98 @@
+"""Statistics of groups: priced for the groups a user can change, certified, and intervals that hold."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import Use
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
+from setwise.mechanisms.planning.statistics import plan_statistics
+from setwise.mechanisms.quantile import GridQuantile
+from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.statistics import GroupStatistics, GroupTable, NoisyMean, NoisyTotal, UsersFound
+from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts
+
+UNIT = LaplaceCounts(scale=Fraction(1))
+TOTAL = Total(epsilon=1, delta=Fraction("1e-6"))
+MEAN = NoisyMean(reach=500, noise=UNIT)
+MEDIAN = GridQuantile(at=Fraction(1, 2), cells=1001, epsilon=Fraction(1))
+
+
+def table(sizes, values):
+    """Groups of so many users, whose values lie around `values`; each statistic reads them its own way."""
+    labels = tuple(sizes)
+    totals = {label: int(sizes[label] * values[label]) for label in labels}
+    cells = {}
+    for label in labels:
+        counts = np.zeros(1001, np.int64)
+        counts[500 + values[label]] = sizes[label]
+        cells[label] = counts
+    return GroupTable(Histogram.of(labels, list(sizes.values())), (totals,) * 3, (sizes,) * 3, (cells,) * 3)
+
+
+@pytest.mark.parametrize("counts", [CountNoise.LAPLACE, CountNoise.GAUSSIAN])
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        Bounds(domain=("a", "b", "c"), contributions=2),
+        Bounds(contributions=3),
+        Bounds(k=2),
+        Bounds(k=2, domain=("a", "b", "c")),
+    ],
+)
+def test_plans_are_certified_and_nearly_spend_the_total(bounds, counts):
+    total = Total(epsilon=1, delta=Fraction("1e-6"), counts=counts)
+    mechanism = plan_statistics(bounds, total, [UsersFound(), MEAN, NoisyTotal(reach=7, noise=UNIT)]).mechanism
+    spent = compose(mechanism.guarantees()).epsilon(1e-6).upper
+    assert 0.9 < spent <= 1.0
+    release = mechanism.release(
+        table({"a": 3000, "b": 2000, "c": 1000}, {"a": 10, "b": -20, "c": 3}), SystemRandomness()
+    )
+    assert release.labels[:2] == ("a", "b")
+    most = {use.guarantee: use.count for use in mechanism.guarantees()}
+    assert all(use.count <= most[use.guarantee] for use in release.spent)
+    assert [len(each) for each in release.estimates] == [3] * len(release.labels)
+
+
+def test_a_statistic_costs_the_groups_that_a_user_can_change():
+    statistics = (NoisyMean(reach=5, noise=LaplaceCounts(scale=Fraction(10))), MEDIAN)
+    few = GroupStatistics(statistics=statistics, contributions=2, domain=("a", "b", "c"))
+    assert sorted(use.count for use in few.guarantees()) == [2, 2, 2]
+    all_of_them = GroupStatistics(statistics=statistics, contributions=None, domain=("a", "b", "c"))
+    assert {use.count for use in all_of_them.guarantees()} == {3}
+    with pytest.raises(InvalidParameter, match="bounded"):
+        GroupStatistics(statistics=statistics, contributions=None).guarantees()
+    with pytest.raises(InvalidParameter, match="counted"):
+        GroupStatistics(statistics=(UsersFound(),), contributions=2, domain=("a",))
+
+
+@pytest.mark.parametrize("noise", [LaplaceCounts(scale=Fraction(30)), GaussianCounts(sigma=Fraction(20))])
+@pytest.mark.parametrize(("size", "mean"), [(2000, 100), (150, -300), (30, 499), (3, 0)])
+def test_intervals_of_means_hold(noise, size, mean):
+    """Also of groups so small that the noise drowns them; the interval is then most of the range."""
+    release = NoisyMean(reach=500, noise=noise).release(
+        np.full(4000, size * mean), np.full(4000, size), Fraction(9, 10), SystemRandomness()
+    )
+    held = np.mean([each.interval[0] <= mean <= each.interval[1] for each in release])
+    assert held >= 0.885  # four standard deviations below nine tenths
+    assert all(each.interval[0] <= each.value <= each.interval[1] for each in release)
+    assert all(each.interval[0] >= -500 and each.interval[1] <= 500 for each in release)
+
+
+def test_sums_may_be_negative_and_their_intervals_hold():
+    total = NoisyTotal(reach=50, noise=GaussianCounts(sigma=Fraction(3)))
+    release = total.release(np.full(4000, -700), np.zeros(4000), Fraction(9, 10), SystemRandomness())
+    assert np.mean([each.interval[0] <= -700 <= each.interval[1] for each in release]) >= 0.885
+    assert Use(total.guarantees()[0]) == Use(NoisyTotal(reach=1, noise=total.noise).guarantees()[0])
+
+
+def test_what_cannot_be_planned():
+    for total in (Total(epsilon=1, delta=0, counts=CountNoise.GAUSSIAN), Total(epsilon=1, delta=0, counts="none")):
+        with pytest.raises(Exception, match=r"no noise|say nothing"):
+            plan_statistics(Bounds(domain=("a",)), total, [MEAN])
+    with pytest.raises(InvalidParameter, match="mechanism"):
+        plan_statistics(Bounds(k=1), Total(epsilon=1, delta=1e-6, mechanism="unknown_gumbel"), [MEAN])
