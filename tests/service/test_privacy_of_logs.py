@@ -1,6 +1,7 @@
 """No token, password or exact count in any log or error, with every logger at its most talkative."""
 
 import contextlib
+import json
 import logging
 import sqlite3
 from collections.abc import Iterator
@@ -13,7 +14,8 @@ import pytest
 from setwise.errors import StoreFailed
 from setwise.service.error_responses import log_store_failure
 from setwise.service.settings import Settings
-from tests.service.replica import Replica, running
+from tests.service.replica import Clock, Replica, running
+from tests.service.served import serving
 from tests.service.team import TOP_3, ask, gather, write_events
 
 EXACT = 98_765_432_101
@@ -126,3 +128,23 @@ def defect(replica: Replica):
     assert response.status_code == 500
     assert response.headers["content-type"] == "application/problem+json"
     return response
+
+
+def test_json_lines_carry_the_request_and_nothing_private(tmp_path: Path, data_dir: Path):
+    with serving(tmp_path, "logged", "--data-dir", str(data_dir), "--log", "json") as served:
+        token = served.ready().printed.read_text().split()[-1]
+        reached = Replica(served.url, None, Clock(), token)  # type: ignore[arg-type]
+        team = gather(reached)
+        mine = team.ada.get("/accounts/ada-events", headers={"X-Request-Id": "mine-7"})
+        assert mine.headers["x-request-id"] == "mine-7"
+        odd = team.ada.get("/me", headers={"X-Request-Id": 'x" onload="'})
+        assert len(odd.headers["x-request-id"]) == 16
+        filtered = {"query": {"kind": "count", "where": "country = 'NO'"}, "spend": TOP_3["spend"] | {"discover": None}}
+        assert ask(team.ada, "logged", TOP_3 | filtered).status_code in {200, 202}
+        for client in reached.clients:
+            client.close()
+    lines = [json.loads(line) for line in served.complained.read_text().splitlines()]
+    (logged,) = [line for line in lines if line["request"] == "mine-7"]
+    assert (logged["route"], logged["status"]) == ("/api/v1/accounts/{account}", 200)
+    text = served.complained.read_text()
+    assert not any(word in text for word in ("ada", "country", "'NO'", token, team.ada_token))

@@ -24,7 +24,9 @@ def test_the_first_start_prints_a_token_and_the_next_does_not(tmp_path: Path):
     with serving(tmp_path, "second") as second:
         second.ready()
         assert httpx.get(f"{second.url}/api/v1/me", headers=headers).status_code == 200
-        assert second.printed.read_text() == ""
+        assert second.printed.read_text() == (
+            f"listening on {second.url}; sign in at {second.url}/login with a token, which stewards make\n"
+        )
     with serving(tmp_path, "third", "--steward-token") as third:
         another = third.ready().printed.read_text().split()[-1]
         assert another != token

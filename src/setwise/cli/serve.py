@@ -1,5 +1,6 @@
 """`setwise serve`: the service and its web pages."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -50,6 +51,9 @@ def serve(
     requests_per_second: Annotated[
         float | None, typer.Option(help="Requests each person may keep up (50); twice as many at once.")
     ] = None,
+    log: Annotated[
+        str | None, typer.Option(help="text: warnings alone (the default); json: a line for every request too.")
+    ] = None,
     secure_cookies: Annotated[
         bool | None, typer.Option("--secure-cookies", help="Send cookies over TLS only; for use behind a TLS proxy.")
     ] = None,
@@ -68,6 +72,7 @@ def serve(
     del given["migrate"], given["steward_token"]
     try:
         from setwise.service.app import create_app
+        from setwise.service.logs import configure
         from setwise.service.server import listen, make_server
         from setwise.service.settings import Settings
         from setwise.service.storage.database import open_database
@@ -93,6 +98,10 @@ def serve(
         first = people.first_steward()
         if first is None and steward_token:
             first = people.another_steward_token()
+        address = f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{settings.port}"
+        print(f"listening on {address}; sign in at {address}/login with a token, which stewards make")
         if first is not None:
-            print(f"steward token (shown once): {first.secret}", flush=True)
+            print(f"steward token (shown once): {first.secret}")
+        sys.stdout.flush()
+        configure(settings.log)
         make_server(app, settings).run(sockets=[listening])

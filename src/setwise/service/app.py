@@ -15,6 +15,7 @@ from setwise.service import openapi
 from setwise.service.api import accounts, calculators, datasets, operations, people, queries
 from setwise.service.auth.permissions import API, check_routes, methods_at
 from setwise.service.error_responses import error_response
+from setwise.service.logs import RequestIds
 from setwise.service.middleware import BodyLimit, ResponseHeaders
 from setwise.service.pages import PAGE_ROUTERS
 from setwise.service.pages.rendering import error_page
@@ -59,6 +60,7 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     check_routes((method, route.path) for route in routes for method in route.methods or ())
     app.add_middleware(BodyLimit, most=settings.body_bytes, seconds=settings.body_seconds)
     app.add_middleware(ResponseHeaders, tls=settings.secure_cookies)
+    app.add_middleware(RequestIds)
     app.add_exception_handler(HTTPException, _no_such_route)
     app.openapi = lambda: _described_once(app)  # type: ignore[method-assign]
     return app

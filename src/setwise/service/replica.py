@@ -68,7 +68,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     ledger = Ledger.open(settings.ledger)
     database = open_database(settings.ledger)
     threads = Threads(_STORE_THREADS, "setwise-store")
-    people = People(database, clock=clock)
+    people = People(database, token_days=settings.token_days, clock=clock)
     sessions = BrowserSessions(database, people, hours=settings.session_hours, clock=clock)
     metrics = Metrics()
     accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)

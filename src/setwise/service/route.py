@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute
 
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import ROUTES
+from setwise.service.logs import log_request
 from setwise.service.replica import Service
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -35,7 +36,9 @@ class GuardedRoute(APIRoute):
             except Exception as error:
                 tell: ErrorResponse = request.app.state.error_response
                 response = tell(request, error)
-            service.metrics.request(method, path, response.status_code, time.monotonic() - started)
+            seconds = time.monotonic() - started
+            service.metrics.request(method, path, response.status_code, seconds)
+            log_request(method, path, response.status_code, seconds)
             return response
 
         return guarded

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from setwise.errors import InvalidParameter
+from setwise.service.logs import LogFormat
 
 PREFIX = "SETWISE_"
 """The environment variable of a field is its name in capitals after this prefix."""
@@ -40,6 +41,9 @@ class Settings(BaseSettings):
         repr=False,
         description="the database of the ledger and of the service's own tables: a SQLite file, or `postgresql://...` "
         "for several replicas",
+    )
+    log: LogFormat = Field(
+        "text", description="`text` for warnings and errors alone, `json` for a line for every request with its id"
     )
     data_dir: Path = Field(
         Path(), description="the folder of the tables that DuckDB may read; nothing outside it can be registered"
@@ -83,6 +87,7 @@ class Settings(BaseSettings):
     heartbeat_seconds: Seconds = Field(
         1.0, description="how often a replica says that its queries are alive; after ten times this others take them up"
     )
+    token_days: Seconds = Field(90.0, description="how long a token lasts that is made without a date of its own")
     session_hours: Seconds = Field(12.0, description="how long a browser stays signed in")
     secure_cookies: bool = Field(
         False, description="send cookies over TLS only, and tell browsers so; set it behind a TLS proxy"

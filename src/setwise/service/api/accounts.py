@@ -9,7 +9,7 @@ from pydantic import Field
 
 from setwise.errors import AccountExists
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, Name, Use
+from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, Name, ShortText, Use
 from setwise.service.api.views import AccountView, EntryView
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
@@ -83,7 +83,7 @@ async def list_accounts(request: Request) -> list[AccountView]:
 @router.post("/accounts", status_code=201)
 async def open_account(request: Request, body: AccountBody) -> AccountView:
     """Open an account for an analyst on a data set; its overall guarantee is certified now and never changes."""
-    return await service_of(request).threads.run(_opened, service_of(request), body)
+    return await service_of(request).threads.run(_opened, service_of(request), body, caller(request).person.name)
 
 
 @router.get("/accounts/{account}")
@@ -110,16 +110,46 @@ async def history(
     return await service.threads.run(entries)
 
 
-def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountView:
+class StateBody(Body):
+    """What an account may do: `open`, `frozen` (pays for nothing until it is opened again) or `closed` (for good)."""
+
+    state: Literal["open", "frozen", "closed"]
+    reason: ShortText = ""
+
+
+@router.put("/accounts/{account}/state")
+async def set_state(
+    request: Request,
+    account: AccountName,
+    body: Annotated[StateBody, JsonBody(examples=[{"state": "frozen", "reason": "the contract has ended"}])],
+) -> AccountView:
+    """Freeze an account, open it again, or close it for good; what was charged before may still be answered."""
+    service, identity = service_of(request), caller(request)
+
+    def changed() -> AccountView:
+        found = service.accounts.visible(identity, account)
+        ledger = service.ledger
+        act = {"open": ledger.thaw, "frozen": ledger.freeze, "closed": ledger.close_account}[body.state]
+        if found.status().state != body.state:
+            with at_field("state"):
+                act(account, by=identity.person.name, reason=body.reason)
+        return AccountView.of(found.status())
+
+    return await service.threads.run(changed)
+
+
+def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody, by: str) -> AccountView:
     with at_field("analyst"):
         service.people.person(body.analyst)
     with at_field("dataset"):
         service.datasets.get(body.dataset)
     try:
-        return AccountView.of(_status(service, body))
+        opened = AccountView.of(_status(service, body))
     except AccountExists:
         with at_field("name"):
             raise
+    service.ledger.record("account.opened", by=by, subject=body.name)
+    return opened
 
 
 def _status(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountStatus:

@@ -7,7 +7,7 @@ from fastapi import Body as JsonBody
 from pydantic import BaseModel, Field, StringConstraints
 
 from setwise.analytics.schema import Kind, Schema
-from setwise.service.api.schemas import PLAIN_TEXT, Body, Bound, Column, Delta, Epsilon, Name
+from setwise.service.api.schemas import PLAIN_TEXT, Body, Bound, Column, Delta, Epsilon, Name, ShortText
 from setwise.service.api.views import JointView
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
@@ -23,7 +23,8 @@ DatasetName = Annotated[Name, Path(examples=["events"])]
 class DatasetBody(Body):
     """A table to register. For DuckDB `table` is a path in the service's data folder, else the table's name.
 
-    What `setwise prepare` made is a table too, and repeated questions to it run much quicker.
+    What `setwise prepare` made is a table too, and repeated questions to it run much quicker. Data sets that read the
+    same table share its cap and joint promise, unless `apart` says why not.
     """
 
     name: Name
@@ -35,6 +36,7 @@ class DatasetBody(Body):
     filters: Annotated[list[Column], Field(max_length=100, default_factory=list)]
     contributions: Bound | None = None
     per_item: Bound = 1
+    apart: ShortText = ""
     types: Annotated[dict[Column, Annotated[Kind, Field(strict=False)]], Field(max_length=100, default_factory=dict)]
 
 
@@ -119,12 +121,14 @@ async def set_cap(
     body: Annotated[CapBody, JsonBody(examples=[{"epsilon": 10.0, "delta": 1e-5}])],
 ) -> CapView:
     """Limit all accounts on a data set together, for good; set once, before the first account is opened."""
-    service = service_of(request)
+    service, by = service_of(request), caller(request).person.name
 
     def capped() -> None:
         with at_field("dataset"):
             service.datasets.get(dataset)
             service.ledger.set_cap(dataset, epsilon=body.epsilon, delta=body.delta)
+        details = {"epsilon": body.epsilon, "delta": body.delta}
+        service.ledger.record("cap.set", by=by, subject=dataset, details=details)
 
     await service.threads.run(capped)
     return CapView(dataset=dataset, epsilon=body.epsilon, delta=body.delta)
@@ -147,10 +151,14 @@ async def joint(
 
 
 def _registered(service: Service, body: DatasetBody, by: str) -> DatasetView:
-    given: dict[str, Any] = body.model_dump() | {"types": tuple(body.types.items())}
+    given: dict[str, Any] = body.model_dump(exclude={"apart"}) | {"types": tuple(body.types.items())}
     with at_field("items"):
         dataset = Dataset(**given)
     service.engines.check(dataset)
+    with at_field("name"):
+        service.datasets.check_free(dataset.name)
+    with at_field("apart"):
+        service.ledger.register_dataset(dataset.name, reads=service.engines.reads(dataset), by=by, apart=body.apart)
     with at_field("name"):
         return _view(service, service.datasets.add(dataset, by=by))
 

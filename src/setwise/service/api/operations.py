@@ -1,11 +1,13 @@
-"""Operations: whether a replica is well, what it counts, and whether the ledger is what it was."""
+"""Operations: whether a replica is well, what it counts, whether the ledger is what it was, and who did what."""
 
 from importlib.metadata import version
+from itertools import islice
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import PlainTextResponse
 
-from setwise.service.api.views import AuditView, HealthView
+from setwise.service.api.views import ActView, AuditView, HealthView
 from setwise.service.auth.permissions import API
 from setwise.service.metrics import CONTENT_TYPE
 from setwise.service.route import GuardedRoute, service_of
@@ -35,3 +37,18 @@ async def audit(request: Request) -> AuditView:
     if not found.faults:
         service.metrics.verified.set_to_current_time()
     return AuditView.of(found)
+
+
+@router.get("/trail")
+async def trail(
+    request: Request,
+    after: Annotated[int, Query(ge=0, le=2**53, examples=[0], description="the last act already seen")] = 0,
+    most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 100,
+) -> list[ActView]:
+    """List what stewards and operators did to people, tokens, data sets and accounts, in order."""
+    service = service_of(request)
+
+    def acts() -> list[ActView]:
+        return [ActView.model_validate(each.to_dict()) for each in islice(service.ledger.acts(after=after), most)]
+
+    return await service.threads.run(acts)

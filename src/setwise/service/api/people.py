@@ -6,9 +6,10 @@ from fastapi import APIRouter, Path, Request
 from fastapi import Body as JsonBody
 from pydantic import Field
 
+from setwise.errors import Forbidden
 from setwise.service.api.schemas import Body, Name, ShortText
 from setwise.service.api.views import NewTokenView, PersonView, TokenView
-from setwise.service.auth.people import Person, Role
+from setwise.service.auth.people import NewToken, Person, Role, Token
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
 from setwise.service.route import GuardedRoute, caller, service_of
@@ -28,7 +29,7 @@ class PersonBody(Body):
 
 
 class TokenBody(Body):
-    """A new token: what it is for, and when it ends (seconds since 1970)."""
+    """A new token: what it is for, and when it ends in seconds since 1970; if left out, after the usual days."""
 
     label: ShortText = ""
     expires_at: Annotated[float, Field(gt=0.0, le=_LATEST)] | None = None
@@ -52,8 +53,31 @@ async def add_person(
     request: Request, body: Annotated[PersonBody, JsonBody(examples=[{"name": "ada", "role": "analyst"}])]
 ) -> PersonView:
     """Add a person; they can do nothing until they have a token."""
-    service = service_of(request)
-    return PersonView.of(await service.threads.run(service.people.add, Person(name=body.name, role=body.role)))
+    service, by = service_of(request), caller(request).person.name
+
+    def added() -> Person:
+        person = service.people.add(Person(name=body.name, role=body.role))
+        service.ledger.record("person.added", by=by, subject=person.name, details={"role": str(person.role)})
+        return person
+
+    return PersonView.of(await service.threads.run(added))
+
+
+@router.delete("/people/{person}")
+async def remove_person(request: Request, person: PersonName) -> PersonView:
+    """Remove a person: their tokens end, their accounts and answers stay; the name stays taken."""
+    service, by = service_of(request), caller(request).person.name
+    if person == by:
+        raise Forbidden("nobody removes themselves; another steward can")
+
+    def removed() -> Person:
+        found = service.people.remove(person)
+        service.ledger.record("person.removed", by=by, subject=person)
+        return found
+
+    found = await service.threads.run(removed)
+    service.authenticator.forget_person(person)
+    return PersonView.of(found)
 
 
 @router.get("/people/{person}/tokens")
@@ -70,11 +94,15 @@ async def issue_token(
     body: Annotated[TokenBody, JsonBody(examples=[{"label": "laptop", "expires_at": 4102444800.0}])],
 ) -> NewTokenView:
     """Make a token; its secret is in this answer and nowhere else."""
-    service = service_of(request)
-    issue = service.people.issue
+    service, by = service_of(request), caller(request).person.name
+
+    def issued() -> NewToken:
+        new = service.people.issue(person, label=body.label, expires_at=body.expires_at)
+        service.ledger.record("token.issued", by=by, subject=person, details={"token": new.token.id})
+        return new
+
     with at_field("expires_at"):
-        new = await service.threads.run(issue, person, label=body.label, expires_at=body.expires_at)
-    return NewTokenView.made(new)
+        return NewTokenView.made(await service.threads.run(issued))
 
 
 @router.delete("/people/{person}/tokens/{token}")
@@ -84,7 +112,13 @@ async def revoke_token(
     token: Annotated[str, Path(pattern="^[0-9a-f]{16}$", examples=["9f86d081884c7d65"])],
 ) -> TokenView:
     """End a token, and the browser sessions that began with it."""
-    service = service_of(request)
-    revoked = await service.threads.run(service.people.revoke, person, token)
+    service, by = service_of(request), caller(request).person.name
+
+    def revoked() -> Token:
+        found = service.people.revoke(person, token)
+        service.ledger.record("token.revoked", by=by, subject=person, details={"token": token})
+        return found
+
+    found = await service.threads.run(revoked)
     service.authenticator.forget(token)
-    return TokenView.of(revoked)
+    return TokenView.of(found)

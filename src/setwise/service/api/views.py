@@ -117,6 +117,7 @@ class AccountView(BaseModel):
     share_left: float = Field(examples=[0.6])
     odometer: BracketView | None = Field(description="the loss so far; null in lists, where it is not computed")
     charges: int = Field(examples=[1])
+    state: Literal["open", "frozen", "closed"] = Field(examples=["open"])
     every: str | None = Field(examples=[None], description="the calendar period after which the budget is fresh")
     period: str | None = Field(examples=[None], description="the present period, of an account that has periods")
 
@@ -180,6 +181,18 @@ class JointView(BaseModel):
     def of(joint: Joint) -> "JointView":
         """Show a joint promise."""
         return JointView.model_validate(joint.to_dict())
+
+
+class ActView(BaseModel):
+    """What somebody did, in its place in the ledger's register, which nothing can be removed from."""
+
+    number: int = Field(examples=[7])
+    at: str = Field(examples=["2026-11-15T12:00:00+00:00"])
+    action: str = Field(examples=["person.added"])
+    by: str = Field(examples=["steward"])
+    subject: str = Field(examples=["ada"])
+    details: dict[str, Any] = Field(examples=[{"role": "analyst"}])
+    hash: str = Field(examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])
 
 
 class AuditView(BaseModel):

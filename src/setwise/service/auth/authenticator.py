@@ -105,6 +105,11 @@ class Authenticator:
         self._forgotten += 1
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].token != token}
 
+    def forget_person(self, name: str) -> None:
+        """Forget a person who was removed."""
+        self._forgotten += 1
+        self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].person.name != name}
+
     async def _recognised(self, kind: str, secret: str) -> Identity:
         key = f"{kind} {digest(secret)}"
         kept = self._remembered.get(key)

@@ -66,7 +66,7 @@ class BrowserSessions:
             )
             .join(schema.tokens, schema.tokens.c.id == schema.sessions.c.token)
             .join(schema.people, schema.people.c.name == schema.tokens.c.person)
-            .where(schema.sessions.c.digest == digest(secret))
+            .where(schema.sessions.c.digest == digest(secret), schema.people.c.removed_at.is_(None))
         )
         with self._database.reading() as connection:
             row = connection.execute(query).first()

@@ -63,6 +63,7 @@ TOKEN_PREFIX = "setwise_"  # noqa: S105 - every token has it
 """What every token begins with, so that one in the wrong place is known for what it is."""
 
 _FIRST_STEWARD = "steward"
+_PRESENT = schema.people.c.removed_at.is_(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +89,9 @@ class NewToken:
 class People:
     """The store of people and tokens."""
 
-    def __init__(self, database: Database, *, clock: Clock = time.time) -> None:
+    def __init__(self, database: Database, *, token_days: float, clock: Clock = time.time) -> None:
         self._database = database
+        self._token_seconds = token_days * 86400.0
         self._clock = clock
 
     def first_steward(self) -> NewToken | None:
@@ -99,7 +101,7 @@ class People:
                 return None
         now = self._clock()
         first = {"name": _FIRST_STEWARD, "role": str(Role.STEWARD), "created_at": now}
-        new = _made(_FIRST_STEWARD, "first start", now, None)
+        new = _made(_FIRST_STEWARD, "first start", now, now + self._token_seconds)
         try:
             with self._database.writing() as connection:  # both or neither: a steward without a token could do nothing
                 connection.execute(insert(schema.people).values(first))
@@ -125,23 +127,34 @@ class People:
     def person(self, name: str) -> Person:
         """Return the person of that name or raise `UnknownName`."""
         with self._database.reading() as connection:
-            row = connection.execute(select(schema.people).where(schema.people.c.name == name)).first()
+            row = connection.execute(select(schema.people).where(schema.people.c.name == name, _PRESENT)).first()
         if row is None:
             raise UnknownName(f"there is no person named {name!r}")
         return Person(name=row.name, role=Role(row.role))
 
+    def remove(self, name: str) -> Person:
+        """Remove a person and end their tokens; the name stays taken, because accounts and histories carry it."""
+        person = self.person(name)
+        now = self._clock()
+        with self._database.writing() as connection:
+            connection.execute(update(schema.people).where(schema.people.c.name == name).values(removed_at=now))
+            theirs = (schema.tokens.c.person == name) & schema.tokens.c.revoked_at.is_(None)
+            connection.execute(update(schema.tokens).where(theirs).values(revoked_at=now))
+        return person
+
     def all(self) -> list[Person]:
         """Return everybody, by name."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(schema.people).order_by(schema.people.c.name)).all()
+            rows = connection.execute(select(schema.people).where(_PRESENT).order_by(schema.people.c.name)).all()
         return [Person(name=row.name, role=Role(row.role)) for row in rows]
 
     def issue(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewToken:
-        """Make a token for a person; the secret is in the result and nowhere else."""
+        """Make a token for a person, for the usual number of days unless told otherwise; its secret is nowhere else."""
         with at_field("person"):
             self.person(person)
         now = self._clock()
-        if expires_at is not None and not expires_at > now:
+        expires_at = now + self._token_seconds if expires_at is None else expires_at
+        if not expires_at > now:
             raise InvalidParameter("a token must expire in the future")
         new = _made(person, label, now, expires_at)
         with self._database.writing() as connection:
@@ -172,7 +185,7 @@ class People:
         query = (
             select(schema.tokens, schema.people.c.role)
             .join(schema.people)
-            .where(schema.tokens.c.digest == digest(secret))
+            .where(schema.tokens.c.digest == digest(secret), _PRESENT)
         )
         with self._database.reading() as connection:
             row = connection.execute(query).first()

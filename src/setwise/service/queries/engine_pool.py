@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import assert_never
+from urllib.parse import urlsplit
 
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.files import files_of
@@ -121,6 +122,17 @@ class Engines:
         if not found:
             raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
         return found[0]
+
+    def reads(self, dataset: Dataset) -> str:
+        """Return what identifies the data of a table, whatever its data set is called: without passwords."""
+        source = self._source(dataset)
+        if Path(source).is_absolute():
+            path, mark, table = source.partition("::")
+            return f"file {Path(path).resolve()}{mark}{table}"
+        address = self._address(dataset.engine)
+        server = urlsplit(address)
+        where = f"{server.hostname}:{server.port or ''}{server.path}" if server.hostname else address
+        return f"{dataset.engine} {where} {source}"
 
     def _without_folder(self, error: UnsuitableTable) -> UnsuitableTable:
         """Show paths as they were given, from the data folder on."""

@@ -6,7 +6,9 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from setwise.errors import EngineFailed, KeyConflict, SetwiseError, StoreFailed, TooManyRequests
 from setwise.service.error_responses import defect, log_store_failure
@@ -98,7 +100,8 @@ class Runner:
         if self._closing:
             timing.stop(_LEAVING)
         running = RunningQuery(asked=asked, timing=timing, jobs=self._jobs)
-        running.task = asyncio.get_running_loop().run_in_executor(self._threads, self._run, running, work)
+        run = partial(copy_context().run, self._run, running, work)
+        running.task = asyncio.get_running_loop().run_in_executor(self._threads, run)
         running.task.add_done_callback(lambda task: self._ended(place, task))
         self._running[place] = running
         self._metrics.running.set(len(self._running))

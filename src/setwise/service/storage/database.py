@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from setwise.service.storage import schema
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-_MIGRATIONS: tuple[Callable[[Connection], None], ...] = (schema.metadata.create_all,)
+_MIGRATIONS: tuple[Callable[[Connection], None], ...] = (schema.metadata.create_all, schema.add_removal_of_people)
 """Step n takes the schema from version n to n + 1; steps are appended, never changed."""
 
 _MIGRATION_LOCK = 0x73657477
@@ -138,7 +139,8 @@ class Threads:
 
     async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
         """Return what the function returns, called in one of the threads."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(function, *args, **kwargs))
+        call = partial(copy_context().run, function, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def close(self) -> None:
         """Wait for what runs, and end the threads."""

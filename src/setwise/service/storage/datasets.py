@@ -93,6 +93,14 @@ class Datasets:
             raise NameTaken(f"there is a data set named {dataset.name!r} already; choose another name") from None
         return dataset
 
+    def check_free(self, name: str) -> None:
+        """Raise `NameTaken` when there is a data set of that name."""
+        try:
+            self.get(name)
+        except UnknownName:
+            return
+        raise NameTaken(f"there is a data set named {name!r} already; choose another name")
+
     def get(self, name: str) -> Dataset:
         """Return the data set of that name or raise `UnknownName`."""
         if name not in self._remembered:

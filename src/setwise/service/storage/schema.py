@@ -3,7 +3,21 @@
 import re
 from collections.abc import Callable
 
-from sqlalchemy import Column, Double, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    inspect,
+    text,
+)
 
 from setwise.errors import InvalidParameter
 
@@ -33,6 +47,7 @@ people = Table(
     Column("name", String(64), primary_key=True),
     Column("role", String(16), nullable=False),
     Column("created_at", Double, nullable=False),
+    Column("removed_at", Double),
 )
 
 tokens = Table(
@@ -64,6 +79,13 @@ datasets = Table(
     Column("created_at", Double, nullable=False),
     Column("created_by", String(64), nullable=False),
 )
+
+
+def add_removal_of_people(connection: Connection) -> None:
+    """Add the column in which people are marked as removed, unless the table was made with it."""
+    if not any(column["name"] == "removed_at" for column in inspect(connection).get_columns(people.name)):
+        connection.execute(text(f"ALTER TABLE {people.name} ADD COLUMN removed_at DOUBLE PRECISION"))
+
 
 jobs = Table(
     "service_jobs",
