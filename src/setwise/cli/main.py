@@ -31,7 +31,6 @@ _WANTED = {
 app = typer.Typer(
     name="setwise",
     help="Private analytics with certified privacy-loss composition.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
