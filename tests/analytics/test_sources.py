@@ -225,12 +225,12 @@ def test_types_alone_decide_what_is_refused():
     for column in (pa.array([1.0, 2.0]), pa.array([float("nan"), None], pa.float64()), pa.array([], pa.float64())):
         with (
             open_engine(pa.table({"u": pa.array([1] * len(column), pa.int64()), "v": column})) as engine,
-            pytest.raises(UnsuitableTable, match="cannot be summed exactly, for it holds float values"),
+            pytest.raises(UnsuitableTable, match="cannot be summed exactly, because it holds float values"),
         ):
             engine.histogram(Aggregation(user="u", value="v"))
     with (
         open_engine(pa.table({"u": pa.nulls(3), "i": ["a"] * 3})) as engine,
-        pytest.raises(UnsuitableTable, match="cannot tell users apart, for its type is"),
+        pytest.raises(UnsuitableTable, match="cannot tell users apart, because its type is"),
     ):
         engine.histogram(Aggregation(user="u", item="i"))
 

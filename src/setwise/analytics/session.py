@@ -99,7 +99,7 @@ class Session(Askable):
         return budget_of(words)
 
     def preview(self, query: Query, budget: Budget) -> Plan:
-        """Return how the question would be answered: mechanism, cost and expected error; free, for no row is read."""
+        """Return how the question would be answered: mechanism, cost and expected error. No row is read: it is free."""
         return self.plan(query, budget).plan
 
     def plan(self, query: Query, budget: Budget) -> Execution:

@@ -167,7 +167,7 @@ class Account:
         charged = {use.guarantee: use.count for use in receipt.uses}
         for use in back:
             if use.count > charged.get(use.guarantee, 0):
-                raise InvalidParameter(f"{format_use(use)} cannot be returned, for the charge did not draw so much")
+                raise InvalidParameter(f"{format_use(use)} cannot be returned, because the charge drew less")
         if self._terms.kind != "setwise":
             back = ()
         draft = Draft(

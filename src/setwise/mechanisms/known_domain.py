@@ -1,4 +1,4 @@
-"""Discrete Laplace noise on every count of a public domain."""
+"""Mechanisms for a public domain: Laplace or Gaussian noise on every count, Gumbel top k, exponential."""
 
 import math
 from collections.abc import Sequence

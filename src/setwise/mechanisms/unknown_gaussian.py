@@ -1,4 +1,4 @@
-"""Labels and noisy counts of an unknown domain, with Gaussian noise that cannot pass its bound."""
+"""Labels and noisy counts of an unknown domain, with Gaussian noise: truncated, or above a threshold."""
 
 import math
 from dataclasses import dataclass

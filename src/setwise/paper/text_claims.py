@@ -54,7 +54,7 @@ def _introduction() -> tuple[Claim, ...]:
 
 
 def _ranges(count: int) -> float:
-    """Return the overall epsilon of so many bounded-range uses, in any adaptive order."""
+    """Return the overall epsilon of that many bounded-range uses, in any adaptive order."""
     return compose([Use(BoundedRange(epsilon=_EPSILON), count)]).epsilon(_DELTA).upper
 
 

@@ -119,24 +119,24 @@ NAMES = "'user_id', 'user name', 'word', 'od\"d %s ;--', 'amount', 'small', 'fla
         (
             {"user": "share"},
             UnsuitableTable,
-            "column 'share' cannot tell users apart, for it holds floating-point numbers: "
+            "column 'share' cannot tell users apart, because it holds floating-point numbers: "
             "convert it to integers or text",
         ),
         (
             {"item": "share"},
             UnsuitableTable,
-            "column 'share' cannot be grouped by, for it holds float values: convert it to text, integers or dates",
+            "column 'share' cannot be grouped by, because it holds float values: convert it to text, integers or dates",
         ),
         (
             {"value": "share"},
             UnsuitableTable,
-            "column 'share' cannot be summed exactly, for it holds float values: "
+            "column 'share' cannot be summed exactly, because it holds float values: "
             "round or scale it to an integer column",
         ),
         (
             {"value": "price"},
             UnsuitableTable,
-            "column 'price' cannot be summed exactly, for it holds decimal values: "
+            "column 'price' cannot be summed exactly, because it holds decimal values: "
             "round or scale it to an integer column",
         ),
         (

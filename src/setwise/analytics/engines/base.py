@@ -1,4 +1,4 @@
-"""The port to whatever reads the data."""
+"""The interface of engines: what a query asks of a table, and the checks that every engine makes first."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ Progress: TypeAlias = Callable[[float], None]
 
 
 def silent(_: float) -> None:
-    """Take no notice of progress."""
+    """Report no progress."""
 
 
 class Engine(Protocol):
@@ -182,12 +182,12 @@ def check_user(column: Column) -> None:
     match column.kind:
         case Kind.FLOAT:
             raise UnsuitableTable(
-                f"column {column.name!r} cannot tell users apart, for it holds floating-point numbers: "
+                f"column {column.name!r} cannot tell users apart, because it holds floating-point numbers: "
                 f"convert it to integers or text"
             )
         case Kind.OTHER:
             raise UnsuitableTable(
-                f"column {column.name!r} cannot tell users apart, for its type is {column.native or 'unknown'}: "
+                f"column {column.name!r} cannot tell users apart, because its type is {column.native or 'unknown'}: "
                 f"convert it to integers or text"
             )
         case (
@@ -205,7 +205,7 @@ def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None
             _check_labels(column, aggregation, place)
         case Kind.FLOAT | Kind.DECIMAL | Kind.TIMESTAMP | Kind.INSTANT | Kind.IDENTIFIER | Kind.OTHER:
             raise UnsuitableTable(
-                f"column {column.name!r} cannot be grouped by, for it holds {_described(column)} values: "
+                f"column {column.name!r} cannot be grouped by, because it holds {_described(column)} values: "
                 f"convert it to text, integers or dates"
             )
         case _:
@@ -216,12 +216,12 @@ def check_value(column: Column) -> None:
     """Raise unless sums of the column are whole numbers."""
     if column.kind is Kind.TEXT:
         raise UnsuitableTable(
-            f"column {column.name!r} cannot be summed, for it holds text: convert it to integers, or, if it is of a "
-            f"CSV file, give its type, as in --type {column.name}=integer"
+            f"column {column.name!r} cannot be summed, because it holds text: convert it to integers, or, if it is of "
+            f"a CSV file, give its type, as in --type {column.name}=integer"
         )
     if column.kind is not Kind.INTEGER:
         raise UnsuitableTable(
-            f"column {column.name!r} cannot be summed exactly, for it holds {_described(column)} values: "
+            f"column {column.name!r} cannot be summed exactly, because it holds {_described(column)} values: "
             f"round or scale it to an integer column"
         )
 

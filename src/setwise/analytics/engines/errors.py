@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 def unchained(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Let the call's own errors out without the error they were made from."""
+    """Drop the driver's error from the chain of errors that the call raises, because it may quote private rows."""
 
     @wraps(call)
     def called(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:

@@ -1,4 +1,4 @@
-"""A thread beside a long query that looks at it now and then."""
+"""A thread that polls a running query at regular intervals, for progress, disk use or a cancellation."""
 
 import threading
 from collections.abc import Callable

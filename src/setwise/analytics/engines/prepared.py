@@ -22,7 +22,7 @@ MANIFEST_NAME = "prepared.json"
 CONTRIBUTIONS_NAME = "contributions.parquet"
 VERSION = 2
 TAKES_NO_FILTER = (
-    "a prepared dataset takes no filter, for its contributions are bounded already: "
+    "a prepared dataset takes no filter, because its contributions are bounded already: "
     "give the filter when preparing it, or ask the table it was prepared from"
 )
 

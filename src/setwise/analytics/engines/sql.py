@@ -298,7 +298,7 @@ class Template:
         return f"SELECT item AS label, {count} AS count FROM ({kept}) AS kept GROUP BY item"
 
     def highest(self, counts: str, most: int) -> str:
-        """Return the highest counts first, equal ones by label, at most so many."""
+        """Return at most `most` counts, highest first, equal ones by label."""
         return f"SELECT label, count FROM ({counts}) AS counts ORDER BY count DESC, label ASC LIMIT {most}"
 
 

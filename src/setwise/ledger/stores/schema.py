@@ -157,6 +157,6 @@ versions = Table(
     Column("name", _PLAIN, nullable=False),
     Column("at", _LONG, nullable=False),
 )
-"""Which migrations the store has had; outside `SCHEMA`, for it is there before them."""
+"""Which migrations the store has had; outside `SCHEMA`, because it exists before them."""
 
 APPEND_ONLY = (openings, lines, entries, movements)

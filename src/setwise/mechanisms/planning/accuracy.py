@@ -39,6 +39,6 @@ def laplace_lead(contests: int, miss: float) -> float:
         return 0.0
     goal = math.log(contests / (4.0 * miss))
     lead = max(0.0, goal)
-    for _ in range(60):  # t = goal + ln(2 + t) contracts, for its slope is at most a half
+    for _ in range(60):  # t = goal + ln(2 + t) contracts, because its slope is at most a half
         lead = max(0.0, goal + math.log(2.0 + lead))
     return lead

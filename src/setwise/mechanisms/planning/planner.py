@@ -1,4 +1,4 @@
-"""Choosing and calibrating a mechanism for a bounds, total, before any data is touched."""
+"""Chooses and calibrates the mechanism for a request, before any data is touched."""
 
 import math
 from collections.abc import Callable
@@ -26,8 +26,10 @@ _WORTH_A_LOOK = 1.5
 """A mechanism is calibrated when its rough merit is within this factor of the best."""
 
 _MANY_PICKS = 200
+"""From this number of picks on, noise is found by an estimate first and then certified."""
+
 _CLEARLY_WORSE = 1.03
-"""From so many picks on noise is first found by an estimate; what is worse by this factor is then not looked at."""
+"""A mechanism whose estimated merit is worse by this factor is not certified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

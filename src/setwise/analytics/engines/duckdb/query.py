@@ -36,7 +36,7 @@ class DuckDBQuery:
         self._dialect = DuckDBDialect()
 
     def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> Histogram:
-        """Return (label, count); about so many rows are read, in so many parts of the users."""
+        """Return (label, count) pairs, reading about `rows` rows in `parts` parts of the users."""
         seldom = self._repeated_seldom(aggregation, rows)
         if parts == 1:
             template = self._template()

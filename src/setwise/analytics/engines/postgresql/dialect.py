@@ -1,4 +1,4 @@
-"""PostgreSQL's words."""
+"""PostgreSQL's SQL: quoting, casts, the exact sum and the salted hash that the shared query asks for."""
 
 from collections.abc import Sequence
 from typing import assert_never

@@ -32,7 +32,9 @@ def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str
     """
     found = connection.execute(_COUNTED, {"name": name}).fetchone()
     if found is None:
-        raise UnsuitableTable(f"changes of {table!r} would go unseen, for it is not a plain table: prepare one that is")
+        raise UnsuitableTable(
+            f"changes of {table!r} would go unseen, because it is not a plain table: prepare one that is"
+        )
     return hashlib.sha256(repr(found).encode()).hexdigest()
 
 

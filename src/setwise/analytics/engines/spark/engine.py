@@ -33,12 +33,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARTS_PER_CORE = 16
+"""Fewest partitions that rows are spread over, for each core."""
+
 PART_BYTES = 2**25
+"""Largest partition that still sorts quickly, in bytes."""
+
 MOST_BYTES = 2**38
-"""Rows are spread over so many parts, of about so many bytes; beyond the most, or a guess of it, as Spark likes."""
+"""Beyond this size of a table, in bytes, or where Spark only guesses it, Spark chooses the partitions itself."""
 
 PROBED_SHARE = 100
-"""One user of so many is looked at to learn how often items repeat."""
+"""One user in this many is sampled to estimate how often users repeat an item."""
 _GROUP_PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 

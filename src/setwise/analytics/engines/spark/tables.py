@@ -25,7 +25,7 @@ class SharedSession:
     def join(self, master: str | None) -> tuple[SparkSession, bool]:
         """Return the session of this process and whether it is to be left with `leave`: the caller's own is not."""
         with self._lock:
-            # Asked of the process, for a thread does not know of a session that another thread has started.
+            # Asked of the process, because a thread does not know of a session that another thread has started.
             theirs = self._engines == 0 and SparkContext._active_spark_context is not None
             builder = SparkSession.builder.appName("setwise")
             session = (builder if master is None else builder.master(master)).getOrCreate()
