@@ -1,15 +1,17 @@
 """Tilted transforms against exact convolutions in whole numbers: every single mass is on its safe side."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
 import numpy as np
 import pytest
+import scipy.fft
 
-from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, PureDP
 from setwise.accounting.losses.dominating_pairs import tabulated
-from setwise.accounting.losses.fft import _transformed, sums, window
+from setwise.accounting.losses.fft import Window, _transformed, sums, window
 from setwise.accounting.losses.lattice import LossLattice
 from setwise.accounting.losses.tilting import Part, Saddle
 
@@ -84,7 +86,7 @@ def test_the_charge_covers_the_error_of_the_transform_and_is_no_guess(uses, tilt
     exact, bits = exact_sum(parts)
     lowest = sum(part.count * part.lattice.first for part in parts)
     step = parts[0].lattice.step
-    tilted, charge = _transformed(parts, tilt, lowest, len(exact))
+    tilted, charge, _, _ = _transformed(parts, tilt, lowest, len(exact))
     with mpmath.workdps(60):
         weights = [
             mpmath.mpf(mass)
@@ -94,7 +96,64 @@ def test_the_charge_covers_the_error_of_the_transform_and_is_no_guess(uses, tilt
         ]
         total = mpmath.fsum(weights)
         worst = max(abs(weight / total - float(value)) for weight, value in zip(weights, tilted, strict=True))
-    assert 1e-4 * charge < worst <= charge
+    assert 1e-6 * charge < worst <= charge
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.1, 40), (0.1, 4000), (1.0, 300)])
+def test_the_charge_covers_the_worst_transform_that_the_assumption_allows(epsilon, count, monkeypatch):
+    """A transform may err by a share of the Euclidean norm, all of it where the other factors pass most of it on."""
+    lattice = tabulated(PureDP(epsilon=epsilon), epsilon / 4).upper
+    parts = [Part(lattice, count)]
+    size = scipy.fft.next_fast_len(count * (lattice.mass.size - 1) + 1, real=True)
+    lowest = count * lattice.first
+    plain, charge, _, _ = _transformed(parts, 0.0, lowest, size)
+    place = int(plain.argmax())
+    share = (8 * (math.log2(size) + 4)) * 2.0**-53
+    honest = scipy.fft.rfft
+
+    def perturbed(weight, n):
+        spectrum = honest(weight, n=n)
+        passed_on = spectrum ** (count - 1) * np.exp(2j * np.pi * np.arange(spectrum.size) * place / n)
+        full = honest(weight, n=n)
+        direction = np.conj(passed_on)
+        ends = np.full(spectrum.size, 2.0)
+        ends[0] = 1.0
+        if n % 2 == 0:
+            ends[-1] = 1.0
+        norm = math.sqrt((ends * np.abs(direction) ** 2).sum())
+        allowed = share * math.sqrt((ends * np.abs(full) ** 2).sum())
+        return spectrum + allowed * direction / norm
+
+    monkeypatch.setattr(scipy.fft, "rfft", perturbed)
+    worst, *_ = _transformed(parts, 0.0, lowest, size)
+    assert abs(worst[place] - plain[place]) <= charge
+    assert abs(worst[place] - plain[place]) >= 1e-2 * charge
+
+
+@pytest.mark.parametrize("deviations", [0.0, 2.0, 4.0])
+def test_what_lies_beyond_the_window_is_charged(deviations):
+    """From above, all probability is kept: right of the window as dropped mass, left of it on the first loss kept."""
+    parts = [Part(laplace_like(160, 0.2), 16)]
+    saddle = Saddle(tuple(parts))
+    _, mean, variance = saddle.at(0.0)
+    reach = deviations * math.sqrt(variance)
+    right = Window((0.0,), mean - 40 * math.sqrt(variance), mean + reach, -1.0, saddle.for_loss(mean + reach))
+    left = Window((0.0,), mean - reach, mean + 40 * math.sqrt(variance), saddle.for_loss(mean - reach), 1.0)
+    exact, bits = exact_sum(parts)
+    total = Fraction(sum(exact), 2**bits)
+    lowest, step = parts[0].count * parts[0].lattice.first, parts[0].lattice.step
+    for view in (right, left):
+        above = sums(parts, view, from_above=True)
+        kept = math.fsum(above.mass) * (1 + above.relative_error)
+        assert kept + above.dropped >= total
+        beyond = sum(exact[round(float(above.loss[-1]) / step) - lowest + 1 :])
+        assert above.dropped >= Fraction(beyond, 2**bits)
+        before = sum(exact[: round(float(above.loss[0]) / step) - lowest + 1])
+        assert above.mass[0] * (1 + above.relative_error) >= Fraction(before, 2**bits)
+        below = sums(parts, view, from_above=False)
+        for loss, mass in zip(below.loss, below.mass, strict=True):
+            truth = Fraction(exact[round(loss / step) - lowest], 2**bits)
+            assert mass * (1 - below.relative_error) <= truth
 
 
 def test_far_from_the_tilt_masses_stay_probabilities():

@@ -1,8 +1,9 @@
 """Sums of many lattice losses by the fast Fourier transform, tilted so that small probabilities keep their digits.
 
-Multiplying masses by exp(lambda x) before transforming and undoing it after moves the bulk of the distribution to the
+Multiplying masses by exp(tilt x) before transforming and undoing it after moves the bulk of the distribution to the
 losses that matter; round-off is then relative to the probabilities there, not to 1. What the transform may have got
-wrong, and what was wrapped around its ends, is charged to every mass.
+wrong, and what was wrapped around its ends, is charged to every mass (docs/numerics.md, "Tilt, window, transform,
+charge").
 """
 
 import math
@@ -23,6 +24,15 @@ Floats = NDArray[np.float64]
 _LARGEST_TRANSFORM = 2**22
 _FEW_LOSSES = 2048
 """Sums with fewer losses than this are convolved term by term."""
+
+_SMALLEST_POWER = 1e-100
+"""Entries of a spectrum whose power would be below this are set to 0 and charged."""
+
+_SECOND_ORDER = 1.01
+"""Covers products of errors: each is below 1e-3 of the values it multiplies."""
+
+_CHERNOFF = 1.0 + 1e-6
+"""Covers the rounding of cumulants in bounds on what lies beyond the window."""
 
 _REACH = 7.0
 """Standard deviations of the tilted sum kept on either side; what lies beyond is bounded and charged."""
@@ -71,16 +81,15 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     """Return the atoms of the sum, ascending: masses never too small `from_above`, never too large otherwise.
 
     Requires: all lattices have the same step.
-    Ensures: every average of a non-negative, non-decreasing function of the loss is on the safe side; outright
-    failures of the parts are left to the caller.
+    Ensures: from above, all that lies right of the window is in `dropped`; losses that are infinite are left to the
+    caller.
     """
     step = parts[0].lattice.step
     lowest = sum(part.count * part.lattice.first for part in parts)
     highest = sum(part.count * (part.lattice.first + part.lattice.mass.size - 1) for part in parts)
     if highest - lowest < _FEW_LOSSES:
         return _directly(parts, lowest)
-    first = max(lowest, math.floor(window.left / step))
-    first = min(first, highest)
+    first = min(max(lowest, math.floor(window.left / step)), highest)
     last = max(first, min(highest, math.ceil(window.right / step)))
     size = _good_size(last - first + 1)
     if size > _LARGEST_TRANSFORM:
@@ -88,41 +97,37 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
             "the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket"
         )
     cut_left, cut_right = first > lowest, last < highest
-    end_left, end_right = step * (first - 1), step * (last + 1)
     x = multiples(step, first, last - first + 1)
+    end_left, end_right = step * (first - 1), step * (last + 1)
+
+    def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
+        """Return Chernoff's bound on the tilted probability beyond an end of the window."""
+        exponent = cumulant(parts, further) - height - (further - tilt) * end
+        return math.exp(min(0.0, exponent)) * _CHERNOFF if cut else 0.0
+
     found, relative = [], 0.0
     for tilt in window.tilts:
-        height = cumulant(parts, tilt)
-        tilted, error = _transformed(parts, tilt, first, size)
-        tilted = tilted[: last - first + 1]
+        tilted, charge, height, weight_error = _transformed(parts, tilt, first, size)
+        tilted = tilted[: x.size]
         if from_above:
-            tilted += error
-            np.maximum(tilted, error, out=tilted)
+            np.maximum(tilted + charge, charge, out=tilted)
         else:
             # What was cut off is wrapped around, to anywhere.
-            left, right = (
-                math.exp(min(0.0, cumulant(parts, further) - height - (further - tilt) * end)) if cut else 0.0
-                for cut, further, end in (
-                    (cut_left, min(window.left_tilt, tilt), end_left),
-                    (cut_right, max(window.right_tilt, tilt), end_right),
-                )
-            )
-            tilted -= error + left + right
-            np.maximum(tilted, 0.0, out=tilted)
+            wrapped = beyond(cut_left, min(window.left_tilt, tilt), end_left, tilt, height)
+            wrapped += beyond(cut_right, max(window.right_tilt, tilt), end_right, tilt, height)
+            np.maximum(tilted - (charge + wrapped), 0.0, out=tilted)
         tilted *= np.exp(np.minimum(height - tilt * x, 700.0))
         found.append(tilted)
         largest_exponent = abs(height) + abs(tilt) * max(abs(x[0]), abs(x[-1]))
-        relative = max(relative, (ELEMENTARY + 4) * UNIT * (1.0 + largest_exponent))
+        relative = max(relative, weight_error + (ELEMENTARY + 4) * UNIT * (1.0 + largest_exponent))
     mass = (np.minimum if from_above else np.maximum).reduce(found)  # each is on the safe side
     relative += sum(part.count * part.lattice.relative_error for part in parts)
     shift = sum(part.count * part.lattice.shift for part in parts)
     dropped = 0.0
-    if from_above and cut_right:
-        further = max(window.right_tilt, 0.0)
-        dropped = math.exp(min(0.0, cumulant(parts, further) - further * end_right))
-    if from_above and cut_left:  # raised to the first loss kept, which is on the safe side
-        further = min(window.left_tilt, 0.0)
-        mass[0] += math.exp(min(0.0, cumulant(parts, further) - further * end_left)) if further < 0.0 else 1.0
+    if from_above:
+        dropped = beyond(cut_right, max(window.right_tilt, 0.0), end_right)
+        # What lies left of the window is raised to the first loss kept.
+        mass[0] += beyond(cut_left, min(window.left_tilt, 0.0), end_left)
     return Atoms(x - shift, mass, relative, dropped)
 
 
@@ -160,34 +165,57 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
     return result
 
 
-def _transformed(parts: Sequence[Part], tilt: float, first: int, size: int) -> tuple[Floats, float]:
-    """Return the tilted, normalised masses from index `first` on, wrapped to `size`, and the error of each."""
+def _transformed(parts: Sequence[Part], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
+    """Return the tilted masses from index `first` on, wrapped to `size`, and what they are worth.
+
+    Ensures: apart from what is wrapped, the mass at loss x is exp(height - tilt x) times the value returned, up to
+    `charge` in that value and a share `weight_error` of the mass. Returned are the values, `charge`, `height`,
+    `weight_error`.
+    Requires: a transform errs by at most a share `share` of the Euclidean norm.
+    """
     from scipy.fft import irfft, rfft
 
-    product: NDArray[np.complex128] | None = None
-    moduli = []
+    share = 8 * (math.log2(size) + 4) * UNIT
+    product = np.ones(size // 2 + 1, dtype=np.complex128)
+    log_reach = np.zeros(product.size)
+    factors: list[tuple[int, float, Floats]] = []
+    height, weight_error = [], 0.0
     for part in parts:
-        lattice = part.lattice
+        lattice, count = part.lattice, part.count
         exponent = multiples(tilt * lattice.step, lattice.first, lattice.mass.size)
-        weight = np.where(lattice.mass > 0.0, lattice.mass * np.exp(exponent - exponent[lattice.mass > 0.0].max()), 0.0)
-        weight /= weight.sum()
+        positive = lattice.mass > 0.0
+        top = float(exponent[positive].max())
+        weight = np.where(positive, lattice.mass * np.exp(np.minimum(exponent - top, 0.0)), 0.0)
+        total = float(weight.sum())
+        weight /= total
+        # The same total divides here and comes back with the height: how it was rounded does not matter.
+        height.append(count * (top + math.log(total)))
+        largest = float(np.abs(exponent[positive]).max())
+        weight_error += count * (2 * ELEMENTARY + 8 + 4 * largest) * UNIT
         if weight.size > size:
             weight = np.bincount(np.arange(weight.size) % size, weight, minlength=size)
+            weight_error += count * (lattice.mass.size / size + 1.0) * UNIT
+        norm = math.sqrt(float((weight * weight).sum())) * (1 + size * UNIT)
         spectrum = rfft(weight, n=size)
         modulus = np.abs(spectrum)
-        moduli.append((part.count, modulus))
-        # Denormal numbers are slow; powers this small are far below the error charged.
-        spectrum[modulus < 1e-100 ** (1.0 / part.count)] = 0.0
-        power = _power(spectrum, part.count)
-        product = power if product is None else product * power
-    assert product is not None
-    # An error in one factor is passed on by all the others: |product| / |factor|, averaged over the frequencies. Where
-    # the factor is small the others include count - 1 more of it.
-    per_factor = (8 * (math.log2(size) + 4) + 8) * UNIT
-    whole = np.abs(product)
-    error = per_factor * float(whole.mean())
-    for count, modulus in moduli:
-        others = np.where(modulus > 0.05, whole / np.maximum(modulus, 0.05), 0.05 ** (count - 1))
-        error += count * per_factor * float(others.mean())
+        # No entry of the true spectrum is larger than this.
+        log_modulus = np.log(modulus + share * norm * math.sqrt(size))
+        log_reach += count * log_modulus
+        factors.append((count, norm, log_modulus))
+        spectrum[modulus < _SMALLEST_POWER ** (1.0 / count)] = 0.0  # denormal numbers are slow
+        product *= _power(spectrum, count)
+    # An error in one factor is passed on by all the others. Entrywise products err by units of themselves.
+    reach = np.exp(np.maximum(log_reach, -700.0))
+    charge = share * _root_mean_square(reach, size) + _SMALLEST_POWER
+    for count, norm, log_modulus in factors:
+        others = np.exp(np.maximum(log_reach - log_modulus, -700.0))
+        charge += count * share * norm * _root_mean_square(others, size)
+        charge += count * 8 * UNIT * 2.0 * float(reach.sum()) / size
     offset = (sum(part.count * part.lattice.first for part in parts) - first) % size
-    return np.roll(irfft(product, n=size), offset), 2 * error
+    values = np.roll(irfft(product, n=size), offset)
+    return values, _SECOND_ORDER * charge, math.fsum(height), weight_error
+
+
+def _root_mean_square(half: Floats, size: int) -> float:
+    """Return an upper bound on the root mean square of a spectrum, of which the first half is given."""
+    return math.sqrt(2.0 * float((half * half).sum()) / size)
