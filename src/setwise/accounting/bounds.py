@@ -272,8 +272,16 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     from setwise.accounting.methods.exact import BASIC, BASIC_STATEMENT, BasicSum
 
     total = largest_loss((use.guarantee, use.count) for use in uses)
-    if total < math.inf:
-        yield _from_curve(BASIC, BASIC_STATEMENT, BasicSum(total, failure).delta, failure, tight=False)
+    if total == math.inf:
+        return
+
+    def epsilon(delta: float, _: float | None) -> Bracket:
+        if delta < failure.upper:
+            raise Unattainable(_OUT_OF_REACH.format(delta=delta, failure=failure.upper))
+        return Bracket(0.0, total)
+
+    basic = BasicSum(total, failure)
+    yield Bound(BASIC, BASIC_STATEMENT, False, lambda x, _: basic.delta(x), epsilon)
 
 
 def _on_the_fly(uses: Sequence[Use]) -> Iterator[Bound]:

@@ -9,19 +9,32 @@ True
 (<Interaction.SETWISE: 'setwise'>, 'certified-optimum')
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from setwise.accounting.answer import Answer, Interaction, Progress, quiet
-from setwise.accounting.bounds import Bound, bounds_for, lower_bound
 from setwise.accounting.checks import check_delta, check_total_epsilon
-from setwise.accounting.guarantees import Guarantee, Use
+from setwise.accounting.guarantees import BoundedRange, Guarantee, Use
 from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import parse_use
 from setwise.errors import InvalidParameter, Unattainable
 
+if TYPE_CHECKING:
+    from setwise.accounting.bounds import Bound
+
+_Ask = Callable[["Bound", float | None], Bracket]
+"""What is asked of a bound: an epsilon or a delta, to a relative width or none."""
+
 _NARROW = 0.01
 """A bracket of the optimum wider than this, relative to its upper end, is compared with the other bounds."""
+
+_EXACT = 1e-9
+"""A bracket narrower than this is not compared with those of other interactions."""
+
+_MOST_COMPARED = 500
+"""Bounded-range uses up to which lower ends are compared with those of weaker interactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +51,7 @@ class Composition:
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
         x = check_total_epsilon(epsilon)
-        _check_width(width)
-        return self._best(lambda bound: bound.delta(x, width), lambda low: low.delta(x, None).lower, width)
+        return self._answer(lambda bound, width: bound.delta(x, width), _check_width(width))
 
     def epsilon(self, delta: float, *, width: float | None = None) -> Answer:
         """Return the smallest epsilon for which the uses are together (epsilon, delta)-DP.
@@ -47,18 +59,67 @@ class Composition:
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
         p = check_delta(delta)
-        _check_width(width)
-        return self._best(lambda bound: bound.epsilon(p, width), lambda low: low.epsilon(p, None).lower, width)
+        return self._answer(lambda bound, width: bound.epsilon(p, width), _check_width(width))
 
-    def _best(
-        self, ask: Callable[[Bound], Bracket], ask_lower: Callable[[Bound], float], width: float | None
-    ) -> Answer:
-        """Return the least upper bound: of the first to bracket the optimum narrowly together, else of all."""
+    def _answer(self, ask: _Ask, width: float | None) -> Answer:
+        """Return the default answer where it is narrow enough, else one as narrow as asked for."""
+        found = self._coherent(self._best(ask, None), ask)
+        if width is None or found.width <= width * found.upper:
+            return found
+        finer = self._best(ask, width)
+        lower = max(finer.lower, min(found.lower, finer.upper))
+        return replace(finer if finer.upper <= found.upper else found, lower=lower)
+
+    def _coherent(self, own: Answer, ask: _Ask) -> Answer:
+        """Return the answer with the upper end of a stronger interaction or the lower of a weaker one, if better.
+
+        A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
+        ends of the weaker for it.
+        """
+        if own.width <= _EXACT * own.upper:
+            return own
+        ranges = sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
+        order = list(Interaction)
+        strength = order.index(self.interaction)
+        for other in order:
+            stronger = order.index(other) > strength
+            if other is self.interaction or (not ranges and Interaction.ADAPTIVE not in (other, self.interaction)):
+                continue
+            if not stronger and ranges > _MOST_COMPARED:
+                continue
+            try:
+                found, bound = self._certified(other, ask, None)
+            except Unattainable:
+                continue
+            if stronger and found.upper < own.upper:
+                own = replace(own, upper=found.upper, method=bound.method, statement=bound.statement)
+            elif not stronger and found.lower > own.lower:
+                own = replace(own, lower=min(found.lower, own.upper))
+        return own
+
+    def _best(self, ask: _Ask, width: float | None) -> Answer:
+        """Return the answer for this interaction alone; known mechanisms stand in for a lower end that is missing."""
+        from setwise.accounting.bounds import lower_bound
+
+        best, bound = self._certified(self.interaction, ask, width)
+        if best.lower == 0.0 < best.upper:
+            with contextlib.suppress(Unattainable):
+                best = Bracket(min(ask(lower_bound(self.uses), None).lower, best.upper), best.upper)
+        if width is not None and best.relative_width > width:
+            raise Unattainable(
+                f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
+            )
+        return Answer(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
+
+    def _certified(self, interaction: Interaction, ask: _Ask, width: float | None) -> "tuple[Bracket, Bound]":
+        """Return what the bounds say together: of the first to bracket the optimum narrowly, else of all."""
+        from setwise.accounting.bounds import bounds_for
+
         found: list[tuple[Bracket, Bound]] = []
         refusals: list[Unattainable] = []
-        for bound in bounds_for(self.uses, self.interaction, self.progress):
+        for bound in bounds_for(self.uses, interaction, self.progress):
             try:
-                bracket = ask(bound)
+                bracket = ask(bound, width)
             except Unattainable as refusal:
                 if width is not None and bound.tight:
                     raise
@@ -69,29 +130,19 @@ class Composition:
                 break
         if not found:
             raise refusals[0]
-        best, bound = min(found, key=lambda pair: pair[0].upper)
-        lower = _bracketed(found).lower
-        if not any(source.tight for _, source in found):
-            try:
-                lower = min(ask_lower(lower_bound(self.uses)), best.upper)
-            except Unattainable:
-                lower = 0.0
-        if width is not None and best.upper - lower > width * best.upper:
-            raise Unattainable(
-                f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
-            )
-        return Answer(float(lower), float(best.upper), self.interaction, bound.method, bound.statement)
+        return _bracketed(found), min(found, key=lambda pair: pair[0].upper)[1]
 
 
-def _bracketed(found: Sequence[tuple[Bracket, Bound]]) -> Bracket:
+def _bracketed(found: "Sequence[tuple[Bracket, Bound]]") -> Bracket:
     """Return what the bounds say together: only tight ones have a lower end that some analyst reaches."""
     upper = min(bracket.upper for bracket, _ in found)
     return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in found if bound.tight)])), upper)
 
 
-def _check_width(width: float | None) -> None:
+def _check_width(width: float | None) -> float | None:
     if width is not None and not 0.0 < width < 1.0:
         raise InvalidParameter(f"width must lie strictly between 0 and 1, not {width!r}")
+    return width
 
 
 def as_uses(uses: Iterable[Use | Guarantee | str]) -> tuple[Use, ...]:

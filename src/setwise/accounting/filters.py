@@ -12,7 +12,7 @@ from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.checks import check_delta, check_epsilon
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.guarantees import Use
-from setwise.accounting.intervals import Bracket, unite, up
+from setwise.accounting.intervals import Bracket, sum_above, unite, up
 from setwise.errors import BudgetExhausted, InvalidParameter
 
 
@@ -42,9 +42,8 @@ class Spent:
         """
         parameters = use.guarantee.zero_concentrated()
         rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
-        return Spent(
-            up(self.rho + rho), up(self.failed + use.count * parameters.delta) if parameters.delta else self.failed
-        )
+        failed = use.count * parameters.delta * (1 + 4e-16 if use.count > 1 else 1.0)
+        return Spent(up(self.rho + rho), sum_above(self.failed, failed))
 
 
 def _share(value: float) -> float:

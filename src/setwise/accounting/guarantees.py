@@ -238,7 +238,9 @@ class Gaussian(Guarantee):
         sigma = 1.0 / math.sqrt(inverse_variance) * (1 + 4e-16)
         while Fraction(sigma) ** 2 * inverse_variance > 1:
             sigma = down(sigma)
-        return cls(sigma=sigma)
+        together = cls(sigma=1.0)
+        together._set(sigma=sigma)  # many may have less noise together than one may be given
+        return together
 
     def in_words(self) -> tuple[str, str]:
         return "Gaussian count", f"σ {self.sigma:g}"

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 from setwise.errors import InvalidParameter
 
@@ -63,6 +64,16 @@ def down(value: float) -> float:
     return math.nextafter(value, -math.inf)
 
 
+def sum_above(first: float, second: float) -> float:
+    """Return the sum of two floats, rounded up only where it is not exact.
+
+    >>> sum_above(0.0, 1e-6), sum_above(1.0, 1e-20) > 1.0
+    (1e-06, True)
+    """
+    total = first + second
+    return total if Fraction(total) >= Fraction(first) + Fraction(second) else up(total)
+
+
 def probability(value: float, error: float) -> Bracket:
     """Return the bracket of a probability computed as `value` with at most `error` of absolute error.
 
@@ -95,7 +106,10 @@ def failures(deltas: "list[tuple[float, int]]") -> Bracket:
     >>> failures([])
     Bracket(lower=0.0, upper=0.0)
     """
-    exponent = sum(count * math.log1p(-delta) for delta, count in deltas if delta > 0.0)
+    failing = [(delta, count) for delta, count in deltas if delta > 0.0]
+    if len(failing) == 1 and failing[0][1] == 1:
+        return Bracket(failing[0][0], failing[0][0])
+    exponent = sum(count * math.log1p(-delta) for delta, count in failing)
     if exponent == 0.0:
         return Bracket(0.0, 0.0)
     value = -math.expm1(exponent)

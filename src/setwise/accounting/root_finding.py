@@ -10,7 +10,7 @@ _MOST_STEPS = 200
 _CLOSE = 1e-13
 """A point whose log delta is this near the target's, relative to its size, is near enough."""
 
-_LARGEST = 1e9
+_LARGEST = 1e30
 _LOWEST = -60.0
 """Stands in for log(delta(x) / delta) where delta(x) vanishes."""
 
@@ -19,7 +19,8 @@ def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1
     """Return the bracket of the smallest epsilon >= 0 whose delta is at most `delta`.
 
     Requires: the truth inside `curve(x)` does not rise with x and reaches `delta`.
-    Ensures: curve(upper).upper <= delta, and curve(lower).lower >= delta unless lower is 0.
+    Ensures: curve(upper).upper <= delta, and curve(lower).lower > delta unless lower is 0. Where a curve ends flat at
+    just delta, as an outright failure does, upper is where that begins.
     """
     seen: dict[float, Bracket] = {}
 
@@ -37,7 +38,7 @@ def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1
     if upper(0.0) <= 0.0:
         return Bracket(0.0, 0.0)
     high = _crossing(upper, 0.0, _beyond(upper, max(guess, 1e-9), delta), keep_left=False)
-    if lower(0.0) < 0.0:
+    if lower(0.0) <= 0.0:
         return Bracket(0.0, high)
     return Bracket(_crossing(lower, 0.0, high, keep_left=True), high)
 
@@ -55,14 +56,14 @@ def _beyond(height: Callable[[float], float], start: float, delta: float) -> flo
 
 
 def _crossing(height: Callable[[float], float], left: float, right: float, *, keep_left: bool) -> float:
-    """Return a point just left (height >= 0) or just right (height <= 0) of where the falling height crosses 0."""
+    """Return a point just left (height > 0) or just right (height <= 0) of where the falling height crosses 0."""
     f_left, f_right = height(left), height(right)
-    if keep_left and f_right >= 0.0:
+    if keep_left and f_right > 0.0:
         return right
     weight_left, weight_right = f_left, f_right
     side = 0
     for step in range(_MOST_STEPS):
-        if right - left <= 4 * math.ulp(right) or (f_left <= _CLOSE if keep_left else f_right >= -_CLOSE):
+        if right - left <= 4 * math.ulp(right) or (f_left <= _CLOSE if keep_left else -_CLOSE <= f_right < 0.0):
             break
         point = left + (right - left) * weight_left / (weight_left - weight_right)
         if step % 6 == 5 or not left < point < right:
@@ -72,7 +73,7 @@ def _crossing(height: Callable[[float], float], left: float, right: float, *, ke
         else:
             point = min(right - 0.5 * math.ulp(right), point + 2 * math.ulp(right))
         value = height(point)
-        if value > 0.0 or (keep_left and value == 0.0):
+        if value > 0.0:
             left, f_left, weight_left = point, value, value
             weight_right = weight_right / 2 if side == 1 else f_right  # the Illinois remedy against a stuck end
             side = 1

@@ -21,7 +21,7 @@ from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
 
-_LARGEST_TRANSFORM = 2**22
+LARGEST_TRANSFORM = 2**22
 _FEW_LOSSES = 2048
 """Sums with fewer losses than this are convolved term by term."""
 
@@ -92,7 +92,7 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     first = min(max(lowest, math.floor(window.left / step)), highest)
     last = max(first, min(highest, math.ceil(window.right / step)))
     size = _good_size(last - first + 1)
-    if size > _LARGEST_TRANSFORM:
+    if size > LARGEST_TRANSFORM:
         raise Unattainable(
             "the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket"
         )

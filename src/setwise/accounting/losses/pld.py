@@ -9,7 +9,7 @@ from setwise.accounting.guarantees import Gaussian, largest_loss
 from setwise.accounting.intervals import Bracket, probability, unite
 from setwise.accounting.losses.discrete import Atoms
 from setwise.accounting.losses.dominating_pairs import KnownNoise, loss_unit, on_lattice, spread, tabulated
-from setwise.accounting.losses.fft import sums, window
+from setwise.accounting.losses.fft import LARGEST_TRANSFORM, Window, sums, window
 from setwise.accounting.losses.lattice import LatticeTail, common_step, common_unit, lattice_tail
 from setwise.accounting.losses.tilting import Part, Saddle, coarse_saddle
 from setwise.accounting.root_finding import epsilon_at
@@ -23,6 +23,12 @@ _LOOSE = 1e-4
 
 _FINEST = 1e-13
 """The tolerance below which finer lattices are not tried."""
+
+_COARSEST = 1e-2
+"""The tolerance beyond which a lattice says too little."""
+
+_MOST_LOSSES = LARGEST_TRANSFORM / 2
+"""Losses in the window beyond which a coarser lattice is taken."""
 
 _LOWER_COARSER = 2.0
 """The lower bound makes do with a lattice coarser by this factor: it promises nothing."""
@@ -62,8 +68,9 @@ class LatticeSum:
             )
         tilt = saddle.for_delta(target)
         found = self._epsilon_near(delta, saddle, tilt)
-        if found.relative_width > _LOOSE:  # few uses, near their largest loss: look again where the answer is
-            again = self._epsilon_near(delta, saddle, max(0.0, saddle.for_loss(found.upper)))
+        there = max(0.0, saddle.for_loss(found.upper)) if found.relative_width > _LOOSE else tilt
+        if abs(there - tilt) > 0.1 * tilt:  # few uses, near their largest loss: look again where the answer is
+            again = self._epsilon_near(delta, saddle, there)
             found = Bracket(max(found.lower, again.lower), min(found.upper, again.upper))
         found = Bracket(min(found.lower, self.support), min(found.upper, self.support))
         if width is None or found.relative_width <= width:
@@ -89,8 +96,18 @@ class LatticeSum:
 
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
         """Return the tail of the total loss from above and from below; `whole` as in `atoms`."""
-        upper, lower = self.atoms(saddle, tilt, whole=whole)
-        return _tail_of(upper, self.step()), _tail_of(lower, self.step(_LOWER_COARSER))
+        fitting = self._fitting(window(saddle, tilt, whole=whole))
+        upper, lower = fitting.atoms(saddle, tilt, whole=whole)
+        return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(_LOWER_COARSER))
+
+    def _fitting(self, view: Window) -> "LatticeSum":
+        """Return the finest version, no finer than this one, whose losses in the window a transform can hold."""
+        fitting = self
+        while min(fitting.step(), fitting.step(_LOWER_COARSER)) * _MOST_LOSSES < view.right - view.left:
+            if fitting.tolerance > _COARSEST:
+                raise Unattainable("the losses of these uses spread too far to be tabulated together")
+            fitting = replace(fitting, tolerance=4.0 * fitting.tolerance)
+        return fitting
 
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
         """Return the atoms of the total loss from above and from below, most accurate where `tilt` points.
@@ -99,7 +116,8 @@ class LatticeSum:
         atoms serve to average any falling profile, else only to read tails from about the mean under the tilt on.
         """
         view = window(saddle, tilt, whole=whole)
-        fine, coarse = self.step(), self.step(_LOWER_COARSER)
+        fitting = self._fitting(view)
+        fine, coarse = fitting.step(), fitting.step(_LOWER_COARSER)
         above = [(tabulated(known, fine, self._reach(known, tilt)).upper, count) for known, count in self.uses]
         below = [(tabulated(known, coarse, self._reach(known, tilt)).lower, count) for known, count in self.uses]
         upper = sums([Part(lattice, count) for lattice, count in above], view, from_above=True)

@@ -69,10 +69,11 @@ class Saddle:
             return loss - mean, variance
 
         _, mean, variance = self.at(0.0)
-        guess = (loss - mean) / variance
+        guess = (loss - mean) / max(variance, 1e-300)
+        guess = min(max(guess, -self._largest), self._largest)
         quick = _newton(residual, guess)
         if quick is not None:
-            return quick
+            return min(max(quick, -self._largest), self._largest)
         if guess < 0.0:
             return -self._root(-guess, lambda tilt: self.at(-tilt)[1] > loss)
         return self._root(guess, lambda tilt: self.at(tilt)[1] < loss)
@@ -87,20 +88,29 @@ class Saddle:
             spread = math.sqrt(2 * math.pi * variance) * tilt * (tilt + 1.0)
             return height - tilt * mean - math.log(max(1.0, spread)) - target, tilt * variance
 
-        guess = math.sqrt(-2.0 * target / self.at(0.0)[2])
+        guess = min(math.sqrt(-2.0 * target / max(self.at(0.0)[2], 1e-300)), self._largest)
         quick = _newton(residual, guess)
-        return quick if quick is not None and quick > 0.0 else self._root(guess, lambda tilt: residual(tilt)[0] > 0.0)
+        if quick is not None and quick > 0.0:
+            return min(quick, self._largest)
+        return self._root(guess, lambda tilt: residual(tilt)[0] > 0.0)
 
     def moderate(self, tilt: float) -> float:
         """Return the tilt, kept where round-off in a sum of the parts is not magnified beyond use.
 
         Near the largest loss tilts grow without bound, the sooner for the proxies of bounded-range mechanisms.
         """
-        return min(tilt, _LARGEST_MODERATE / math.sqrt(self.at(0.0)[2]))
+        return min(tilt, _LARGEST_MODERATE / math.sqrt(max(self.at(0.0)[2], 1e-300)))
+
+    @property
+    def _largest(self) -> float:
+        """The largest tilt of use; a loss that hardly varies counts as spread over a thousandth of a step."""
+        return _LARGEST / min(
+            max(math.sqrt(_moments(part.lattice, 0.0)[2]), 1e-3 * part.lattice.step) for part in self.parts
+        )
 
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return about where `too_small` turns false, by doubling or halving from the guess and then bisecting."""
-        largest = _LARGEST / math.sqrt(min(_moments(part.lattice, 0.0)[2] for part in self.parts))
+        largest = self._largest
         high = min(max(guess, 1e-9), largest)
         low = 0.0
         while too_small(high):

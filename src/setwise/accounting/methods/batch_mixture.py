@@ -84,7 +84,7 @@ class BatchMixture:
         tilt = saddle.moderate(max(0.0, saddle.for_loss(epsilon)))
         responses = self._responses(tilt, width)
         search = BatchSearch(self.groups, responses.at)
-        reached = responses.at(search.hill_climb(epsilon, search.start(tilt)), epsilon)
+        reached = responses.at(search.hill_climb(epsilon, search.start(epsilon, tilt)), epsilon)
         share = _usual_share(self.groups) if width is None else 0.9 * width
         target = reached.upper * (1.0 + share)
         top = self._in_boxes(responses, epsilon, tilt).branch_and_bound(epsilon, target, _boxes(width))
@@ -101,7 +101,7 @@ class BatchMixture:
         tilt = saddle.moderate(saddle.for_delta(spare))
         responses = self._responses(tilt, width)
         search = BatchSearch(self.groups, responses.at)
-        reached, choice = search.epsilon(spare, max(saddle.at(tilt)[1], 1e-6), search.start(tilt))
+        reached, choice = search.epsilon(spare, max(saddle.at(tilt)[1], 1e-6), tilt)
         lower = reached.lower
         # Towards larger epsilons delta falls at this rate, which makes room for the size of the boxes.
         nearby = min(0.1 / max(tilt, 1.0), 0.2 * (self._support - reached.upper))

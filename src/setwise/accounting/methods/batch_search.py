@@ -24,10 +24,9 @@ class SearchTuning:
 
     most_outcomes: int = 20_000
     """Beyond this many the search stays where it starts."""
-    most_scanned_work: int = 200_000
-    """Outcomes times choices of the first scan: few mechanisms have several local maxima."""
-    most_scanned: int = 16
-    """Values of t for each epsilon in the first scan."""
+    most_scanned: int = 256
+    most_scanned_work: int = 50_000
+    """Choices of the first scan, and outcomes times choices: few mechanisms have several local maxima."""
     margin: float = 1e-6
     """A t lies at least this far inside its range: at the ends the mechanism says nothing."""
     first_step: float = 0.1
@@ -59,15 +58,15 @@ class BatchSearch:
     groups: tuple[Group, ...]
     at: Callable[[Choice, float], Bracket]
 
-    def start(self, tilt: float) -> Choice:
-        """Return the choice that is the worst when what stands beside falls like exp(-tilt x)."""
-        return tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
+    def start(self, x: float, tilt: float) -> Choice:
+        """Return the choice that is worst when what stands beside falls like exp(-tilt x), or the best of a scan."""
+        usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
+        return max([usual, *self._scan()], key=lambda choice: self.at(choice, x).lower)
 
     def hill_climb(self, x: float, choice: Choice) -> Choice:
-        """Return the best choice found from this one, and from a scan where there are few outcomes."""
+        """Return the best choice found from this one on."""
         if outcome_count(self.groups) > TUNING.most_outcomes:
             return choice
-        choice = max([choice, *self._scan()], key=lambda each: self.at(each, x).lower)
         best, before = self.at(choice, x).lower, 0.0
         step = TUNING.first_step
         while step > TUNING.smallest_step and (step > TUNING.last_step or best > before * (1 + TUNING.flat)):
@@ -78,9 +77,9 @@ class BatchSearch:
         return choice
 
     def _scan(self) -> list[Choice]:
-        each = int((TUNING.most_scanned_work / outcome_count(self.groups)) ** (1.0 / len(self.groups)))
-        number = min(TUNING.most_scanned, each)
-        if number < 4:
+        most = min(TUNING.most_scanned, TUNING.most_scanned_work / outcome_count(self.groups))
+        number = int(most ** (1.0 / len(self.groups)))
+        if number < 3:
             return []
         shares = [(index + 0.5) / number for index in range(number)]
         return list(itertools.product(*([share * epsilon for share in shares] for epsilon, _ in self.groups)))
@@ -96,8 +95,9 @@ class BatchSearch:
                     return other, value
         return None
 
-    def epsilon(self, delta: float, guess: float, choice: Choice) -> tuple[Bracket, Choice]:
+    def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
         """Return about the largest epsilon at which some choice reaches delta, and that choice."""
+        choice = self.start(guess, tilt)
         best = epsilon_at(delta, partial(self.at, choice), guess)
         for _ in range(TUNING.most_climbs):
             climbed = self.hill_climb(best.lower, choice)

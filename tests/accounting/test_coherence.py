@@ -1,0 +1,120 @@
+"""Answers fit together: a stronger assumption is never worse, and what an answer says of itself is true."""
+
+import warnings
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.guarantees import Use
+from tests.accounting.strategies import gaussians, pure, ranges, uses_of
+
+INTERACTIONS = ("batch", "ordered", "setwise", "adaptive")
+mixed = uses_of(st.one_of(pure, ranges, ranges, gaussians), most=3, count=st.integers(1, 4))
+
+
+@given(mixed, st.sampled_from([1e-3, 1e-6, 1e-12]))
+@settings(max_examples=6, deadline=None)
+@example(as_uses(["bounded-range:0.5x3", "pure:0.3x2", "bounded-range:0.2x4"]), 1e-6)
+@example(as_uses(["bounded-range:0.1x10", "gaussian:20x5", "laplace:10x3"]), 1e-6)
+@example(as_uses(["zcdp:0.02", "gaussian:10x3"]), 1e-6)
+def test_a_stronger_assumption_is_never_worse(uses, delta):
+    """An interaction that allows more never has a smaller upper end, nor a smaller lower end."""
+    found = [compose(uses, interaction).epsilon(delta) for interaction in INTERACTIONS]
+    for weaker, stronger in pairwise(found):
+        assert weaker.upper <= stronger.upper * (1 + 1e-12)
+        assert weaker.lower <= stronger.lower * (1 + 1e-12)
+
+
+@given(mixed, st.sampled_from([0.1, 0.5, 1.0]))
+@settings(max_examples=5, deadline=None)
+def test_a_stronger_assumption_never_has_a_larger_delta(uses, epsilon):
+    found = [compose(uses, interaction).delta(epsilon) for interaction in INTERACTIONS]
+    for weaker, stronger in pairwise(found):
+        assert weaker.upper <= stronger.upper * (1 + 1e-12)
+        assert weaker.lower <= stronger.lower * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("uses", "delta", "epsilon"),
+    [
+        (["approx:0.1,1e-6"], 1e-6, 0.1),
+        (["approx:0.1,1e-6", "pure:0.2x2"], 1e-6, 0.5),
+        (["approx:0.1,1e-6", "bounded-range:0.2x2"], 1e-6, 0.5),
+        (["approx:0,1e-6"], 1e-6, 0.0),
+        (["truncated-gaussian:3,9"], 0.5, 0.0),
+    ],
+)
+@pytest.mark.parametrize("interaction", INTERACTIONS)
+def test_uses_answer_at_their_own_delta(uses, delta, epsilon, interaction):
+    """Where nothing but the failures is left of delta, epsilons add up."""
+    assert compose(uses, interaction).epsilon(delta).upper == pytest.approx(epsilon, abs=0.3 if epsilon == 0 else 1e-12)
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        ["zcdp:0.02x10", "gaussian:20x10"],
+        ["bounded-range:0.1x4", "bounded-range:0.13x3", "bounded-range:0.21x5"],
+        ["laplace:10x20", "discrete-gaussian:20x3"],
+        ["bounded-range:0.05x3000"],
+    ],
+)
+@pytest.mark.parametrize("interaction", ["batch", "ordered", "setwise"])
+def test_a_width_that_is_met_anyway_is_not_refused(uses, interaction):
+    found = compose(uses, interaction).epsilon(1e-6)
+    width = found.width / found.upper
+    asked = compose(uses, interaction).epsilon(1e-6, width=min(0.999, max(width, 1e-12) * 1.0001))
+    assert asked.upper <= found.upper
+    assert asked.lower >= found.lower
+
+
+def test_batches_are_not_stuck_in_local_optima():
+    uses = ["bounded-range:0.1126177609224564x2", "bounded-range:0.14639628077789293"]
+    found = compose(uses, "batch").delta(0.19210577559629338)
+    assert found.lower >= 0.0024017
+    assert found.upper <= 0.002404
+
+
+@pytest.mark.parametrize(
+    ("uses", "delta", "about"),
+    [
+        (["discrete-gaussian:2674x20000"], 1e-9, ["gaussian:2674x20000"]),
+        (
+            [f"discrete-gaussian:{sigma}x365" for sigma in (10, 12, 15, 20, 30, 45, 60, 80, 100, 150)],
+            1e-6,
+            [f"gaussian:{sigma}x365" for sigma in (10, 12, 15, 20, 30, 45, 60, 80, 100, 150)],
+        ),
+        (["discrete-gaussian:40000,7x50"], 1e-6, ["gaussian:5714.285714285714x50"]),
+    ],
+)
+def test_many_integer_gaussians_are_as_good_as_gaussians(uses, delta, about):
+    """Large integer noise is close to a Gaussian, and gets a coarser lattice where a fine one is too long."""
+    found, like = compose(uses).epsilon(delta), compose(about).epsilon(delta)
+    assert found.width <= 0.01 * found.upper
+    assert found.lower <= like.upper * 1.01
+    assert found.upper >= like.lower * 0.99
+
+
+@pytest.mark.parametrize("use", ["discrete-gaussian:0.001", "gaussian:1e-6", "gaussian:1e-6x2", "gaussian:1e-5x1000"])
+def test_next_to_no_noise_is_answered_without_a_warning(use):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = compose([use]).epsilon(1e-6)
+    assert found.lower <= found.upper
+    assert found.upper > 1e5
+
+
+@given(
+    uses_of(st.one_of(pure, ranges, gaussians), most=3, count=st.integers(1, 4)),
+    st.integers(0, 2),
+    st.integers(1, 3),
+    st.sampled_from(["batch", "setwise"]),
+)
+@settings(max_examples=8, deadline=None)
+def test_a_larger_count_never_lowers_the_upper_end(uses, place, more, interaction):
+    use = uses[place % len(uses)]
+    larger = [Use(each.guarantee, each.count + more) if each is use else each for each in uses]
+    assert compose(larger, interaction).epsilon(1e-6).upper >= compose(uses, interaction).epsilon(1e-6).upper
