@@ -10,7 +10,7 @@ import pytest
 
 import setwise
 from setwise.analytics.budget import Draws
-from setwise.analytics.query import Query
+from setwise.analytics.query import Count, Mean, Query
 from setwise.analytics.session import Session
 from setwise.analytics.tables.source import open_engine
 from setwise.client.client import Client
@@ -25,6 +25,7 @@ from setwise.errors import (
     UnknownColumn,
 )
 from setwise.ledger.ledger import Ledger
+from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
 from tests.service.replica import Replica
 from tests.service.team import USES, Team, gather
@@ -87,6 +88,21 @@ def test_bounds_left_out_are_the_stewards(client: Client):
     assert answer.alone is not None
     assert 0.0 < answer.alone[0] <= 0.5
     assert answer.alone[1] == 1e-9
+
+
+def test_statistics_of_groups_come_back_as_they_are(client: Client):
+    events = client.dataset("events", account="ada-total")
+    mean = events.mean(value="minutes", low=0, high=60, item="word", contributions=1, epsilon=0.2, delta=1e-9)
+    assert mean.statistics == ("mean_minutes",)
+    assert all(15 < item.estimates[0].value < 45 for item in mean)
+    median = events.quantile(value="minutes", low=0, high=60, epsilon=0.2)
+    assert 15 < median.items[0].estimates[0].value < 45
+    both = Query(item="word", k=2, contributions=1, statistics=(Count(), Mean(column="minutes", low=0, high=60)))
+    asked = events.ask(both, Total(epsilon=0.3, delta=1e-9), key="both")
+    assert asked.statistics == ("users", "mean_minutes")
+    assert asked == events.ask(both, Total(epsilon=0.3, delta=1e-9), key="both")
+    with pytest.raises(UnknownColumn):
+        events.mean(value="user_id", low=0, high=60, epsilon=0.1)
 
 
 def test_the_only_account_is_found_and_one_of_several_must_be_named(team: Team, client: Client):

@@ -85,10 +85,48 @@ def test_both_do_the_same_for_nothing(shop: Shop, name: str, monkeypatch: pytest
     assert shop.ada.get(f"/accounts/{body['account']}").json() == before
 
 
+@pytest.mark.parametrize(
+    ("query", "heading"),
+    [
+        (
+            {"kind": "mean", "value": "minutes", "low": 0, "high": 60, "item": "product", "contributions": 1},
+            "mean_minutes",
+        ),
+        ({"kind": "sum", "value": "minutes", "low": -5, "high": 60}, "sum_minutes"),
+        (
+            {
+                "kind": "query",
+                "item": "product",
+                "k": 2,
+                "statistics": [
+                    {"statistic": "count"},
+                    {"statistic": "quantile", "column": "minutes", "low": 0, "high": 60},
+                ],
+            },
+            "median_minutes",
+        ),
+    ],
+)
+def test_statistics_are_shown_and_repeated(
+    shop: Shop, query: dict, heading: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spend = {"kind": "total", "epsilon": 0.2, "delta": 1e-9}
+    found = asked(
+        shop.ada, f"snippet-{heading}", {"dataset": "shop", "account": "ada-total", "query": query, "spend": spend}
+    )
+    page = shop.signed_in("ada").get(f"/answers/{found['id']}")
+    assert page.status_code == 200
+    assert f'<th scope="col">{heading}</th>' in page.text
+    rows = list(
+        csv.DictReader(io.StringIO(_printed(_snippet(page.text, "python"), shop, monkeypatch).rstrip("\n") + "\n"))
+    )
+    assert [float(row[heading]) for row in rows] == [each[heading]["value"] for each in found["answer"]["items"]]
+
+
 def test_the_program_runs_on_its_own(shop: Shop) -> None:
     query = asked(shop.ada, "program", top(2))
     page = shop.signed_in("ada").get(f"/answers/{query['id']}").text
-    assert _run([sys.executable, "-c", _snippet(page, "python")], shop).startswith("item,count,lower,upper\n")
+    assert _run([sys.executable, "-c", _snippet(page, "python")], shop).startswith("item,count,lower,upper,noisy\n")
 
 
 def test_downloads_are_the_answer(shop: Shop) -> None:

@@ -226,9 +226,9 @@ _EARLIER_NOTE = (
 def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> AnswerItem:
     """Return a stored item; a count stored before all were whole and none negative becomes so, in its interval."""
     label = found["item"]
-    if "groups" in answer:
+    if answer.get("groups"):
         label = tuple(label[name] for name in answer["groups"])
-    if "statistics" in answer:
+    if answer.get("statistics"):
         told = (found[name] for name in answer["statistics"])
         estimates = tuple(Estimate(value=each["value"], interval=_two(each["interval"])) for each in told)
         return AnswerItem(item=label, estimates=estimates)

@@ -474,8 +474,9 @@ def _filled(statistic: Statistic, per_item: int | None) -> Statistic:
 
 
 def _words_of(statistic: Statistic) -> dict[str, object]:
-    words = {field.name: getattr(statistic, field.name) for field in fields(statistic)}
-    return {name: _plain(value) for name, value in words.items() if value is not None}
+    """Return the words of a statistic that say more than their defaults."""
+    words = {field: getattr(statistic, field.name) for field in fields(statistic)}
+    return {field.name: _plain(value) for field, value in words.items() if value not in (None, field.default)}
 
 
 def _plain(value: object) -> object:

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.parameters import float_below
-from setwise.mechanisms.planning.cost import certified_price, least_spread
+from setwise.mechanisms.planning.cost import certified_price, least_spread, rough_price
 from setwise.mechanisms.planning.planner import Choice, plan
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
 from setwise.mechanisms.quantile import GridQuantile
@@ -62,15 +62,26 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         for each in _RADIUS
         if total.counts in (CountNoise.BEST, each) and (each is CountNoise.LAPLACE or total.delta)
     ]
-    rough = {noise: _RADIUS[noise] * _rough_spread(bounds, total, wanted, noise) for noise in noises}
+    target, delta = float_below(total.epsilon), float_below(total.delta)
+    rough: dict[CountNoise, float] = {}
+    for noise in noises:
+        guess = least_spread(
+            lambda spread, noise=noise: rough_price(_made(bounds, found, wanted, noise, spread).guarantees(), delta),  # type: ignore[misc]
+            1.0,
+            target,
+        )
+        rough[noise] = math.inf if guess is None else _RADIUS[noise] * float(guess)
     tried = []
     for noise in noises:
-        if rough[noise] <= _WORTH_A_LOOK * min(rough.values()):
-            first = rough[noise] / _RADIUS[noise]
+        if rough[noise] <= _WORTH_A_LOOK * min(rough.values()) < math.inf:
             spread = least_spread(
-                lambda spread, noise=noise: _price(_made(bounds, found, wanted, noise, spread), total),  # type: ignore[misc]
-                first,
-                float_below(total.epsilon),
+                lambda spread, noise=noise: (
+                    certified_price(  # type: ignore[misc]
+                        _made(bounds, found, wanted, noise, spread).guarantees(), delta
+                    ).upper
+                ),
+                rough[noise] / _RADIUS[noise],
+                target,
             )
             if spread is not None:
                 tried.append((_RADIUS[noise] * float(spread), noise, spread))
@@ -109,10 +120,6 @@ def _counts_users(found: Choice) -> bool:
     return found.preview.radius is not None
 
 
-def _price(mechanism: GroupStatistics, total: Total) -> float:
-    return certified_price(mechanism.guarantees(), float_below(total.delta)).upper
-
-
 def _made(
     bounds: Bounds, found: Choice | None, wanted: Sequence[StatisticRelease], noise: CountNoise, spread: Fraction
 ) -> GroupStatistics:
@@ -141,15 +148,3 @@ def _with_noise(statistic: StatisticRelease, noise: CountNoise, spread: Fraction
 
 def _counts(noise: CountNoise, spread: Fraction) -> Counts:
     return LaplaceCounts(scale=spread) if noise is CountNoise.LAPLACE else GaussianCounts(sigma=spread)
-
-
-def _rough_spread(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease], noise: CountNoise) -> float:
-    """Return about the spread that the share left by the discovery allows, by zCDP or by a plain sum."""
-    changed = min(bounds.changeable or bounds.rivals, bounds.k or bounds.rivals)
-    steps = changed * max(1, sum(each != UsersFound() for each in wanted))
-    epsilon, delta = float(total.epsilon), float(total.delta)
-    plain = steps / epsilon if noise is CountNoise.LAPLACE else math.inf
-    if not delta:
-        return plain
-    tail = -math.log(delta)
-    return min(plain, math.sqrt(steps / 2) / (math.sqrt(tail + epsilon) - math.sqrt(tail)))

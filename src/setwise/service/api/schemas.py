@@ -108,36 +108,41 @@ Filter = Annotated[
 Label = (
     Annotated[str, StringConstraints(max_length=1000), PLAIN_TEXT] | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 )
-Domain = Annotated[list[Label], Field(min_length=1, max_length=100_000)]
+Domain = Annotated[list[Label | list[Label]], Field(min_length=1, max_length=100_000)]
+Columns = Column | Annotated[list[Column], Field(min_length=1, max_length=16)]
+K = Annotated[int, Field(ge=1, le=LARGEST_K)]
+Number = Annotated[int | float, Field(ge=-1e15, le=1e15)]
+Step = Annotated[int | float, Field(gt=0, le=1e15)]
+Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
-class TopKBody(Body):
+class GroupingBody(Body):
+    """Which groups there are, and how far one user reaches; bounds that are left out are the data set's."""
+
+    contributions: Bound | None = None
+    domain: Domain | None = None
+    where: Filter | None = None
+    null_item: Column | None = None
+    limit: Annotated[int, Field(ge=1, le=10 * LARGEST_K)] | None = None
+
+
+class TopKBody(GroupingBody):
     """The k items that most users have, or with the highest sum of `value`, highest first."""
 
     kind: Literal["top-k"]
-    item: Column
-    k: Annotated[int, Field(ge=1, le=LARGEST_K)]
-    contributions: Bound | None = None
+    item: Columns
+    k: K
     per_item: Bound | None = None
     value: Column | None = None
-    domain: Domain | None = None
-    where: Filter | None = None
-    null_item: Column | None = None
-    limit: Annotated[int, Field(ge=1, le=10 * LARGEST_K)] | None = None
 
 
-class HistogramBody(Body):
+class HistogramBody(GroupingBody):
     """How many users, or what sum of `value`, every item has."""
 
     kind: Literal["histogram"]
-    item: Column
-    contributions: Bound | None = None
+    item: Columns
     per_item: Bound | None = None
     value: Column | None = None
-    domain: Domain | None = None
-    where: Filter | None = None
-    null_item: Column | None = None
-    limit: Annotated[int, Field(ge=1, le=10 * LARGEST_K)] | None = None
 
 
 class CountBody(Body):
@@ -148,13 +153,60 @@ class CountBody(Body):
     where: Filter | None = None
 
 
-class SumBody(Body):
-    """The sum of an integer column, each user's own sum clipped to between 0 and `clip`."""
+class SumBody(GroupingBody):
+    """The sum of a column, each user's own sum clipped to `low` .. `high`, or to 0 .. `clip`; of every `item`."""
 
     kind: Literal["sum"]
     value: Column
-    clip: Bound
-    where: Filter | None = None
+    clip: Bound | None = None
+    low: Number | None = None
+    high: Number | None = None
+    step: Step | None = None
+    item: Columns | None = None
+
+
+class MeanBody(GroupingBody):
+    """The mean of a column over users, each user's own mean clipped to `low` .. `high`; of every `item`."""
+
+    kind: Literal["mean"]
+    value: Column
+    low: Number
+    high: Number
+    step: Step | None = None
+    item: Columns | None = None
+
+
+class QuantileBody(GroupingBody):
+    """The value that the share `at` of users are below, on a grid from `low` to `high`; of every `item`."""
+
+    kind: Literal["quantile"]
+    value: Column
+    low: Number
+    high: Number
+    at: Share = 0.5
+    step: Step | None = None
+    item: Columns | None = None
+
+
+class StatisticBody(Body):
+    """One of several statistics: a count of users or rows, or the sum, mean or quantile of a column."""
+
+    statistic: Literal["count", "sum", "mean", "quantile"]
+    most: Bound | None = None
+    column: Column | None = None
+    low: Number | None = None
+    high: Number | None = None
+    at: Share | None = None
+    step: Step | None = None
+
+
+class StatisticsBody(GroupingBody):
+    """Several statistics of the same groups; with `k` of the k groups with the most users."""
+
+    kind: Literal["query"]
+    statistics: Annotated[list[StatisticBody], Field(min_length=1, max_length=16)]
+    item: Columns | None = None
+    k: K | None = None
 
 
 class DrawsBody(Body):
@@ -199,7 +251,10 @@ class TotalBody(Body):
         )
 
 
-AskedQuery = Annotated[TopKBody | HistogramBody | CountBody | SumBody, Field(discriminator="kind")]
+AskedQuery = Annotated[
+    TopKBody | HistogramBody | CountBody | SumBody | MeanBody | QuantileBody | StatisticsBody,
+    Field(discriminator="kind"),
+]
 AskedSpending = Annotated[DrawsBody | TotalBody, Field(discriminator="kind")]
 
 
@@ -216,7 +271,7 @@ class QuestionBody(Body):
         return Request(
             dataset=self.dataset,
             account=self.account,
-            query={name: value for name, value in self.query.model_dump().items() if value is not None},
+            query=self.query.model_dump(exclude_none=True),
             spending=self.spend.spending,
         )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use
@@ -254,12 +254,15 @@ class AnswerItemView(BaseModel):
     """One item, the whole number to report, an interval around it, and the noisy count as it was drawn.
 
     `interval_note` of the answer says what its intervals promise. `noisy` may be negative and is there to be added up.
+    Answers about other statistics have, under the name of each, its `value` and `interval` instead.
     """
 
-    item: str | int = Field(examples=["the"])
-    count: int | None = Field(examples=[731])
-    interval: tuple[int, int] | None = Field(examples=[[701, 761]])
-    noisy: int | None = Field(examples=[731])
+    model_config = ConfigDict(extra="allow")
+
+    item: str | int | dict[str, str | int] = Field(examples=["the"], description="by column where there are several")
+    count: int | None = Field(default=None, examples=[731])
+    interval: tuple[int, int] | None = Field(default=None, examples=[[701, 761]])
+    noisy: int | None = Field(default=None, examples=[731])
 
 
 class AnswerView(BaseModel):
@@ -281,6 +284,8 @@ class AnswerView(BaseModel):
     confidence: float = Field(examples=[0.95])
     interval_note: str = Field(examples=["Each interval holds the exact number with probability 95%."])
     alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
+    groups: list[str] = Field(default=[], examples=[[]], description="the columns of items that have several")
+    statistics: list[str] = Field(default=[], examples=[[]], description="the names of statistics other than one count")
 
 
 def _answer(stored: str) -> AnswerView:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.answer import PrivateAnswer, in_words
 from setwise.analytics.present.text import question_in_words
 from setwise.errors import UnknownName
 from setwise.mechanisms.labels import Label
@@ -17,22 +17,26 @@ from setwise.service.pages.rendering import render
 from setwise.service.queries.jobs import Job
 from setwise.service.route import GuardedRoute, caller, service_of
 
-_METHODS = {"top-k": "top_k", "histogram": "histogram", "count": "count", "sum": "sum"}
-
 
 def python_snippet(url: str, asked: dict[str, Any], key: str) -> str:
     """Return a program for the Python client; under the same key it gets the same answer and pays nothing."""
     query, spend = dict(asked["query"]), dict(asked["spend"])
-    method = _METHODS[query.pop("kind")]
+    kind = query.pop("kind")
     if spend.pop("kind") == "draws" and "threshold_delta" in spend:
         spend["delta"] = spend.pop("threshold_delta")
     given = {**query, **spend, "key": key}
-    arguments = "".join(f"    {name}={value!r},\n" for name, value in given.items() if value is not None)
+    call = kind.replace("-", "_")
+    if kind == "query":
+        budget = ", ".join(f"{name}={value!r}" for name, value in spend.items())
+        call = "ask"
+        words = f"    setwise.Query.from_dict({asked['query']!r}),\n    setwise.Total({budget}),\n    key={key!r},\n"
+    else:
+        words = "".join(f"    {name}={value!r},\n" for name, value in given.items() if value is not None)
     return (
         "import os\n\nimport setwise\n\n"
         f'client = setwise.connect(\n    {url!r},\n    token=os.environ["SETWISE_TOKEN"],\n)\n'
         f"dataset = client.dataset({asked['dataset']!r}, account={asked['account']!r})\n"
-        f"answer = dataset.{method}(\n{arguments})\n"
+        f"answer = dataset.{call}(\n{words})\n"
         "print(answer.to_csv())\n"
     )
 
@@ -64,9 +68,25 @@ def _quoted(label: Label) -> Label:
     >>> _quoted("=1+1"), _quoted("'x"), _quoted("a=b"), _quoted(-5)
     ("'=1+1", "''x", 'a=b', -5)
     """
-    if isinstance(label, str) and label.startswith((*_FORMULA, _QUOTE)):
-        return _QUOTE + label
-    return label
+    if isinstance(label, tuple):
+        return tuple(cell if isinstance(cell, int) else _quoted_text(cell) for cell in label)
+    return label if isinstance(label, int) else _quoted_text(label)
+
+
+def _quoted_text(text: str) -> str:
+    return _QUOTE + text if text.startswith((*_FORMULA, _QUOTE)) else text
+
+
+def bars(answer: PrivateAnswer) -> list[dict[str, object]]:
+    """Return the items to draw: each by its name, with its count or its first statistic."""
+    drawn: list[dict[str, object]] = []
+    for each in answer.items:
+        value: float | None = each.count
+        interval: tuple[float, float] | None = each.interval
+        if each.estimates:
+            value, interval = each.estimates[0].value, each.estimates[0].interval
+        drawn.append({"item": in_words(each.item), "count": value, "interval": interval})
+    return drawn
 
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
@@ -106,6 +126,7 @@ async def _shown(request: Request, query: str, template: str, *, charts: bool) -
     job = await _job(request, query)
     asked = json.loads(job.request)
     url = str(request.base_url).rstrip("/")
+    answer = None if job.answer is None else PrivateAnswer.from_stored(job.answer)
     return render(
         request,
         template,
@@ -113,7 +134,8 @@ async def _shown(request: Request, query: str, template: str, *, charts: bool) -
         job=job,
         asked=asked,
         question=question_in_words(asked["query"]),
-        answer=None if job.answer is None else PrivateAnswer.from_stored(job.answer),
+        answer=answer,
+        drawn=[] if answer is None else bars(answer),
         problem=None if job.problem is None else json.loads(job.problem),
         bars=_BARS,
         rows=_ROWS,
