@@ -32,6 +32,7 @@ class Column:
     """A column: its name, its kind, and what the engine itself calls its type.
 
     `precision` and `scale` say how many digits a decimal has, and how many of them after the point; None is unlimited.
+    `from_text` says that the cells are text that is read as this kind: a cell that cannot be is null.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Column:
     native: str = ""
     precision: int | None = None
     scale: int | None = None
+    from_text: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -177,6 +177,14 @@ def check_plain(aggregation: Aggregation) -> None:
         )
 
 
+def columns_read(aggregation: Aggregation) -> set[str]:
+    """Return the names of the columns that an aggregation reads."""
+    measured = [measure.column for measure in aggregation.measures]
+    filtered = () if aggregation.where is None else aggregation.where.columns()
+    named = {aggregation.user, *aggregation.groups, aggregation.value, *measured, *(column.name for column in filtered)}
+    return {name for name in named if name is not None}
+
+
 def check_user(column: Column) -> None:
     """Raise unless equal values of the column mean the same user and different ones different users."""
     match column.kind:

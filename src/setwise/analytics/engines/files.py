@@ -1,17 +1,15 @@
-"""The files of a table: which ones a path names, their fingerprint, and the header that CSV files share."""
+"""The files of a table: which ones a path names, their fingerprint, and the columns that CSV files share."""
 
 import csv
 import glob
-import gzip
 import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from setwise.analytics.engines.csv_reader import COMPRESSIONS, CsvFile, CsvFormat
 from setwise.errors import UnsuitableTable
 
-LONGEST_HEADER = 1_000_000
-"""Bytes of a CSV file within which its header must end."""
 PARQUET_SUFFIXES = (".parquet", ".pq")
 CSV_SEPARATORS = {".csv": ",", ".tsv": "\t"}
 TAIL_BYTES = 65536
@@ -24,7 +22,7 @@ def files_of(path: str) -> tuple[Path, ...]:
     if place.is_dir():
         found = sorted(file for suffix in PARQUET_SUFFIXES for file in place.rglob(f"*{suffix}"))
         if not found:
-            found = sorted(file for suffix in CSV_SEPARATORS for file in place.rglob(f"*{suffix}"))
+            found = sorted(file for file in place.rglob("*") if suffix_of(file) in CSV_SEPARATORS and file.is_file())
         if not found:
             raise UnsuitableTable(f"the directory {path} holds no Parquet or CSV files")
     elif place.is_file():
@@ -52,26 +50,41 @@ def files_fingerprint(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def csv_header(files: Sequence[Path], separator: str) -> list[str]:
-    """Return the header that all files share, or raise `UnsuitableTable`."""
-    headers = [_header(file, separator) for file in files]
-    for file, header in zip(files, headers, strict=True):
-        if header != headers[0]:
-            raise UnsuitableTable(f"{file} has other columns than {files[0]}: files of one table must share a header")
-    return headers[0]
+def open_csv(files: Sequence[Path], form: CsvFormat) -> tuple[CsvFile, ...]:
+    """Return the files with their headers read, or raise `UnsuitableTable` unless these have the same names.
+
+    The order of the names may differ from file to file. An empty file among others has no rows.
+    """
+    opened = tuple(_open_csv(file, form) for file in files)
+    first = next((file for file, csv_file in zip(files, opened, strict=True) if csv_file.names), files[0])
+    names = columns_of(opened)
+    for file, csv_file in zip(files, opened, strict=True):
+        if csv_file.names and set(csv_file.names) != set(names):
+            raise UnsuitableTable(f"{file} has other columns than {first}: files of one table must share their names")
+    if not names:
+        raise UnsuitableTable(_no_header(first, form))
+    return opened
 
 
-def _header(file: Path, separator: str) -> list[str]:
-    names: list[str] = []
+def columns_of(opened: Sequence[CsvFile]) -> tuple[str, ...]:
+    """Return the names that CSV files share, in the order of the first of them."""
+    return next((csv_file.names for csv_file in opened if csv_file.names), ())
+
+
+def _open_csv(file: Path, form: CsvFormat) -> CsvFile:
     try:
-        with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as opened:
-            line = opened.readline(LONGEST_HEADER).decode("utf-8-sig")
-        names = next(csv.reader([line], delimiter=separator), [])
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error):
-        names = []
-    if not names or len(set(names)) != len(names) or not all(names):
-        raise UnsuitableTable(
-            f"{file} cannot be read as CSV: its first line must be a header of distinct names "
-            f"separated by {separator!r}"
-        )
-    return names
+        return CsvFile(lambda: form.opened(file.open("rb"), COMPRESSIONS.get(file.suffix.lower())), form)
+    except (OSError, EOFError, ValueError, csv.Error):
+        raise UnsuitableTable(_no_header(file, form)) from None
+
+
+def _no_header(file: Path, form: CsvFormat) -> str:
+    return (
+        f"{file} cannot be read as CSV: its first line must be a header of distinct names "
+        f"separated by {form.separator!r}"
+    )
+
+
+def suffix_of(file: Path) -> str:
+    """Return the ending that tells a file's format, without that of its compression."""
+    return Path(file.stem).suffix.lower() if file.suffix.lower() in COMPRESSIONS else file.suffix.lower()

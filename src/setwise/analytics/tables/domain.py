@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from setwise.analytics.engines.base import Aggregation, Engine, label_kind
-from setwise.analytics.engines.files import CSV_SEPARATORS, csv_header
+from setwise.analytics.engines.csv_reader import CsvFormat
+from setwise.analytics.engines.files import CSV_SEPARATORS, columns_of, open_csv
 from setwise.analytics.engines.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column
 from setwise.analytics.tables.source import IN_MEMORY, Location, Source, open_engine
@@ -112,8 +113,9 @@ def _column_of(path: Path, column: str | None) -> list[Cell]:
             table = parquet.read_table(path)
         else:
             separator = CSV_SEPARATORS[path.suffix.lower()]
+            names = columns_of(open_csv([path], CsvFormat(separator=separator)))
             # Text, as every CSV column is unless someone says otherwise: 007 and 7 are different labels.
-            as_text = csv.ConvertOptions(column_types=dict.fromkeys(csv_header([path], separator), pa.string()))
+            as_text = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
             table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator), convert_options=as_text)
     except (OSError, pa.ArrowInvalid, UnsuitableTable):
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read") from None

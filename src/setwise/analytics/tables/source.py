@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from setwise.analytics.engines.base import Progress, silent
-from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, files_of
+from setwise.analytics.engines.csv_reader import COMPRESSIONS, CsvFormat
+from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, files_of, suffix_of
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -39,8 +40,8 @@ def open_engine(
     `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
     "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
     "postgresql://..." (for the table that `source` names). `table` names a table inside a database file;
-    `file::table` says the same. `types` says which columns of a CSV file are not text. `memory` limits DuckDB,
-    as in "4GiB".
+    `file::table` says the same. `types` says which columns of text, as all of a CSV file are, hold something else.
+    `memory` limits DuckDB, as in "4GiB".
     """
     if engine == "duckdb" and type(source).__module__.partition(".")[0] != "pyspark":
         from setwise.analytics.engines.duckdb.engine import DuckDBEngine
@@ -51,6 +52,8 @@ def open_engine(
     if engine.startswith(("postgresql://", "postgres://")):
         from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 
+        if types:
+            raise InvalidParameter("types are for columns of text in files: a PostgreSQL table has types of its own")
         return PostgresqlEngine(engine, table or str(source))
     if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
         from setwise.analytics.engines.spark.tables import open_spark
@@ -79,23 +82,27 @@ def without_password(address: str) -> str:
 
 def duckdb_table(source: Source, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
     """Return what DuckDB is to read."""
+    from setwise.analytics.engines.duckdb.tables import TypedTable
+
     match source:
         case str() | Path():
-            return _file_table(str(source), table, types)
+            found = _file_table(str(source), table)
         case _:
-            return _frame_table(source)
+            found = _frame_table(source)
+    return TypedTable(found, types) if types else found
 
 
-def _file_table(source: str, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
+def _file_table(source: str, table: str | None) -> "DuckDBTable":
+    from setwise.analytics.engines.duckdb.csv_files import CsvFiles
     from setwise.analytics.engines.duckdb.sqlite import SqliteTable
-    from setwise.analytics.engines.duckdb.tables import CsvFiles, DatabaseTable, ParquetFiles
+    from setwise.analytics.engines.duckdb.tables import DatabaseTable, ParquetFiles
 
     path, separator, named = source.partition("::")
     table = named if separator else table
     if "://" in path:
         raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
     files = files_of(path)
-    stems = {_suffix(file) for file in files}
+    stems = {suffix_of(file) for file in files}
     magics = {_magic(file) for file in files}
     if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:
         if not table:
@@ -105,12 +112,8 @@ def _file_table(source: str, table: str | None, types: Mapping[str, Kind]) -> "D
     if stems <= set(PARQUET_SUFFIXES) or magics == {_PARQUET_MAGIC}:
         return ParquetFiles(files, os.path.abspath(path))
     if len(stems) == 1 and (suffix := stems.pop()) in CSV_SEPARATORS:
-        return CsvFiles(files, os.path.abspath(path), CSV_SEPARATORS[suffix], types)
+        return CsvFiles(files, os.path.abspath(path), CsvFormat(separator=CSV_SEPARATORS[suffix]))
     raise UnsuitableTable(f"{path} is not Parquet, CSV, DuckDB or SQLite, or mixes several of them")
-
-
-def _suffix(file: Path) -> str:
-    return Path(file.stem).suffix.lower() if file.suffix == ".gz" else file.suffix.lower()
 
 
 def _magic(file: Path) -> bytes | None:
@@ -218,7 +221,7 @@ def _name_of(path: str, engine: str) -> str:
         return place.absolute().name
     if engine != "duckdb" and not place.exists() and "/" not in path:
         return _last_part(path)
-    return Path(place.name.removesuffix(".gz")).stem
+    return Path(place.stem).stem if place.suffix.lower() in COMPRESSIONS else place.stem
 
 
 def _last_part(table: str) -> str:

@@ -16,11 +16,10 @@ from weakref import finalize
 
 import duckdb
 
-from setwise.analytics.engines.base import Aggregation, Progress, check_suitable, silent
-from setwise.analytics.engines.duckdb.dialect import duckdb_column
+from setwise.analytics.engines.base import Aggregation, Progress, check_suitable, columns_read, silent
 from setwise.analytics.engines.duckdb.prepared import write_prepared
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
-from setwise.analytics.engines.duckdb.tables import DuckDBTable
+from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.files import files_fingerprint, files_of
 from setwise.analytics.engines.poller import Watch
@@ -135,7 +134,8 @@ class DuckDBEngine:
         self.check(aggregation)
         parts = self._parts(aggregation, self._estimated_rows())
         with self._watched() as cursor:
-            return DuckDBQuery(self._table, self._schema, cursor, self._salts()).statistics(aggregation, parts)
+            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
+            return query.statistics(aggregation, parts)
 
     def origin(self) -> tuple[str, str]:
         """Return the path of the source and the fingerprint of its files."""
@@ -151,7 +151,7 @@ class DuckDBEngine:
         check_suitable(aggregation, self._schema)
         parts = self._parts(aggregation, self._estimated_rows())
         with self._watched() as cursor:
-            query = DuckDBQuery(self._table, self._schema, cursor, self._salts())
+            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
             write_prepared(Path(destination), query.rank(aggregation, parts), manifest)
 
     def cancel(self) -> None:
@@ -175,8 +175,13 @@ class DuckDBEngine:
 
     def _described(self) -> Schema:
         with _failures(self.spill), self._connection.cursor() as cursor:
-            found = cursor.execute(f"DESCRIBE SELECT * FROM {self._table.relation(cursor)}").fetchall()
-        return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
+            schema = described(self._table, cursor)
+        return self._table.described(schema) if isinstance(self._table, TypedTable) else schema
+
+    def _needed(self, aggregation: Aggregation) -> Schema:
+        """Return the columns that an aggregation reads."""
+        needed = columns_read(aggregation)
+        return Schema(tuple(column for column in self._schema if column.name in needed))
 
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
         self.check(aggregation)
@@ -185,7 +190,7 @@ class DuckDBEngine:
         rows = self._estimated_rows()
         parts = self._parts(aggregation, rows)
         with self._watched() as cursor:
-            query = DuckDBQuery(self._table, self._schema, cursor, self._salts())
+            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
             return query.run(aggregation, most, rows, parts)
 
     def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:

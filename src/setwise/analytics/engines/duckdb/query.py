@@ -89,7 +89,8 @@ class DuckDBQuery:
             yield self._cursor.sql(statement, params=template.parameters.values).to_arrow_reader(BATCH_ROWS)
 
     def _template(self) -> Template:
-        return Template(self._dialect, self._table.relation(self._cursor), self._schema, Parameters(self._dialect))
+        relation = self._table.relation(self._cursor, self._schema.names)
+        return Template(self._dialect, relation, self._schema, Parameters(self._dialect))
 
     def _found(self, template: Template, aggregation: Aggregation, counts: str, most: int | None) -> Histogram:
         statement = counts if most is None else template.highest(counts, most)

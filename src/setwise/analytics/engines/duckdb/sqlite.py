@@ -1,7 +1,7 @@
 """A table of a SQLite file, streamed into DuckDB in batches."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,16 +59,17 @@ class SqliteTable:
             names = ", ".join(repr(name) for name in sorted(found)[:50])
             raise UnsuitableTable(f"{self.path} has no table {self.table!r}; it has {names or 'none'}")
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection") -> str:
+    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
         """Make a stream of the table known to the cursor, good for one pass, and return its name there."""
         import pyarrow as pa
 
         with closing(self._open()) as source:
-            columns = [(name, _affinity(declared)) for name, declared in self._columns(source)]
+            found = [(name, _affinity(declared)) for name, declared in self._columns(source)]
+        chosen = [(name, affinity) for name, affinity in found if columns is None or name in columns]
         types = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
-        schema = pa.schema([(name, types[affinity]) for name, affinity in columns])
-        chosen = ", ".join(_CONVERSIONS[affinity].format(_quoted(name)) for name, affinity in columns)
-        statement = f"SELECT {chosen} FROM {_quoted(self.table)}"
+        schema = pa.schema([(name, types[affinity]) for name, affinity in chosen])
+        cells = ", ".join(_CONVERSIONS[affinity].format(_quoted(name)) for name, affinity in chosen)
+        statement = f"SELECT {cells} FROM {_quoted(self.table)}"
         cursor.register("source_table", pa.RecordBatchReader.from_batches(schema, self._batches(statement, schema)))
         return "source_table"
 

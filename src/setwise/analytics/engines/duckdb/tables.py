@@ -1,13 +1,14 @@
 """What DuckDB can read as a table: files, tables of database files, and tables in memory."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from setwise.analytics.engines.files import csv_header
-from setwise.analytics.schema import Kind
-from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
+from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
+from setwise.analytics.engines.duckdb.dialect import duckdb_column
+from setwise.analytics.schema import Column, Kind, Schema
+from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,16 +63,6 @@ def _decoded(cell: bytes | None) -> str | None:
         return None
 
 
-CSV_TYPES = {
-    Kind.TEXT: "VARCHAR",
-    Kind.INTEGER: "BIGINT",
-    Kind.FLOAT: "DOUBLE",
-    Kind.BOOLEAN: "BOOLEAN",
-    Kind.DATE: "DATE",
-    Kind.TIMESTAMP: "TIMESTAMP",
-}
-
-
 class DuckDBTable(Protocol):
     """A table that DuckDB reads in place."""
 
@@ -94,8 +85,8 @@ class DuckDBTable(Protocol):
         """Make ready what must be before the connection is locked."""
         ...
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection") -> str:
-        """Return what stands after FROM, made known to this cursor."""
+    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+        """Return what stands after FROM, made known to this cursor; it has at least these columns, by default all."""
         ...
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
@@ -118,63 +109,15 @@ class ParquetFiles:
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Nothing to make ready."""
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection") -> str:
+    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
         """Return the files as a relation; parts of paths such as year=2024 are columns of text."""
-        del cursor
+        del cursor, columns
         return f"read_parquet({_listed(self.files)}, hive_types_autocast = false)"
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return how many rows the footers state."""
         found = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
         return int((found.fetchone() or (0,))[0] or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class CsvFiles:
-    """One table in one or several CSV files with a header.
-
-    Every column is text unless `types` says otherwise, and a cell that is not of that type is null: types guessed from
-    some of the rows would make the schema, and errors, depend on the data.
-    """
-
-    files: tuple[Path, ...]
-    origin: str
-    separator: str = ","
-    types: Mapping[str, Kind] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name, kind in self.types.items():
-            if kind not in list(CSV_TYPES):
-                allowed = ", ".join(CSV_TYPES)
-                raise InvalidParameter(f"the type of column {name!r} must be one of {allowed}, not {kind!r}")
-        object.__setattr__(self, "types", {name: Kind(kind) for name, kind in self.types.items()})
-
-    @property
-    def columnar(self) -> bool:
-        """Every pass reads every line."""
-        return False
-
-    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Nothing to make ready."""
-
-    def relation(self, cursor: "duckdb.DuckDBPyConnection") -> str:
-        """Return the files as a relation, with the typed columns converted."""
-        del cursor
-        header = csv_header(self.files, self.separator)
-        for name in self.types:
-            if name not in header:
-                raise UnknownColumn(
-                    f"{self.files[0].name} has no column {name!r}; it has {', '.join(map(repr, header))}"
-                )
-        columns = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in header)
-        chosen = ", ".join(_converted(name, self.types.get(name, Kind.TEXT)) for name in header)
-        options = f"""header = true, auto_detect = false, delim = {_text(self.separator)}, quote = '"', escape = '"'"""
-        return f"(SELECT {chosen} FROM read_csv({_listed(self.files)}, columns = {{{columns}}}, {options}))"
-
-    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return None: nothing but reading tells."""
-        del cursor
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +152,9 @@ class DatabaseTable:
             names = ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name in found[:50])
             raise UnsuitableTable(f"{self.path} has no table {self.table!r}; it has {names or 'none'}")
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection") -> str:
+    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
         """Return the table's full name."""
-        del cursor
+        del cursor, columns
         return "source." + ".".join(_quoted(part) for part in self.table.split("."))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
@@ -250,8 +193,9 @@ class ArrowTable:
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Nothing to make ready."""
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection") -> str:
+    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
         """Make the table known to the cursor and return its name there."""
+        del columns
         cursor.register("source_table", self.table)
         return "source_table"
 
@@ -261,18 +205,67 @@ class ArrowTable:
         return int(self.table.num_rows)
 
 
-def _converted(name: str, kind: Kind) -> str:
-    """Return a cell as its column's type, or null; DuckDB alone would round 3.7 to a whole number."""
-    cell = _quoted(name)
-    match kind:
-        case Kind.TEXT:
-            return cell
-        case Kind.INTEGER | Kind.DATE:
-            pattern = "[+-]?[0-9]+" if kind is Kind.INTEGER else "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-            converted = f"TRY_CAST({cell} AS {CSV_TYPES[kind]})"
-            return f"CASE WHEN regexp_full_match({cell}, '{pattern}') THEN {converted} END AS {cell}"
-        case _:
-            return f"TRY_CAST({cell} AS {CSV_TYPES[kind]}) AS {cell}"
+class TypedTable:
+    """A table whose columns of text are read as other kinds where `types` says so; a cell that cannot be is null."""
+
+    def __init__(self, table: DuckDBTable, types: Mapping[str, Kind]) -> None:
+        self._table = table
+        self._types = check_types(types)
+        self._converted: tuple[Column, ...] = ()
+        self.files, self.origin, self.columnar = table.files, table.origin, table.columnar
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Make the table ready, and see that the types fit its columns."""
+        self._table.attach(connection)
+        self._converted = converted_columns(self._types, described(self._table, connection))
+
+    def described(self, schema: Schema) -> Schema:
+        """Return the schema with the columns marked that are read from text."""
+        names = {column.name for column in self._converted}
+        return Schema(tuple(replace(column, from_text=column.name in names) for column in schema))
+
+    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+        """Return the table's relation with those columns converted."""
+        chosen = [column for column in self._converted if columns is None or column.name in columns]
+        relation = self._table.relation(cursor, columns)
+        if not chosen:
+            return relation
+        functions = _DuckDBText()
+        replaced = ", ".join(
+            f"{converted(_quoted(column.name), column.kind, functions)} AS {_quoted(column.name)}" for column in chosen
+        )
+        return f"(SELECT * REPLACE ({replaced}) FROM {relation})"
+
+    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
+        """Return what the table tells."""
+        return self._table.rows(cursor)
+
+
+class _DuckDBText:
+    """The functions of text that conversions need."""
+
+    def trimmed(self, cell: str) -> str:
+        """Return the cell without the blanks around it."""
+        return f"trim({cell}, {_text(BLANKS)})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether the whole text matches."""
+        return f"regexp_full_match({text}, '{pattern}')"
+
+    def try_cast(self, text: str, kind: Kind) -> str:
+        """Return the text as DuckDB's type of that kind, or null."""
+        native = {Kind.INTEGER: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}[kind]
+        return f"TRY_CAST({text} AS {native})"
+
+    def earlier(self, timestamp: str, minutes: str) -> str:
+        """Return a timestamp so many minutes earlier."""
+        return f"{timestamp} - to_minutes({minutes})"
+
+
+def described(table: DuckDBTable, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+    """Return the columns of a table, from metadata alone."""
+    found = cursor.execute(f"DESCRIBE SELECT * FROM {table.relation(cursor)}").fetchall()
+    return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
 
 
 def _listed(files: tuple[Path, ...]) -> str:
