@@ -3,11 +3,26 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from setwise.analytics.schema import Kind, Schema
 from setwise.service.api.views import AccountView
 from setwise.service.auth.people import Identity
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, service_of
+
+_EXAMPLES = {
+    Kind.TEXT: "= 'a'",
+    Kind.BOOLEAN: "= TRUE",
+    Kind.DATE: "< '2024-01-01'",
+    Kind.TIMESTAMP: "< '2024-01-01'",
+    Kind.INSTANT: "< '2024-01-01 00:00:00+00:00'",
+    Kind.INTEGER: ">= 10",
+    Kind.FLOAT: ">= 10",
+    Kind.DECIMAL: ">= 10",
+    Kind.IDENTIFIER: "IS NOT NULL",
+    Kind.OTHER: "IS NOT NULL",
+}
+"""The rest of a filter on a column of each kind."""
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
@@ -35,7 +50,7 @@ def _choices(service: Service, identity: Identity) -> dict[str, object]:
                     "contributions": dataset.contributions,
                     "per_item": dataset.per_item,
                     **{
-                        role: [{"name": name, "kind": str(schema.column(name).kind)} for name in columns]
+                        role: [_column(schema, name) for name in columns]
                         for role, columns in (
                             ("items", dataset.items),
                             ("values", dataset.values),
@@ -47,3 +62,9 @@ def _choices(service: Service, identity: Identity) -> dict[str, object]:
     known = {dataset["name"] for dataset in datasets}
     accounts = [each.model_dump(mode="json") for each in AccountView.listed(own) if each.dataset in known]
     return {"datasets": datasets, "accounts": accounts}
+
+
+def _column(schema: Schema, name: str) -> dict[str, str]:
+    """Return what the form says of a column, with an example of a filter on it."""
+    kind = schema.column(name).kind
+    return {"name": name, "kind": str(kind), "example": _EXAMPLES[kind]}

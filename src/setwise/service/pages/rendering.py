@@ -58,7 +58,7 @@ def kind_in_words(text: str) -> str:
 
 _TITLES = {
     401: "Sign in",
-    402: "The budget is used up",
+    402: "The account cannot pay",
     403: "Not for you",
     404: "Nothing here",
     409: "That is taken",

@@ -1,8 +1,8 @@
 """From a request to a plan or an answer: what may be asked of a data set, by whom, from which account."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from setwise.accounting.guarantees import Use
 from setwise.analytics.budget import Budget
@@ -11,8 +11,10 @@ from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.planning import Execution, Plan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
-from setwise.errors import InvalidParameter, Unattainable, UnknownColumn, UnknownName
+from setwise.analytics.suggestions import what_fits
+from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable, UnknownColumn, UnknownName
 from setwise.ledger.account import Account
+from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
 from setwise.service.auth.accounts import Accounts
 from setwise.service.auth.people import Identity
@@ -85,6 +87,7 @@ class Questions:
         reader = TableReader(self._engines, dataset, running.timing)
         with at_field("query"):
             reader.check(planned.aggregation)
+        try:
             answer = execute(
                 planned,
                 reader,
@@ -93,7 +96,22 @@ class Questions:
                 request=request_text(dataset.name, dataset.user, question.query, question.spending),
                 randomness=self._randomness,
             )
+        except BudgetExhausted as error:
+            fits = self._what_fits(question, planned.plan.uses)
+            raise (error if fits is None else BudgetExhausted(f"{error}; {fits}")) from None
         return answer.stored()
+
+    def _what_fits(self, question: Question, needed: Sequence[Use]) -> str | None:
+        """Return in words a smaller total that the account would pay for, or None."""
+        account = question.account
+        if not isinstance(question.spending, Total):
+            return None
+
+        def fits(other: Total) -> bool:
+            planned: Execution = self._workers.calculate(_to_plan(replace(question, spending=other)))
+            return account.shortage(planned.plan.uses) is None
+
+        return what_fits(question.spending, needed, account.status(), fits)
 
     def _checked(self, identity: Identity, request: Request) -> Question:
         """Return the question, or raise what is wrong with it, naming the field; no data is touched."""
@@ -105,6 +123,11 @@ class Questions:
             dataset = self._datasets.get(request.dataset)
         with at_field("query"):
             query = _bounded(Query.from_dict(request.query), dataset)
+        if query.kind == "histogram" and query.contributions is None and query.domain is None:
+            with at_field("query.contributions"):
+                raise InvalidParameter(
+                    "a histogram needs a bound here, or the labels that may come back; or ask a top k"
+                )
         schema = self._engines.schema(dataset)
         _check_columns(query, dataset, schema)
         with at_field("spend"):

@@ -48,10 +48,12 @@ function showPreview(found) {
 }
 
 function showProblem(error) {
-  problem.textContent = error.status === 402 ? `The budget is used up. ${error.message}` : error.message;
-  problem.hidden = false;
-  if (error.status === 402) told.querySelector(".alert")?.remove(); // said better now
   const field = question.fieldOf(error.field);
+  const named = field?.closest("details") ? `${field.labels[0].textContent}: ` : "";
+  problem.textContent = named + error.message;
+  problem.hidden = false;
+  if (named) field.closest("details").open = true;
+  if (error.status === 402) told.querySelector(".alert")?.remove(); // said better now
   field?.setAttribute("aria-invalid", "true");
   field?.setAttribute("aria-describedby", "problem");
 }

@@ -28,9 +28,8 @@ export class Question {
     options(this.at.summed, values.map((each) => [each.name, each.name]));
     this.form.querySelector('input[value="sum"]').disabled = values.length === 0;
     this.at.where.disabled = filters.length === 0;
-    const examples = { text: "= 'a'", boolean: "= TRUE", date: "< '2024-01-01'", timestamp: "< '2024-01-01'" };
     document.getElementById("where-hint").textContent = filters.length
-      ? `Such as ${filters[0].name} ${examples[filters[0].kind] ?? ">= 10"}. You may compare ${filters.map((each) => each.name).join(", ")}, with AND, OR and NOT.`
+      ? `Such as ${filters[0].name} ${filters[0].example}. You may compare ${filters.map((each) => each.name).join(", ")}, with AND, OR and NOT.`
       : "This data set has no columns to filter by.";
     this.at.contributions.placeholder = contributions ?? "any number";
     this.at.per_item.placeholder = perItem;

@@ -1,7 +1,8 @@
 // A steward's forms speak to the API; what comes back is told beside them.
-import { call, element } from "./api.js";
+import { call, debounced, element } from "./api.js";
 import { raised, small } from "./numbers.js";
 import "./page.js";
+import { inWords } from "./uses.js";
 
 const root = document.getElementById("steward");
 const csrf = root.dataset.csrf;
@@ -65,6 +66,39 @@ for (const form of document.querySelectorAll("form.api")) {
   form.addEventListener("submit", (event) => { event.preventDefault(); send(form); });
   form.addEventListener("change", () => showFor(form));
   showFor(form);
+}
+
+// Opening an account: sliders write the draws, and the epsilon that they promise together is told beside them.
+const says = document.getElementById("account-says");
+const opening = says?.closest("form");
+let promise = 0;
+
+function slide() {
+  const at = (id) => Number(document.getElementById(id).value);
+  const [tops, counts, each] = [at("account-tops"), at("account-counts"), at("account-each")];
+  const draws = [[`bounded-range:${each}`, 10 * tops], [`pure:${each}`, 10 * tops + counts], ["approx:0,1e-9", tops]];
+  opening.elements.uses.value = draws.filter(([, count]) => count > 0).map(([use, count]) => `${use}x${count}`).join(" ");
+}
+
+async function sayPromise() {
+  const mine = ++promise;
+  const { body } = asked(opening);
+  let told = `Everything asked from it promises ε ≤ ${body.epsilon} at δ ${body.delta}.`;
+  if (body.kind === "setwise") {
+    try {
+      const found = await call("POST", "/api/v1/compose", { body: { uses: body.uses ?? [], delta: body.delta }, csrf });
+      told = `Everything asked from it, in any order, promises ε ≤ ${raised(found.epsilon.upper)} at δ ${small(found.delta.upper)}: ${body.uses.map(inWords).join(", ")}.`;
+    } catch (error) {
+      told = error.message;
+    }
+  }
+  if (mine === promise) says.textContent = told;
+}
+
+if (opening) {
+  const later = debounced(300, sayPromise);
+  opening.addEventListener("input", (event) => { if (event.target.type === "range") slide(); later(); });
+  opening.closest("details").addEventListener("toggle", sayPromise);
 }
 
 for (const button of document.querySelectorAll("[data-revoke]")) {

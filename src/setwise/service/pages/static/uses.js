@@ -1,4 +1,5 @@
 // Written uses, KIND:PARAMETERS[xCOUNT], as people say them.
+import { digits } from "./numbers.js";
 
 export function parsed(text) {
   const [, kind, parameters, count] = /^([a-z-]+):([^x]+)(?:x(\d+))?$/.exec(text);
@@ -13,14 +14,14 @@ const NOUNS = {
   "discrete-laplace": ["integer Laplace count", (p) => `scale ${p[0]}`],
   "discrete-gaussian": ["integer Gaussian count", (p) => `σ ${p[0]}`],
   "truncated-gaussian": ["truncated Gaussian count", (p) => `σ ${p[0]}`],
-  "zcdp": ["zCDP use", (p) => `ρ ${Number(p[0].toPrecision(4))}`],
+  "zcdp": ["zCDP use", (p) => `ρ ${p[0]}`],
   "cdp": ["concentrated use", (p) => `μ ${p[0]}, τ ${p[1]}`],
 };
 
 function words(use) {
-  if (use.kind === "approx") return use.parameters[0] === 0 ? ["threshold", `δ ${use.parameters[1]}`] : ["approximate use", `ε ${use.parameters[0]}`];
+  if (use.kind === "approx") return use.parameters[0] === 0 ? ["threshold", `δ ${digits(use.parameters[1], 6)}`] : ["approximate use", `ε ${digits(use.parameters[0], 6)}`];
   const [noun, at] = NOUNS[use.kind] ?? [use.kind, (p) => p.join(", ")];
-  return [noun, at(use.parameters)];
+  return [noun, at(use.parameters.map((each) => digits(each, 6)))];
 }
 
 export function inWords(text) {
