@@ -41,3 +41,9 @@ SALTS = 600 if FULL else 100
 
 GENERATED_REQUESTS = 6 if FULL else 1
 """Requests generated for each operation and phase, beside those that cover every boundary of the schema."""
+
+TAMPERED = 1 if FULL else 9
+"""Of the single-row changes of a ledger, one in so many is tried."""
+
+RESTORED = (10_000, 100_000) if FULL else (1_000, 4_000)
+"""Entries of the two ledgers whose restoring is timed."""

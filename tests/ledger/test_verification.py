@@ -12,6 +12,7 @@ from setwise.ledger.audit.heads import read_key
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import Contents, link
 from setwise.ledger.register import record_hash
+from tests import sizes
 from tests.ledger.raw import raw_connection, without_triggers
 from tests.ledger.test_accounts import uses
 from tests.ledger.test_tampering import filled, intrusion  # noqa: F401 - a fixture
@@ -99,7 +100,8 @@ def test_a_tamperer_who_redoes_all_hashes_is_found(filled, store_url, clock):  #
             ):
                 run(*constraint)
         changes = list(single_row_changes(run))
-        for table, column, statement, values in changes:
+        assert len(changes) > 200
+        for table, column, statement, values in changes[:: sizes.TAMPERED]:
             run(statement, *values)
             redo_hashes(run)
             told = [
@@ -111,8 +113,7 @@ def test_a_tamperer_who_redoes_all_hashes_is_found(filled, store_url, clock):  #
             tried += 1
             found_without_key += any("signed" not in fault.what for fault in told)
             mend()
-    assert tried > 200
-    assert found_without_key > tried * 0.8, found_without_key
+    assert found_without_key > tried * 0.8, (tried, found_without_key)
 
 
 def test_a_settlement_that_returns_more_than_its_charge_drew_is_found(ledger, store_url):
