@@ -1,1 +1,4 @@
-"""SQLite and PostgreSQL behind one interface."""
+"""SQLite and PostgreSQL behind one interface.
+
+To add one, write a `Store` (`base`) with its triggers, and let `connect` open its addresses.
+"""
