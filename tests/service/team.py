@@ -1,5 +1,6 @@
 """A small team on a replica: a steward, two analysts, a table, and an account of each kind."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.service.replica import Replica
+from tests.service.replica import PATIENCE, Replica
 
 USES = ["bounded-range:0.1x50", "pure:0.1x50", "approx:0,1e-9x10"]
 SPEND = {"kind": "draws", "discover": "bounded-range:0.1", "counts": "pure:0.1", "threshold_delta": 1e-9}
@@ -34,24 +35,21 @@ def write_events(path: Path, *, rows: int = 20_000, users: int = 3_000) -> Path:
     return path
 
 
-@dataclass
-class Team:
-    replica: Replica
-    steward: httpx.Client
-    ada: httpx.Client
-    bob: httpx.Client
-    nobody: httpx.Client
-    ada_token: str
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """A table as a steward registers it, and what accounts on it may draw."""
+
+    body: dict[str, object]
+    uses: list[str]
+    total: float
+
+    @property
+    def name(self) -> str:
+        return str(self.body["name"])
 
 
-def gather(replica: Replica) -> Team:
-    """Make the team; the folder of the replica has events.parquet."""
-    steward = replica.as_holder(replica.steward)
-    tokens = {}
-    for name in ("ada", "bob"):
-        _made(steward.post("/people", json={"name": name, "role": "analyst"}))
-        tokens[name] = _made(steward.post(f"/people/{name}/tokens", json={"label": "tests"}))["secret"]
-    dataset = {
+EVENTS = Registered(
+    body={
         "name": "events",
         "table": "events.parquet",
         "user": "user_id",
@@ -59,33 +57,76 @@ def gather(replica: Replica) -> Team:
         "values": ["minutes"],
         "filters": ["country"],
         "contributions": 5,
-    }
-    _made(steward.post("/datasets", json=dataset))
+    },
+    uses=USES,
+    total=5.0,
+)
+
+
+@dataclass
+class Team:
+    """A steward and two analysts, by their clients and their tokens."""
+
+    replica: Replica
+    tokens: dict[str, str]
+    steward: httpx.Client
+    ada: httpx.Client
+    bob: httpx.Client
+    nobody: httpx.Client
+
+    @property
+    def ada_token(self) -> str:
+        return self.tokens["ada"]
+
+    @property
+    def url(self) -> str:
+        return self.replica.url
+
+    def signed_in(self, person: str) -> httpx.Client:
+        """Return a browser of a person: cookies, and pages asked for as HTML."""
+        browser = self.browser()
+        form = browser.get("/login")
+        csrf = re.search(r'name="csrf" value="([^"]+)"', form.text)
+        assert csrf is not None
+        response = browser.post("/login", data={"token": self.tokens[person], "csrf": csrf[1], "next": "/ask"})
+        assert response.status_code == 303, response.text
+        return browser
+
+    def browser(self) -> httpx.Client:
+        """Return a browser that nobody is signed in with; it does not follow where it is led."""
+        client = httpx.Client(base_url=self.url, headers={"Accept": "text/html"}, timeout=PATIENCE)
+        self.replica.clients.append(client)
+        return client
+
+
+def gather(replica: Replica, table: Registered = EVENTS) -> Team:
+    """Make the team; the folder of the replica has the file of the table."""
+    steward = replica.as_holder(replica.steward)
+    tokens = {"steward": replica.steward}
     for name in ("ada", "bob"):
-        open_account(steward, f"{name}-events", name)
-    total = {
-        "kind": "filter",
-        "name": "ada-total",
-        "analyst": "ada",
-        "dataset": "events",
-        "epsilon": 5.0,
-        "delta": 1e-6,
-    }
-    _made(steward.post("/accounts", json=total))
+        made(steward.post("/people", json={"name": name, "role": "analyst"}))
+        tokens[name] = made(steward.post(f"/people/{name}/tokens", json={"label": "tests"}))["secret"]
+    made(steward.post("/datasets", json=table.body))
+    for name in ("ada", "bob"):
+        open_account(steward, f"{name}-{table.name}", name, table.uses, table.name)
+    total = {"kind": "filter", "name": "ada-total", "analyst": "ada", "dataset": table.name, "delta": 1e-6}
+    made(steward.post("/accounts", json=total | {"epsilon": table.total}))
     return Team(
         replica=replica,
+        tokens=tokens,
         steward=steward,
         ada=replica.as_holder(tokens["ada"]),
         bob=replica.as_holder(tokens["bob"]),
         nobody=replica.as_holder(None),
-        ada_token=tokens["ada"],
     )
 
 
-def open_account(steward: httpx.Client, name: str, analyst: str, uses: list[str] | None = None) -> None:
-    """Open a set-wise account on the events."""
-    account = {"kind": "setwise", "name": name, "analyst": analyst, "dataset": "events", "delta": 1e-6}
-    _made(steward.post("/accounts", json=account | {"uses": uses or USES}))
+def open_account(
+    steward: httpx.Client, name: str, analyst: str, uses: list[str] | None = None, dataset: str = EVENTS.name
+) -> None:
+    """Open a set-wise account on a dataset."""
+    account = {"kind": "setwise", "name": name, "analyst": analyst, "dataset": dataset, "delta": 1e-6}
+    made(steward.post("/accounts", json=account | {"uses": uses or USES}))
 
 
 def ask(client: httpx.Client, key: str, body: dict[str, object] = TOP_3) -> httpx.Response:
@@ -93,7 +134,16 @@ def ask(client: httpx.Client, key: str, body: dict[str, object] = TOP_3) -> http
     return client.post("/queries", json=body, headers={"Idempotency-Key": key})
 
 
-def _made(response: httpx.Response) -> dict[str, str]:
+def asked(client: httpx.Client, key: str, body: dict[str, object]) -> dict[str, object]:
+    """Ask a question that is answered at once, and return the query with its answer."""
+    response = ask(client, key, body)
+    assert response.status_code == 200, response.text
+    found: dict[str, object] = response.json()
+    return found
+
+
+def made(response: httpx.Response) -> dict[str, str]:
+    """Return what was made."""
     assert response.status_code == 201, response.text
     found: dict[str, str] = response.json()
     return found

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-import httpx
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from tests.service.team import Registered
 
 HOSTILE = "<b>bold</b><img src=x onerror=alert(1)> & \"quoted\" 'twice'"
 PRODUCTS = [
@@ -40,35 +41,19 @@ def write_shop(path: Path, *, rows: int = 40_000, users: int = 8_000) -> Path:
     return path
 
 
-SHOP = {
-    "name": "shop",
-    "table": "shop.parquet",
-    "user": "visitor",
-    "items": ["product"],
-    "values": ["minutes"],
-    "filters": ["country"],
-    "contributions": 5,
-}
-
-
-def open_shop(steward: httpx.Client) -> dict[str, str]:
-    """Register the shop and open accounts for ada and bob; return everybody's tokens."""
-    tokens = {}
-    for name in ("ada", "bob"):
-        made(steward.post("/people", json={"name": name, "role": "analyst"}))
-        tokens[name] = made(steward.post(f"/people/{name}/tokens", json={"label": "laptop"}))["secret"]
-    made(steward.post("/datasets", json=SHOP))
-    for name in ("ada", "bob"):
-        open_account(steward, f"{name}-shop", name, ["bounded-range:0.1x60", "pure:0.1x60", "approx:0,1e-9x20"])
-    total = {"kind": "filter", "name": "ada-total", "analyst": "ada", "dataset": "shop", "epsilon": 4.0, "delta": 1e-6}
-    made(steward.post("/accounts", json=total))
-    return tokens
-
-
-def open_account(steward: httpx.Client, name: str, analyst: str, uses: list[str]) -> None:
-    """Open a set-wise account on the shop."""
-    account = {"kind": "setwise", "name": name, "analyst": analyst, "dataset": "shop", "delta": 1e-6, "uses": uses}
-    made(steward.post("/accounts", json=account))
+SHOP = Registered(
+    body={
+        "name": "shop",
+        "table": "shop.parquet",
+        "user": "visitor",
+        "items": ["product"],
+        "values": ["minutes"],
+        "filters": ["country"],
+        "contributions": 5,
+    },
+    uses=["bounded-range:0.1x60", "pure:0.1x60", "approx:0,1e-9x20"],
+    total=4.0,
+)
 
 
 def top(k: int, account: str = "ada-shop", **query: object) -> dict[str, object]:
@@ -77,18 +62,3 @@ def top(k: int, account: str = "ada-shop", **query: object) -> dict[str, object]
     threshold = {} if "domain" in query else {"threshold_delta": 1e-9}
     asked = {"kind": "top-k", "item": "product", "k": k, **query}
     return {"dataset": "shop", "account": account, "query": asked, "spend": spend | threshold}
-
-
-def asked(client: httpx.Client, key: str, body: dict[str, object]) -> dict[str, object]:
-    """Ask over the API and return the query with its answer."""
-    response = client.post("/queries", json=body, headers={"Idempotency-Key": key})
-    assert response.status_code == 200, response.text
-    found: dict[str, object] = response.json()
-    return found
-
-
-def made(response: httpx.Response) -> dict[str, str]:
-    """Return what was made."""
-    assert response.status_code == 201, response.text
-    found: dict[str, str] = response.json()
-    return found

@@ -8,16 +8,16 @@ from playwright.sync_api import Browser, Page, expect
 
 from setwise.service.settings import Settings
 from tests.service.replica import QUICK, running
+from tests.service.team import Team, asked, gather, open_account
 from tests.web.browsing import Browsing, browsing, window
-from tests.web.conftest import Shop
-from tests.web.shop import HOSTILE, asked, open_account, open_shop, top
+from tests.web.shop import HOSTILE, SHOP, top
 
 
 def _preview(page: Page) -> str:
     return page.locator("#preview").inner_text()
 
 
-def test_sign_in_preview_ask_and_see_the_chart(browser: Browser, shop: Shop) -> None:
+def test_sign_in_preview_ask_and_see_the_chart(browser: Browser, shop: Team) -> None:
     context = window(browser)
     ada = browsing(context, shop.url)
     page = ada.page
@@ -52,7 +52,7 @@ def test_sign_in_preview_ask_and_see_the_chart(browser: Browser, shop: Shop) -> 
     context.close()
 
 
-def test_an_answer_can_be_taken_along(ada: Browsing, shop: Shop) -> None:
+def test_an_answer_can_be_taken_along(ada: Browsing, shop: Team) -> None:
     page = ada.page
     id_ = asked(shop.ada, "along", top(5))["id"]
     ada.go(f"/answers/{id_}")
@@ -71,8 +71,8 @@ def test_an_answer_can_be_taken_along(ada: Browsing, shop: Shop) -> None:
     ada.check()
 
 
-def test_a_budget_that_is_used_up_is_told_in_a_sentence(ada: Browsing, shop: Shop) -> None:
-    open_account(shop.steward, "ada-small", "ada", ["bounded-range:0.1x8", "pure:0.1x8", "approx:0,1e-9x2"])
+def test_a_budget_that_is_used_up_is_told_in_a_sentence(ada: Browsing, shop: Team) -> None:
+    open_account(shop.steward, "ada-small", "ada", ["bounded-range:0.1x8", "pure:0.1x8", "approx:0,1e-9x2"], "shop")
     page = ada.page
     ada.go("/ask?account=ada-small")
     ada.ready("ask")
@@ -145,7 +145,7 @@ def test_a_question_that_takes_long_is_polled(browser: Browser, shop_dir: Path, 
         ledger=str(tmp_path / "l.db"), data_dir=shop_dir, **QUICK | {"wait_seconds": 0.0, "answer_step": 0.5}
     )
     with running(settings) as replica:
-        tokens = open_shop(replica.as_holder(replica.steward))
+        tokens = gather(replica, SHOP).tokens
         context = window(browser)
         ada = browsing(context, replica.url)
         ada.go("/login?next=/ask")
@@ -223,7 +223,7 @@ def test_explore_moves_with_the_numbers(ada: Browsing) -> None:
     ada.check()
 
 
-def test_the_account_and_its_odometer(ada: Browsing, shop: Shop) -> None:
+def test_the_account_and_its_odometer(ada: Browsing, shop: Team) -> None:
     asked(shop.ada, "odometer-1", top(3))
     asked(shop.ada, "odometer-2", top(2, where="country = 'DK'"))
     ada.go("/accounts/ada-shop")
@@ -239,7 +239,7 @@ def test_the_account_and_its_odometer(ada: Browsing, shop: Shop) -> None:
     ada.check()
 
 
-def test_the_steward_registers_opens_issues_and_audits(steward: Browsing, shop: Shop) -> None:
+def test_the_steward_registers_opens_issues_and_audits(steward: Browsing, shop: Team) -> None:
     page = steward.page
     steward.go("/steward")
     steward.ready("steward")
@@ -276,7 +276,7 @@ def test_the_steward_registers_opens_issues_and_audits(steward: Browsing, shop: 
     steward.check(refused=(422,))
 
 
-def test_the_audit_verifies_and_names_what_was_changed(steward: Browsing, shop: Shop) -> None:
+def test_the_audit_verifies_and_names_what_was_changed(steward: Browsing, shop: Team) -> None:
     asked(shop.ada, "audited", top(3))
     page = steward.page
     steward.go("/steward/audit?account=ada-shop")

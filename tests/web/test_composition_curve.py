@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
 from setwise.service.workers.curves import Along, Curve, CurvePoints, Mixture
+from tests.service.team import Team
 from tests.sizes import examples
-from tests.web.conftest import Shop
 
 mixtures = st.builds(
     Mixture,
@@ -79,7 +79,7 @@ def test_noises_are_compared_at_equal_standard_deviation() -> None:
         ("along", "delta"),
     ],
 )
-def test_numbers_out_of_bounds_are_refused_by_name(shop: Shop, field: str, value: object) -> None:
+def test_numbers_out_of_bounds_are_refused_by_name(shop: Team, field: str, value: object) -> None:
     good: dict[str, object] = {
         "which": "setwise",
         "k": 5,

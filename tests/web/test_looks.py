@@ -3,14 +3,14 @@
 import pytest
 from playwright.sync_api import Browser, Error, Page, expect
 
+from tests.service.team import Team, asked
 from tests.web.browsing import Browsing, browsing, window
-from tests.web.conftest import Shop
 from tests.web.outline import check
-from tests.web.shop import asked, top
+from tests.web.shop import top
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("dark", 1360), ("light", 390), ("dark", 390)])
-def test_dark_and_light_wide_and_narrow(browser: Browser, shop: Shop, scheme: str, width: int) -> None:
+def test_dark_and_light_wide_and_narrow(browser: Browser, shop: Team, scheme: str, width: int) -> None:
     for number, body in enumerate(
         [top(3), top(2, where="country = 'DK'"), top(5), top(3, domain=["tent", "gloves", "compass"])]
     ):

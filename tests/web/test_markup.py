@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.web.conftest import Shop
+from tests.service.team import Team, asked, made
 from tests.web.outline import check
-from tests.web.shop import HOSTILE, asked, made, top
+from tests.web.shop import HOSTILE, top
 
 PAGES = ["/explore", "/ask", "/accounts", "/accounts/ada-shop", "/accounts/ada-total", "/steward", "/steward/audit"]
 HEADERS = {
@@ -21,7 +21,7 @@ HEADERS = {
 
 
 @pytest.fixture(scope="module")
-def answers(shop: Shop) -> dict[str, str]:
+def answers(shop: Team) -> dict[str, str]:
     """Queries of ada's by what they are: with counts, labels only, a number, nothing found, refused."""
     labels = top(4)
     labels["spend"] = {"kind": "draws", "discover": "bounded-range:0.1", "threshold_delta": 1e-9}
@@ -38,19 +38,19 @@ def answers(shop: Shop) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_every_page_is_well_formed_and_labelled(shop: Shop, answers: dict[str, str], address: str) -> None:
+def test_every_page_is_well_formed_and_labelled(shop: Team, answers: dict[str, str], address: str) -> None:
     page = shop.signed_in("steward" if address.startswith("/steward") else "ada").get(address)
     assert page.status_code == 200
     check(page.text)
 
 
-def test_the_login_and_error_pages_are_too(shop: Shop) -> None:
+def test_the_login_and_error_pages_are_too(shop: Team) -> None:
     check(shop.browser().get("/login").text)
     check(shop.signed_in("ada").get("/steward").text)
     check(shop.signed_in("ada").get("/no-such-page").text)
 
 
-def test_answers_of_every_kind_are_too(shop: Shop, answers: dict[str, str]) -> None:
+def test_answers_of_every_kind_are_too(shop: Team, answers: dict[str, str]) -> None:
     ada = shop.signed_in("ada")
     for name, id_ in answers.items():
         page = ada.get(f"/answers/{id_}")
@@ -60,7 +60,7 @@ def test_answers_of_every_kind_are_too(shop: Shop, answers: dict[str, str]) -> N
     assert "big-number" in ada.get(f"/answers/{answers['count']}").text
 
 
-def test_labels_stay_text_wherever_they_are_shown(shop: Shop, answers: dict[str, str]) -> None:
+def test_labels_stay_text_wherever_they_are_shown(shop: Team, answers: dict[str, str]) -> None:
     """The labels come from the data and may hold anything."""
     ada = shop.signed_in("ada")
     for name in ("counted", "labels", "domain"):
@@ -72,7 +72,7 @@ def test_labels_stay_text_wherever_they_are_shown(shop: Shop, answers: dict[str,
         assert block is None or "<" not in block[1]
 
 
-def test_what_people_type_stays_text(shop: Shop) -> None:
+def test_what_people_type_stays_text(shop: Team) -> None:
     """A filter and a token's label are typed by people and shown to others."""
     hostile = "</script><script>alert(1)</script>"
     made(shop.steward.post("/people/bob/tokens", json={"label": hostile}))
@@ -89,7 +89,7 @@ def test_what_people_type_stays_text(shop: Shop) -> None:
 @pytest.mark.parametrize(
     "strange", ["\0", "x" * 5000, "ünïcode", "'; DROP TABLE accounts --", "../..", "{{ 7 * 7 }}", "%00", "\u202e"]
 )
-def test_strange_values_break_no_page(shop: Shop, strange: str) -> None:
+def test_strange_values_break_no_page(shop: Team, strange: str) -> None:
     steward = shop.signed_in("steward")
     asks: list[tuple[str, dict[str, str]]] = [
         ("/ask", {"account": strange}),
@@ -109,7 +109,7 @@ def test_strange_values_break_no_page(shop: Shop, strange: str) -> None:
 
 
 @pytest.mark.parametrize("address", [*PAGES, "/login", "/api/v1/health", "/no-such-page"])
-def test_every_answer_keeps_the_browser_in_bounds(shop: Shop, address: str) -> None:
+def test_every_answer_keeps_the_browser_in_bounds(shop: Team, address: str) -> None:
     response = shop.signed_in("steward").get(address)
     policy = dict(each.split(" ", 1) for each in response.headers["Content-Security-Policy"].split("; "))
     assert policy["default-src"] == "'none'"
@@ -130,7 +130,7 @@ def test_our_scripts_and_styles_fetch_nothing_from_elsewhere() -> None:
         assert each.name != "plotly.min.js"
 
 
-def test_static_files_are_kept_for_good_and_nothing_else_is_given(shop: Shop) -> None:
+def test_static_files_are_kept_for_good_and_nothing_else_is_given(shop: Team) -> None:
     browser = shop.browser()
     page = browser.get("/login").text
     for address in re.findall(r'(?:src|href)="(/static/[^"]+)"', page):
@@ -143,7 +143,7 @@ def test_static_files_are_kept_for_good_and_nothing_else_is_given(shop: Shop) ->
         assert browser.get(f"/static/{version[1]}/{name}").status_code in {404, 405}
 
 
-def test_the_chart_library_is_the_installed_one(shop: Shop) -> None:
+def test_the_chart_library_is_the_installed_one(shop: Team) -> None:
     ada = shop.signed_in("ada")
     address = re.search(r'src="(/charts/[^"]+)"', ada.get("/explore").text)
     assert address is not None

@@ -4,14 +4,14 @@ import pytest
 
 from setwise.service.auth.permissions import PAGES, Access
 from setwise.service.pages.assets import chart_library, static_version
-from tests.web.conftest import Shop
-from tests.web.shop import asked, top
+from tests.service.team import Team, asked
+from tests.web.shop import top
 
 EVERYBODY = ("nobody", "ada", "bob", "steward")
 
 
 @pytest.fixture(scope="module")
-def answered(shop: Shop) -> str:
+def answered(shop: Team) -> str:
     """The id of a query of ada's."""
     return str(asked(shop.ada, "rights", top(3))["id"])
 
@@ -42,7 +42,7 @@ _CASES = [(*place, who) for place in PAGES for who in EVERYBODY if place[0] == "
 
 
 @pytest.mark.parametrize(("method", "path", "who"), _CASES)
-def test_every_page_admits_whom_the_table_says(shop: Shop, answered: str, method: str, path: str, who: str) -> None:
+def test_every_page_admits_whom_the_table_says(shop: Team, answered: str, method: str, path: str, who: str) -> None:
     browser = shop.browser() if who == "nobody" else shop.signed_in(who)
     response = browser.request(method, _address(path, answered))
     assert response.status_code == _expected(method, path, PAGES[method, path].access, who), response.text[:300]
@@ -58,7 +58,7 @@ def test_the_table_opens_only_the_door_to_anyone_and_a_stewards_pages_to_steward
         assert access is expected, path
 
 
-def test_somebody_elses_account_and_one_that_is_not_there_are_refused_alike(shop: Shop, answered: str) -> None:
+def test_somebody_elses_account_and_one_that_is_not_there_are_refused_alike(shop: Team, answered: str) -> None:
     bob = shop.signed_in("bob")
     theirs = bob.get("/accounts/ada-shop").text.replace("ada-shop", "NAME")
     nobodys = bob.get("/accounts/no-such").text.replace("no-such", "NAME")
@@ -66,14 +66,14 @@ def test_somebody_elses_account_and_one_that_is_not_there_are_refused_alike(shop
     assert bob.get(f"/answers/{answered}").text == bob.get(f"/answers/{'0' * 32}").text.replace("0" * 32, answered)
 
 
-def test_scripts_are_told_in_json(shop: Shop, answered: str) -> None:
+def test_scripts_are_told_in_json(shop: Team, answered: str) -> None:
     bob = shop.signed_in("bob")
     refused = bob.get(f"/answers/{answered}/panel", headers={"Accept": "application/json"})
     assert refused.headers["content-type"] == "application/problem+json"
     assert shop.browser().get("/explore/curve", headers={"Accept": "application/json"}).status_code == 401
 
 
-def test_a_page_that_is_not_there_is_told_as_a_page(shop: Shop) -> None:
+def test_a_page_that_is_not_there_is_told_as_a_page(shop: Team) -> None:
     for address in ("/nothing", "/answers/short", "/static/0/page.css"):
         response = shop.signed_in("ada").get(address)
         assert response.status_code in {404, 422}, address

@@ -9,7 +9,7 @@ import pytest
 
 from setwise.service.settings import Settings
 from tests.service.replica import QUICK, running
-from tests.web.conftest import Shop
+from tests.service.team import Team
 
 
 def _csrf(page: httpx.Response) -> str:
@@ -29,7 +29,7 @@ def _log_in(browser: httpx.Client, token: str, **more: str) -> httpx.Response:
     return browser.post("/login", data={"token": token, "csrf": _csrf(browser.get("/login")), **more})
 
 
-def test_the_cookie_leads_to_the_person_of_the_token(shop: Shop) -> None:
+def test_the_cookie_leads_to_the_person_of_the_token(shop: Team) -> None:
     for name, role in (("ada", "analyst"), ("steward", "steward")):
         page = shop.signed_in(name).get("/explore")
         assert page.status_code == 200
@@ -37,7 +37,7 @@ def test_the_cookie_leads_to_the_person_of_the_token(shop: Shop) -> None:
         assert shop.signed_in(name).get("/api/v1/me").json() == {"name": name, "role": role}
 
 
-def test_cookies_are_for_the_server_alone(shop: Shop) -> None:
+def test_cookies_are_for_the_server_alone(shop: Team) -> None:
     browser = shop.browser()
     form = _cookies(browser.get("/login"))["setwise_login"]
     assert form["httponly"]
@@ -63,7 +63,7 @@ def test_behind_tls_cookies_travel_encrypted_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "nonsense", None])
-def test_a_login_form_that_is_not_ours_signs_nobody_in(shop: Shop, given: str | None) -> None:
+def test_a_login_form_that_is_not_ours_signs_nobody_in(shop: Team, given: str | None) -> None:
     browser = shop.browser()
     browser.get("/login")
     data = {"token": shop.tokens["ada"]} | ({} if given is None else {"csrf": given})
@@ -72,7 +72,7 @@ def test_a_login_form_that_is_not_ours_signs_nobody_in(shop: Shop, given: str | 
     assert "setwise_session" not in _cookies(response)
 
 
-def test_a_login_form_sent_from_elsewhere_signs_nobody_in(shop: Shop) -> None:
+def test_a_login_form_sent_from_elsewhere_signs_nobody_in(shop: Team) -> None:
     browser = shop.browser()
     csrf = _csrf(browser.get("/login"))
     data = {"token": shop.tokens["ada"], "csrf": csrf}
@@ -82,7 +82,7 @@ def test_a_login_form_sent_from_elsewhere_signs_nobody_in(shop: Shop) -> None:
     assert browser.post("/login", data=data, headers={"Origin": shop.url}).status_code == 303
 
 
-def test_a_wrong_token_is_told_so_and_not_repeated(shop: Shop) -> None:
+def test_a_wrong_token_is_told_so_and_not_repeated(shop: Team) -> None:
     response = _log_in(shop.browser(), "setwise_wrong<script>")
     assert response.status_code == 401
     assert "unknown, expired or revoked" in response.text
@@ -104,13 +104,13 @@ def test_a_wrong_token_is_told_so_and_not_repeated(shop: Shop) -> None:
         "",
     ],
 )
-def test_signing_in_never_leads_elsewhere(shop: Shop, going: str) -> None:
+def test_signing_in_never_leads_elsewhere(shop: Team, going: str) -> None:
     browser = shop.browser()
     assert 'name="next" value="/explore"' in browser.get("/login", params={"next": going}).text
     assert _log_in(browser, shop.tokens["ada"], next=going).headers["location"] == "/explore"
 
 
-def test_signing_in_leads_where_one_was_going(shop: Shop) -> None:
+def test_signing_in_leads_where_one_was_going(shop: Team) -> None:
     browser = shop.browser()
     led = browser.get("/accounts/ada-shop?most=10")
     assert led.status_code == 303
@@ -120,7 +120,7 @@ def test_signing_in_leads_where_one_was_going(shop: Shop) -> None:
     assert going.headers["location"] == "/accounts/ada-shop?most=10"
 
 
-def test_signing_out_ends_the_session_for_whoever_has_the_cookie(shop: Shop) -> None:
+def test_signing_out_ends_the_session_for_whoever_has_the_cookie(shop: Team) -> None:
     browser = shop.signed_in("ada")
     secret = browser.cookies["setwise_session"]
     csrf = _csrf(browser.get("/explore"))
@@ -132,7 +132,7 @@ def test_signing_out_ends_the_session_for_whoever_has_the_cookie(shop: Shop) -> 
     assert kept.headers["location"] == "/login?next=/explore"
 
 
-def test_revoking_the_token_ends_the_session(shop: Shop) -> None:
+def test_revoking_the_token_ends_the_session(shop: Team) -> None:
     made = shop.steward.post("/people/ada/tokens", json={"label": "lost"}).json()
     browser = shop.browser()
     assert _log_in(browser, made["secret"]).status_code == 303
@@ -141,7 +141,7 @@ def test_revoking_the_token_ends_the_session(shop: Shop) -> None:
     assert browser.get("/explore").status_code == 303
 
 
-def test_a_change_made_with_the_cookie_needs_the_value_of_the_page(shop: Shop) -> None:
+def test_a_change_made_with_the_cookie_needs_the_value_of_the_page(shop: Team) -> None:
     browser = shop.signed_in("steward")
     csrf = _csrf(browser.get("/steward"))
     person = {"name": "eve", "role": "analyst"}

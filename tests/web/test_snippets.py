@@ -12,9 +12,9 @@ import sys
 
 import pytest
 
+from tests.service.team import Team, asked
 from tests.web.chromium import needed
-from tests.web.conftest import Shop
-from tests.web.shop import HOSTILE, asked, top
+from tests.web.shop import HOSTILE, top
 
 DRAWS = {"kind": "draws", "counts": "pure:0.1"}
 QUESTIONS = {
@@ -49,14 +49,14 @@ def _snippet(page: str, language: str) -> str:
     return html.unescape(found[1])
 
 
-def _run(command: list[str], shop: Shop) -> str:
+def _run(command: list[str], shop: Team) -> str:
     environment = os.environ | {"SETWISE_TOKEN": shop.tokens["ada"]}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def _printed(program: str, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> str:
+def _printed(program: str, shop: Team, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a program here, for starting an interpreter takes longer than the program."""
     monkeypatch.setenv("SETWISE_TOKEN", shop.tokens["ada"])
     printed = io.StringIO()
@@ -68,7 +68,7 @@ def _printed(program: str, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_both_do_the_same_for_nothing(shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_do_the_same_for_nothing(shop: Team, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     body = QUESTIONS[name]
     query = asked(shop.ada, f"snippet-{name}", body)
     before = shop.ada.get(f"/accounts/{body['account']}").json()
@@ -108,7 +108,7 @@ def test_both_do_the_same_for_nothing(shop: Shop, name: str, monkeypatch: pytest
     ],
 )
 def test_statistics_are_shown_and_repeated(
-    shop: Shop, query: dict, heading: str, monkeypatch: pytest.MonkeyPatch
+    shop: Team, query: dict, heading: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spend = {"kind": "total", "epsilon": 0.2, "delta": 1e-9}
     found = asked(
@@ -123,13 +123,13 @@ def test_statistics_are_shown_and_repeated(
     assert [float(row[heading]) for row in rows] == [each[heading]["value"] for each in found["answer"]["items"]]
 
 
-def test_the_program_runs_on_its_own(shop: Shop) -> None:
+def test_the_program_runs_on_its_own(shop: Team) -> None:
     query = asked(shop.ada, "program", top(2))
     page = shop.signed_in("ada").get(f"/answers/{query['id']}").text
     assert _run([sys.executable, "-c", _snippet(page, "python")], shop).startswith("item,count,lower,upper,noisy\n")
 
 
-def test_downloads_are_the_answer(shop: Shop) -> None:
+def test_downloads_are_the_answer(shop: Team) -> None:
     query = asked(shop.ada, "downloads", top(4))
     ada = shop.signed_in("ada")
     answer = query["answer"]
@@ -144,7 +144,7 @@ def test_downloads_are_the_answer(shop: Shop) -> None:
     assert found["epsilon"] == answer["epsilon"]
 
 
-def test_no_label_of_a_download_is_a_formula_and_every_label_comes_back(shop: Shop) -> None:
+def test_no_label_of_a_download_is_a_formula_and_every_label_comes_back(shop: Team) -> None:
     labels = ["=1+1", "+1", "-1", "@x", "'x", "''", "tent", "a=b"]
     body = {
         "dataset": "shop",

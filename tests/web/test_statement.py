@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from setwise.accounting.notation import parse_use
 from setwise.ledger.ledger import Ledger
 from setwise.service.pages.statement import charges_of, odometer_readings
+from tests.service.team import Team, asked
 from tests.sizes import examples
-from tests.web.conftest import Shop
-from tests.web.shop import asked, top
+from tests.web.shop import top
 
 steps = st.lists(
     st.tuples(st.integers(1, 4), st.integers(0, 3), st.integers(0, 4), st.booleans()), min_size=1, max_size=8
@@ -62,7 +62,7 @@ def test_of_many_charges_some_readings_are_kept_and_the_last(tmp_path: Path) -> 
         assert readings[-1].epsilon == account.status().odometer.upper
 
 
-def test_the_page_shows_what_was_bought_and_what_is_left(shop: Shop) -> None:
+def test_the_page_shows_what_was_bought_and_what_is_left(shop: Team) -> None:
     body = top(7, where="country = 'NO'")
     id_ = asked(shop.ada, "statement", body)["id"]
     page = shop.signed_in("ada").get("/accounts/ada-shop").text
