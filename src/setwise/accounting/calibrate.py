@@ -6,18 +6,27 @@ is one that was checked, with its upper bound.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from setwise.accounting.adaptive.linear_stage import proxy_saddle
 from setwise.accounting.answer import Interaction
+from setwise.accounting.bounds import classify
 from setwise.accounting.checks import LARGEST_COUNT, LARGEST_EPSILON, check_delta, check_total_epsilon
 from setwise.accounting.compose import Composition, as_uses, compose
-from setwise.accounting.guarantees import KINDS, Use
+from setwise.accounting.guarantees import KINDS, BoundedRange, Use, largest_loss
+from setwise.accounting.methods.moments import zero_concentrated_sum
 from setwise.accounting.notation import parse_guarantee, parse_use
 from setwise.errors import InvalidParameter, Unattainable
 
 _CLOSE = 1e-9
-"""Parameters are found to this relative accuracy, on the safe side."""
+"""Parameters are found to this relative accuracy, on the safe side, or as closely as brackets of delta tell."""
+
+_MOST_CERTIFIED = 60
+"""Compositions certified in one search; a handful is usual."""
+
+_OUT_OF_REACH = 60.0
+"""Stands for log(delta found / delta wanted) where a composition is refused or delta vanishes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +38,119 @@ class Calibrated:
     composition: Composition
 
 
-def _meets(uses: Iterable[Use], epsilon: float, delta: float, interaction: Interaction) -> bool:
-    try:
-        return compose(uses, interaction).delta(epsilon).upper <= delta
-    except Unattainable:
-        return False
+Plan = Callable[[float], Sequence[Use]]
+"""From the free parameter to uses."""
 
 
-def _boundary(good: Callable[[float], bool], worst: float, best: float, what: str) -> float:
-    """Return a good value within `_CLOSE` of the boundary; values grow better from `worst` to `best`."""
-    if good(worst):
-        return worst
-    if not good(best):
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What a plan is to meet. An excess is log(delta found / delta wanted): a value is good when it is not positive."""
+
+    plan: Plan
+    epsilon: float
+    delta: float
+    interaction: Interaction
+
+    def excess(self, value: float) -> tuple[float, float]:
+        """Return the certified excess of a value, and how much less it may be in truth."""
+        try:
+            found = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
+        except Unattainable:
+            return _OUT_OF_REACH, 0.0
+        return self._log(found.upper), self._log(found.upper) - self._log(found.lower)
+
+    def estimated_excess(self, value: float) -> float:
+        """Return about the excess of a value, in a moment: by the saddle point, every pick with one fixed answer."""
+        uses = self.plan(value)
+        kinds = classify(uses)
+        if kinds.classes:
+            return self._log(zero_concentrated_sum(uses).delta(self.epsilon).upper)
+        if self.epsilon >= largest_loss([*kinds.linear, *((BoundedRange(epsilon=e), c) for e, c in kinds.ranges)]):
+            return self._log(kinds.failure.upper)
+        estimate = proxy_saddle(kinds.linear, kinds.ranges).log_delta(self.epsilon)
+        return self._log(kinds.failure.upper + math.exp(min(estimate, 0.0)))
+
+    def _log(self, found: float) -> float:
+        return min(max(math.log(found / self.delta), -_OUT_OF_REACH), _OUT_OF_REACH) if found > 0.0 else -_OUT_OF_REACH
+
+
+def _crossing(height: Callable[[float], float], bad: float, good: float) -> float:
+    """Return about where a height falls through 0 between a bad and a good value."""
+    for _ in range(60):
+        middle = 0.5 * (bad + good)
+        if abs(good - bad) <= 1e-6 * max(1.0, abs(good)):
+            break
+        bad, good = (middle, good) if height(middle) > 0.0 else (bad, middle)
+    return good
+
+
+def _boundary(target: _Target, worst: float, best: float, what: str) -> float:
+    """Return a good value at the boundary; values grow better from `worst` to `best`.
+
+    The search starts where an estimate crosses the target and goes on by secants, all in the logarithm of the value.
+    Only certified values are returned.
+    """
+    ends = math.log(worst), math.log(best)
+
+    def estimate(at: float) -> float:
+        return target.estimated_excess(math.exp(at))
+
+    start = _crossing(estimate, *ends)
+    rate = abs(estimate(start + 1e-3) - estimate(start - 1e-3)) / 2e-3
+    found = _search(lambda at: target.excess(math.exp(at)), start, rate, *ends, spacing=_CLOSE)
+    if found is None:
         raise Unattainable(f"no {what} up to {best:g} meets the target; allow a larger epsilon or delta")
-    low, high = math.log(worst), math.log(best)
-    while abs(high - low) > _CLOSE:
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if good(math.exp(middle)) else (middle, high)
-    return math.exp(high)
+    return worst if found == ends[0] else best if found == ends[1] else math.exp(found)
+
+
+def _search(
+    excess: Callable[[float], tuple[float, float]],
+    start: float,
+    rate: float,
+    worst: float,
+    best: float,
+    *,
+    spacing: float,
+) -> float | None:
+    """Return a good point next to the boundary between `worst` and `best`, or None when even the best is bad.
+
+    Near the start the excess changes by about `rate` per unit. With a spacing of 1 points are whole numbers.
+    """
+    whole = spacing == 1.0
+    left, right = min(worst, best), max(worst, best)
+    forward = 1.0 if best > worst else -1.0
+    bad: tuple[float, float] | None = None
+    good: tuple[float, float] | None = None
+    further = 1.1
+    point = min(max(start, left), right)
+    for _ in range(_MOST_CERTIFIED):
+        value, slack = excess(point)
+        if value > 0.0:
+            if point == best:
+                return None
+            bad = (point, value)
+        else:
+            good = (point, value)
+            if point == worst or (not whole and -value <= max(slack, 1e-12)):
+                return point
+        if bad is None or good is None:  # go on to where the estimate says, and a little further
+            move = further * max(abs(value) / rate if rate > 0.0 else spacing, spacing)
+            point, further = point + (forward if bad else -forward) * move, 4.0 * further
+        elif abs(good[0] - bad[0]) <= spacing:
+            return good[0]
+        else:  # just beyond the crossing, on the good side, so that both ends close in
+            share = min(max(bad[1] / (bad[1] - good[1]), 0.05), 0.95)
+            point = bad[0] + (share + 0.02 * (1.0 - share)) * (good[0] - bad[0])
+        if whole:
+            point = float(round(point))
+            if bad is not None and good is not None:
+                point = min(max(point, min(bad[0], good[0]) + 1.0), max(bad[0], good[0]) - 1.0)
+        point = min(max(point, left), right)
+    return None if good is None else good[0]
 
 
 def smallest_noise(
-    plan: Callable[[float], Sequence[Use]],
+    plan: Plan,
     *,
     epsilon: float,
     delta: float,
@@ -68,12 +168,12 @@ def smallest_noise(
     how = Interaction.parse(interaction)
     check_total_epsilon(epsilon)
     check_delta(delta)
-    value = _boundary(lambda noise: _meets(plan(noise), epsilon, delta, how), smallest, largest, "noise")
+    value = _boundary(_Target(plan, epsilon, delta, how), smallest, largest, "noise")
     return _found(value, plan(value), how)
 
 
 def largest_epsilon(
-    plan: Callable[[float], Sequence[Use]],
+    plan: Plan,
     *,
     epsilon: float,
     delta: float,
@@ -84,7 +184,7 @@ def largest_epsilon(
     check_total_epsilon(epsilon)
     check_delta(delta)
     most = min(LARGEST_EPSILON, max(epsilon, 1.0) * 4)
-    value = _boundary(lambda each: _meets(plan(each), epsilon, delta, how), most, 1e-9, "per-use epsilon")
+    value = _boundary(_Target(plan, epsilon, delta, how), most, 1e-9, "per-use epsilon")
     return _found(value, plan(value), how)
 
 
@@ -106,19 +206,14 @@ def largest_count(
     check_total_epsilon(epsilon)
     check_delta(delta)
 
-    def good(count: int) -> bool:
-        return _meets(plan(count), epsilon, delta, how)
-
-    if not good(1):
+    target = _Target(lambda value: plan(int(value)), epsilon, delta, how)
+    start = float(round(math.exp(_crossing(lambda at: target.estimated_excess(math.exp(at)), math.log(most), 0.0))))
+    apart = max(1.0, 1e-3 * start)
+    rate = abs(target.estimated_excess(start + apart) - target.estimated_excess(start)) / apart
+    found = _search(target.excess, start, rate, float(most), 1.0, spacing=1.0)
+    if found is None:
         raise Unattainable(f"not even one use meets epsilon = {epsilon:g} at delta = {delta:g}")
-    low, high = 1, 2
-    while high < most and good(high):
-        low, high = high, min(2 * high, most)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if good(middle) else (low, middle)
-    best = high if high == most and good(high) else low
-    return _found(best, plan(best), how)
+    return _found(int(found), plan(int(found)), how)
 
 
 def _found(value: float, uses: Sequence[Use], interaction: Interaction) -> Calibrated:

@@ -61,6 +61,11 @@ class Composition:
         p = check_delta(delta)
         return self._answer(lambda bound, width: bound.epsilon(p, width), _check_width(width))
 
+    def quick_delta(self, epsilon: float) -> Bracket:
+        """Return a certified delta that is not compared with other interactions: for searches."""
+        x = check_total_epsilon(epsilon)
+        return self._certified(self.interaction, lambda bound, width: bound.delta(x, width), None)[0]
+
     def _answer(self, ask: _Ask, width: float | None) -> Answer:
         """Return the default answer where it is narrow enough, else one as narrow as asked for."""
         found = self._coherent(self._best(ask, None), ask)

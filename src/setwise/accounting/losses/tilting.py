@@ -84,15 +84,21 @@ class Saddle:
 
         def residual(tilt: float) -> tuple[float, float]:
             height, mean, variance = self.at(tilt)
-            # the saddle-point approximation of delta: exp(height - tilt mean) / (sqrt(2 pi) deviation tilt (tilt + 1))
-            spread = math.sqrt(2 * math.pi * variance) * tilt * (tilt + 1.0)
-            return height - tilt * mean - math.log(max(1.0, spread)) - target, tilt * variance
+            return height - tilt * mean - _log_spread(tilt, variance) - target, tilt * variance
 
         guess = min(math.sqrt(-2.0 * target / max(self.at(0.0)[2], 1e-300)), self._largest)
         quick = _newton(residual, guess)
         if quick is not None and quick > 0.0:
             return min(quick, self._largest)
         return self._root(guess, lambda tilt: residual(tilt)[0] > 0.0)
+
+    def log_delta(self, epsilon: float) -> float:
+        """Return about log delta at epsilon, by the saddle-point approximation."""
+        tilt = self.for_loss(epsilon)
+        if tilt <= 0.0:
+            return 0.0
+        height, _, variance = self.at(tilt)
+        return height - tilt * epsilon - _log_spread(tilt, variance)
 
     def moderate(self, tilt: float) -> float:
         """Return the tilt, kept where round-off in a sum of the parts is not magnified beyond use.
@@ -125,6 +131,11 @@ class Saddle:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if too_small(middle) else (low, middle)
         return 0.5 * (low + high)
+
+
+def _log_spread(tilt: float, variance: float) -> float:
+    """Return log(sqrt(2 pi) deviation tilt (tilt + 1)): delta is about exp(height - tilt mean) over that."""
+    return math.log(max(1.0, math.sqrt(2 * math.pi * variance) * tilt * (tilt + 1.0)))
 
 
 def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
