@@ -168,6 +168,12 @@ def _closed_form(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Intera
     return _from_curve("batch-optimum", statement, batch, kinds.failure, tight=True)
 
 
+def closed_form(uses: Sequence[Use], interaction: Interaction) -> Bound | None:
+    """Return the optimum of bounded-range uses, beside others or not, where it has a closed form, else None."""
+    kinds = classify(uses)
+    return _closed_form(uses, kinds, interaction) if kinds.ranges and not kinds.classes else None
+
+
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     """Return the optimal batch delta when all bounded-range epsilons agree and the rest is pure DP on their lattice."""
     from setwise.accounting.losses.discrete import enumerated

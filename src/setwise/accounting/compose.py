@@ -76,30 +76,39 @@ class Composition:
         return replace(finer if finer.upper <= found.upper else found, lower=lower)
 
     def _coherent(self, own: Answer, ask: _Ask) -> Answer:
-        """Return the answer with the upper end of a stronger interaction or the lower of a weaker one, if better.
+        """Return the answer in line with those of other interactions.
 
         A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
-        ends of the weaker for it.
+        ends of the weaker for it. Upper ends are taken over. So are lower ends that are quick to have; a lower end that
+        is above that of a stronger interaction, within the width of its bracket, is lowered to it.
         """
         if own.width <= _EXACT * own.upper:
             return own
-        ranges = sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
+        from setwise.accounting.bounds import closed_form
+
         order = list(Interaction)
         strength = order.index(self.interaction)
-        for other in order:
-            stronger = order.index(other) > strength
-            if other is self.interaction or (not ranges and Interaction.ADAPTIVE not in (other, self.interaction)):
+        ranges = sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
+        stronger = order[strength + 1 :] if ranges else [Interaction.ADAPTIVE]
+        for other in stronger:
+            if other is self.interaction:
                 continue
-            if not stronger and ranges > _MOST_COMPARED:
-                continue
-            try:
+            with contextlib.suppress(Unattainable):
                 found, bound = self._certified(other, ask, None)
-            except Unattainable:
-                continue
-            if stronger and found.upper < own.upper:
-                own = replace(own, upper=found.upper, method=bound.method, statement=bound.statement)
-            elif not stronger and found.lower > own.lower:
-                own = replace(own, lower=min(found.lower, own.upper))
+                if found.upper < own.upper:
+                    own = replace(own, upper=found.upper, method=bound.method, statement=bound.statement)
+                if other is not Interaction.ADAPTIVE:
+                    own = replace(own, lower=min(own.lower, found.lower))
+        if ranges > _MOST_COMPARED:
+            return own
+        for other in order[:strength]:
+            with contextlib.suppress(Unattainable):
+                if other is Interaction.SETWISE:
+                    lower = self._certified(other, ask, None)[0].lower
+                else:
+                    exact = closed_form(self.uses, other)
+                    lower = 0.0 if exact is None else ask(exact, None).lower
+                own = replace(own, lower=max(own.lower, min(lower, own.upper)))
         return own
 
     def _best(self, ask: _Ask, width: float | None) -> Answer:

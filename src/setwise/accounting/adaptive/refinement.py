@@ -5,6 +5,7 @@ A run on a grid gives a certified bracket, and all brackets are intersected; the
     after a run                                       next run
     the bracket is as narrow as wanted                none: done
     no finite upper end: the grid was too short       same step, `lengthen` times as long
+    it had no lower values of its own                 same grid, with lower values
     far too wide, or stalled, and tilts are left      same grid under less tilt: the first stage was lost to round-off
     all tilts were tried                              finer grid under the tilt that was narrowest
     narrower than before                              as many cells as the width, which falls with their square, needs
@@ -29,6 +30,8 @@ class Tuning:
     """Aimed for when none is asked for."""
     rough_width: float = 1e-2
     """Aimed for when unequal parameters had to be rounded or priced, which no grid undoes."""
+    margin: float = 1.3
+    """The first grid should give a width this many times below what is wanted."""
     fewest_cells: int = 24
     most_first_cells: int = 512
     """Cells of the first grid across the smallest epsilon."""
@@ -104,6 +107,8 @@ class Refinement:
         finite = self.best.upper < math.inf
         stalled = self.best.width > TUNING.stalled * width
         wide = found.relative_width > min(TUNING.too_wide * self.wanted, TUNING.far_too_wide)
+        if trial.upper_only and finite:
+            return following
         if self.shares_left and found.upper < math.inf and (wide or stalled):
             self.share_widths[trial.tilt_share] = found.relative_width
             share, *rest = self.shares_left
@@ -144,7 +149,7 @@ def refine(
     from; `tilted` says that some stage depends on the tilt; `work` is what a run with so many cells takes.
     """
     wanted = width or (TUNING.width if exact else TUNING.rough_width)
-    cells = max(TUNING.fewest_cells, _even(math.sqrt(1.3 * sharpness / wanted)))
+    cells = max(TUNING.fewest_cells, _even(math.sqrt(TUNING.margin * sharpness / wanted)))
     trial: Trial | None = Trial(min(TUNING.most_first_cells, cells), upper_only=floor is not None)
     shares = TUNING.tilt_shares if tilted else ()
     state = Refinement(wanted, width is not None, exact, Bracket(floor or 0.0, math.inf), shares)
