@@ -87,6 +87,11 @@ class Aggregation:
         return self.item if isinstance(self.item, tuple) else (self.item,)
 
     @property
+    def measured(self) -> tuple[str, ...]:
+        """The columns that measures read, each once."""
+        return tuple(dict.fromkeys(each.column for each in self.measures if each.column is not None))
+
+    @property
     def sampled(self) -> int | None:
         """How many items each user keeps at random; None when users keep every item they have."""
         return None if self.item is None else self.contributions

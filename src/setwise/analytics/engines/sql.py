@@ -8,7 +8,7 @@ counts    GROUP BY item: the sum of LEAST(n, per_item)
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -171,9 +171,8 @@ class Template:
             every += [f"{self.dialect.label(self.schema.column(name))} IS NOT NULL" for name in aggregation.groups]
         if aggregation.value is not None:
             columns.append(f"{self.dialect.name(aggregation.value)} AS v")
-        for place, measure in enumerate(aggregation.measures):
-            if measure.column is not None:
-                columns.append(f"{self.dialect.number(self.schema.column(measure.column))} AS v{place}")
+        for place, column in enumerate(aggregation.measured):
+            columns.append(f"{self.dialect.number(self.schema.column(column))} AS v{place}")
         if aggregation.where is not None:
             every.append(predicate(aggregation.where.expression, self.dialect, self.parameters))
         return f"SELECT {hint}{', '.join(columns)} FROM {self.relation} WHERE {' AND '.join(every)}"
@@ -225,7 +224,8 @@ class Template:
         measure can be added up over parts of the users.
         """
         numbered = list(enumerate(aggregation.measures))
-        whole = ", ".join(f"{self._whole(measure, place)} AS w{place}" for place, measure in numbered)
+        read = {column: f"v{place}" for place, column in enumerate(aggregation.measured)}
+        whole = ", ".join(f"{self._whole(measure, read)} AS w{place}" for place, measure in numbered)
         columns = ", ".join(f"w{place}" for place, _ in numbered)
         pairs = f"SELECT u, item, {whole} FROM ({rows}) AS counted GROUP BY u, item"
         kept = f"SELECT item, {columns} FROM ({pairs}) AS pairs"
@@ -244,18 +244,19 @@ class Template:
         ]
         return f"WITH kept AS MATERIALIZED ({kept}) {' UNION ALL '.join(lines)}"
 
-    def _whole(self, measure: Measure, place: int) -> str:
+    def _whole(self, measure: Measure, read: Mapping[str, str]) -> str:
         """Return what one user adds to a group; null when no value of the column is a number."""
         if measure.column is None:
             return self.dialect.whole(f"LEAST(COUNT(*), {measure.most})")
-        exact = self.schema.column(measure.column).kind is Kind.INTEGER and not measure.averaged and measure.step == 1
-        if exact:
-            number = self.dialect.total(f"v{place}", None)
+        column, whole = read[measure.column], self.schema.column(measure.column).kind is Kind.INTEGER
+        if whole and not measure.averaged and measure.step == 1:
+            found = number = self.dialect.total(column, None)
         else:
             origin, step = (repr(float(each)) for each in (measure.origin, measure.step))
-            number = f"ROUND(({'AVG' if measure.averaged else 'SUM'}(CAST(v{place} AS DOUBLE)) - ({origin})) / {step})"
+            found = f"{'AVG' if measure.averaged else 'SUM'}(CAST({column} AS DOUBLE))"
+            number = f"ROUND(({found} - ({origin})) / {step})"
         clipped = self.dialect.whole(f"GREATEST(LEAST({number}, {measure.most}), {measure.least})")
-        return f"CASE WHEN COUNT(v{place}) > 0 THEN {clipped} END"
+        return f"CASE WHEN {found} IS NOT NULL THEN {clipped} END"
 
     @staticmethod
     def _within(number: str) -> str:
