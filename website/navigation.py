@@ -25,6 +25,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "architecture.md",
         "mechanisms.md",
         "intervals.md",
+        "statistics.md",
         "analytics.md",
         "utility.md",
         "engines.md",
