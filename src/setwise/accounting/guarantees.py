@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import ClassVar, Literal
 
+from setwise.accounting import prices
 from setwise.accounting.checks import (
     LARGEST_EPSILON,
     LARGEST_RHO,
@@ -26,14 +27,12 @@ from setwise.accounting.checks import (
     check_positive_integer,
     check_within,
 )
-from setwise.accounting.intervals import ELEMENTARY, UNIT, down, probability, up
+from setwise.accounting.intervals import ELEMENTARY, UNIT, down, up
+from setwise.accounting.truncation import missing_mass, off_the_overlap
 from setwise.errors import InvalidParameter
 
 MOST_NOISE_VALUES = 4_000_000
 """Integer noise that takes more values than this is composed by its zCDP, not tabulated."""
-
-_SUMMED_SIGMA = 1e5
-"""Up to this scale sums over integer noise are taken term by term."""
 
 
 def raised(value: float) -> float:
@@ -79,6 +78,13 @@ class Guarantee(ABC):
         """Return the largest privacy loss apart from outright failure, exactly; None when it is unbounded."""
         return None
 
+    def price(self, left: float) -> float:  # noqa: ARG002 - kinds without a price ignore it
+        """Return what a use costs a Gaussian wallet with `left` behind it, apart from outright failure.
+
+        It is infinite where no dominating pair is known. It never rises with `left`.
+        """
+        return math.inf
+
     def without_failure(self) -> "tuple[Guarantee | None, float]":
         """Return the guarantee that composes in its place when nothing fails, None for nothing, and P[failure]."""
         return self, 0.0
@@ -120,6 +126,9 @@ class PureDP(Guarantee):
         Theorem: lem:subgaussBounds.
         """
         return ConcentratedDP(mu=raised(self.epsilon * math.tanh(self.epsilon / 2)), tau=self.epsilon)
+
+    def price(self, left: float) -> float:
+        return prices.pure_price(self.epsilon, left)
 
     def largest_loss(self) -> Fraction:
         return Fraction(self.epsilon)
@@ -167,6 +176,9 @@ class BoundedRange(Guarantee):
         """
         return ConcentratedDP(mu=self.mean_loss() * (1 + 1e-12), tau=self.epsilon / 2)
 
+    def price(self, left: float) -> float:
+        return prices.bounded_range_price(self.epsilon, left)
+
     def largest_loss(self) -> Fraction:
         """epsilon-BR implies epsilon-DP.
 
@@ -210,6 +222,9 @@ class Laplace(Guarantee):
 
     def concentrated(self) -> "ConcentratedDP":
         return self.pure().concentrated()
+
+    def price(self, left: float) -> float:
+        return prices.laplace_price(self.pure().epsilon, left)
 
     def largest_loss(self) -> Fraction:
         return 1 / Fraction(self.scale)
@@ -258,6 +273,9 @@ class Gaussian(Guarantee):
         Theorem: DworkRo16.
         """
         return ConcentratedDP(mu=raised(0.5 / self.sigma**2), tau=raised(1.0 / self.sigma))
+
+    def price(self, left: float) -> float:  # noqa: ARG002 - it is the same whatever is left
+        return prices.gaussian_price(self.sigma)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,6 +387,9 @@ class ApproxDP(Guarantee):
     def concentrated(self) -> ConcentratedDP | None:
         return PureDP(epsilon=self.epsilon).concentrated() if self.epsilon else None
 
+    def price(self, left: float) -> float:
+        return prices.pure_price(self.epsilon, left) if self.epsilon else 0.0
+
     def largest_loss(self) -> Fraction:
         return Fraction(self.epsilon)
 
@@ -410,6 +431,9 @@ class DiscreteLaplace(Guarantee):
     def concentrated(self) -> ConcentratedDP:
         return self.pure().concentrated()
 
+    def price(self, left: float) -> float:
+        return self.pure().price(left)
+
     def largest_loss(self) -> Fraction:
         return self.sensitivity / Fraction(self.scale)
 
@@ -442,6 +466,9 @@ class DiscreteGaussian(Guarantee):
         Theorem: CanonneKaSt20.
         """
         return ZeroConcentratedDP(rho=raised(0.5 * (self.sensitivity / self.sigma) ** 2))
+
+    def price(self, left: float) -> float:
+        return prices.integer_gaussian_price(self.sigma, self.sensitivity, left)
 
     def without_failure(self) -> tuple[Guarantee, float]:
         return (self if 80 * self.sigma <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
@@ -479,22 +506,12 @@ class TruncatedDiscreteGaussian(Guarantee):
         return ZeroConcentratedDP(rho=rho, delta=self.failure())
 
     def failure(self) -> float:
-        """Return an upper bound on sum_{z=T-s+1}^{T} g(z) / sum_{z=-T}^{T} g(z), g(z) = exp(-z^2/(2 sigma^2))."""
-        import numpy as np
+        """Return an upper bound on the chance of an outright failure: the mass off the overlap."""
+        return off_the_overlap(self.sigma, self.bound, self.sensitivity)
 
-        s, sigma, bound = self.sensitivity, self.sigma, self.bound
-        if sigma > _SUMMED_SIGMA or s > _SUMMED_SIGMA:
-            # g falls from 0 on: the edge is at most s times its first term, the rest at least the integral less one.
-            edge = s * math.exp(-0.5 * ((bound - s + 1) / sigma) ** 2)
-            inside = sigma * math.sqrt(2 * math.pi) * math.erf(bound / (sigma * math.sqrt(2.0))) - 1.0
-            return min(edge / inside * (1 + 1e-9) if inside > 0.0 else 1.0, math.nextafter(1.0, 0.0))
-        reach = min(bound, math.ceil(40 * sigma))  # beyond, g is below 1e-340: leaving it out only raises the ratio
-        within = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
-        outside = np.exp(-0.5 * (np.arange(bound - s + 1, bound + 1) / sigma) ** 2)
-        ratio = float(outside.sum()) / float(within.sum())
-        exponent = 0.5 * (bound / sigma) ** 2
-        value = probability(ratio, ratio * (8 * exponent + within.size + outside.size + 64) * UNIT + 5e-324).upper
-        return min(value, math.nextafter(1.0, 0.0))
+    def price(self, left: float) -> float:
+        missing = missing_mass(self.sigma, self.bound, self.sensitivity)
+        return prices.integer_gaussian_price(self.sigma, self.sensitivity, left, missing)
 
     def largest_loss(self) -> Fraction:
         """Return the loss (2 T s - s^2)/(2 sigma^2) at the edge of the overlap."""

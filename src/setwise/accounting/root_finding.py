@@ -37,10 +37,10 @@ def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1
 
     if upper(0.0) <= 0.0:
         return Bracket(0.0, 0.0)
-    high = _crossing(upper, 0.0, _beyond(upper, max(guess, 1e-9), delta), keep_left=False)
+    high = crossing(upper, 0.0, _beyond(upper, max(guess, 1e-9), delta), keep_left=False)
     if lower(0.0) <= 0.0:
         return Bracket(0.0, high)
-    return Bracket(_crossing(lower, 0.0, high, keep_left=True), high)
+    return Bracket(crossing(lower, 0.0, high, keep_left=True), high)
 
 
 def _height(value: float, delta: float) -> float:
@@ -55,7 +55,7 @@ def _beyond(height: Callable[[float], float], start: float, delta: float) -> flo
     return start
 
 
-def _crossing(height: Callable[[float], float], left: float, right: float, *, keep_left: bool) -> float:
+def crossing(height: Callable[[float], float], left: float, right: float, *, keep_left: bool) -> float:
     """Return a point just left (height > 0) or just right (height <= 0) of where the falling height crosses 0."""
     f_left, f_right = height(left), height(right)
     if keep_left and f_right > 0.0:

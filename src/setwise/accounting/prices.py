@@ -1,0 +1,237 @@
+"""What one use costs a Gaussian wallet: certified upper bounds.
+
+Write G_s for the Gaussian mechanism with mu^2 = s. The *price* of a use with v left behind it is the least c such that
+the use followed by G_v is dominated by G_{v + c} (docs/optimal-composition.md, "Prices"). It falls as v grows, so a
+price at v is a price at every larger v. Every function here returns an upper bound, infinite where none is known.
+What is charged for rounding is counted in docs/numerics.md, "Prices".
+"""
+
+import math
+from collections.abc import Callable
+
+from setwise.accounting.intervals import UNIT, up
+from setwise.accounting.root_finding import crossing
+
+Price = Callable[[float], float]
+"""From a lower bound of what is left behind a use to an upper bound of its price."""
+
+_NODES = (
+    0.09501250983763744,
+    0.2816035507792589,
+    0.45801677765722737,
+    0.6178762444026438,
+    0.755404408355003,
+    0.8656312023878318,
+    0.9445750230732326,
+    0.9894009349916499,
+)
+_WEIGHTS = (
+    0.1894506104550685,
+    0.18260341504492358,
+    0.16915651939500254,
+    0.14959598881657674,
+    0.12462897125553388,
+    0.09515851168249279,
+    0.062253523938647894,
+    0.027152459411754096,
+)
+"""The Gauss-Legendre rule with 16 points on [-1, 1]: positive nodes, and the weight of each and of its mirror image."""
+
+_CHARGE = 1e-12
+"""Relative error charged for an integral, several times what was counted."""
+
+_FAR = 9.0
+"""Standard deviations beyond which a Gaussian weight is bounded instead of integrated."""
+
+_LARGEST_EPSILON = 60.0
+"""A larger epsilon promises nothing and is not priced."""
+
+_LARGEST_RATIO = 40.0
+"""Bounds the search for a root: exp(-x^2 / 2) is 0 in floats beyond it."""
+
+
+def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
+    """Return mu^2 = (sensitivity / sigma)^2, rounded up: the price whatever is left, also of rounded Gaussian noise.
+
+    Theorem: Gaussian losses add; rounding to integers post-processes.
+    """
+    return (sensitivity / sigma) ** 2 * (1.0 + 8.0 * UNIT)
+
+
+def pure_price(epsilon: float, left: float) -> float:
+    """Return the price of an epsilon-DP use with `left` behind it.
+
+    Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
+    """
+
+    def kernel(s: float) -> float:
+        return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
+
+    return _by_total_variation(kernel, epsilon, left)
+
+
+def laplace_price(epsilon: float, left: float) -> float:
+    """Return the price of Laplace noise of scale 1/epsilon over the l1-sensitivity with `left` behind it.
+
+    Theorem: docs/optimal-composition.md, Theorem 9.
+    """
+
+    def kernel(s: float) -> float:
+        return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
+
+    return _by_total_variation(kernel, epsilon, left)
+
+
+def bounded_range_price(epsilon: float, left: float) -> float:
+    """Return v (2 theta + theta^2), theta = int_0^a (a - s) exp(-s^2/2) ds, a = epsilon / (2 sqrt v), v = `left`.
+
+    Theorem: docs/optimal-composition.md, Theorem 10 (bounded range).
+    """
+    half = 0.5 * epsilon
+    alone = 0.5 * math.pi * half * half * (1.0 + 8.0 * UNIT)
+    ratio = half / math.sqrt(left) if left > 0.0 else math.inf
+    if ratio <= 1.0:
+        square = ratio * ratio
+        share = 0.0
+        for coefficient in _THETA_SERIES:
+            share = share * square + coefficient
+        return half * half * (2.0 * share + square * share * share) * (1.0 + 64.0 * UNIT)
+    if ratio > _LARGEST_RATIO:
+        return alone
+    theta = ratio * math.sqrt(0.5 * math.pi) * math.erf(ratio * math.sqrt(0.5)) + math.expm1(-0.5 * ratio * ratio)
+    return min(left * theta * (2.0 + theta) * (1.0 + _CHARGE), alone)
+
+
+_THETA_SERIES = tuple((-1.0) ** n / (2**n * math.factorial(n) * (2 * n + 1) * (2 * n + 2)) for n in range(12, -1, -1))
+"""theta / a^2 in powers of a^2, highest first; for a <= 1 they alternate and shrink, and the last one kept is positive."""
+
+
+def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing: float = 0.0) -> float:
+    """Return the price of integer Gaussian noise with `left` behind it.
+
+    `missing` bounds the share of the untruncated noise that truncation takes away from what both neighbours reach.
+    The lattice is seen through a Gaussian of `left` + e, and e is paid in addition: a little makes the lattice vanish.
+
+    Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
+    """
+    own = gaussian_price(sigma, float(sensitivity))
+    best = math.inf
+    for share in _EXTRA_SHARES:
+        extra = own * share / (sigma * sigma)
+        behind = left + extra
+        if behind <= 0.0 or missing >= 0.5:
+            continue
+        exponent = 2.0 * math.pi**2 * sigma * sigma * behind / (behind + own) * (1.0 - _CHARGE)
+        ripple = 2.0 * math.exp(-exponent) / -math.expm1(-3.0 * exponent)  # j^2 >= 1 + 3 (j - 1)
+        raised = (ripple + missing) / (1.0 - missing)
+        root = 0.5 * math.sqrt(behind + own)
+        if raised == 0.0:
+            added = 0.0
+        elif root < _LARGEST_RATIO / 2.0:
+            area = math.sqrt(0.5 * math.pi) * math.erf(root * math.sqrt(0.5)) * math.exp(0.5 * root * root)
+            added = _spent(root, raised * area * (1.0 + _CHARGE))
+        else:
+            continue
+        best = min(best, extra + own + added)
+    return up(best * (1.0 + 16.0 * UNIT)) if best < math.inf else best
+
+
+_EXTRA_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
+"""Values of e that are tried, in units of the price of the Gaussian over sigma^2."""
+
+
+def wallet_before(price: Price, count: int, left: float) -> float:
+    """Return a wallet that pays for `count` uses of one price and has `left` afterwards, rounded up.
+
+    The price at the last use of a block holds for all of the block, because more is left behind the others. Blocks grow
+    with the wallet: what they give away adds up to a few hundredths of one use.
+    """
+    wallet, unpaid = left, count
+    while unpaid:
+        each = price(wallet)
+        if each == math.inf:
+            return math.inf
+        block = min(unpaid, max(1, int(wallet / (_SINGLY * each)))) if each else unpaid
+        wallet = up(wallet + block * each * (1.0 + 4.0 * UNIT))
+        unpaid -= block
+    return wallet
+
+
+_SINGLY = 32
+"""A block raises the wallet by at most this fraction of itself."""
+
+
+def after_paying(price: Price, count: int, wallet: float) -> float | None:
+    """Return what is left of the wallet after `count` uses, rounded down; None when it does not pay for them.
+
+    What is returned was checked: `wallet_before` of it, raised by `_CHARGE`, is at most the wallet.
+    """
+
+    def spare(left: float) -> float:
+        return (wallet - wallet_before(price, count, left) * (1.0 + _CHARGE)) / wallet
+
+    if price(0.0) == 0.0:
+        return wallet
+    if wallet <= 0.0 or spare(0.0) < 0.0:
+        return None
+    return crossing(spare, 0.0, wallet, keep_left=True)
+
+
+def _by_total_variation(kernel: Callable[[float], float], epsilon: float, left: float) -> float:
+    """Return c with 2 Phi(sqrt(v + c) / 2) - 1 at least the total variation of the use followed by G_v; v = `left`.
+
+    With w = sqrt(v) / 2, c = 4 d (2 w + d) where int_0^d exp(-w x - x^2/2) dx is at least
+
+        (1 / (2 sqrt v)) int_0^epsilon kernel(s) exp(-s^2 / (2 v)) ds,
+
+    or at least sqrt(pi / 8) kernel(0) where v is next to nothing: the price at 0 holds everywhere. All terms are
+    positive, so nothing cancels.
+    """
+    if epsilon > _LARGEST_EPSILON:
+        return math.inf
+    deviation = math.sqrt(max(left, 0.0))
+    if deviation < 1e-9 * epsilon:
+        return _spent(0.0, math.sqrt(0.125 * math.pi) * kernel(0.0) * (1.0 + _CHARGE))
+    end = min(epsilon, _FAR * deviation)
+    total = _integral(lambda s: kernel(s) * math.exp(-0.5 * (s / deviation) ** 2), end, min(1.0, deviation))
+    if end < epsilon:
+        total += kernel(0.0) * math.exp(-0.5 * _FAR**2) * deviation  # kernels fall
+    return _spent(0.5 * deviation, 0.5 * total / deviation * (1.0 + _CHARGE))
+
+
+def _spent(root: float, gained: float) -> float:
+    """Return 4 d (2 w + d), rounded up, for a d with int_0^d exp(-w x - x^2/2) dx >= `gained`; w = `root`.
+
+    Newton's steps come from the left, because the integral is concave in d. The d returned was checked.
+    """
+
+    def area(d: float) -> float:
+        return _integral(lambda x: math.exp(-x * (root + 0.5 * x)), d, 2.0 / max(1.0, root))
+
+    d, step = gained, math.inf
+    for _ in range(60):
+        if d > _LARGEST_RATIO:
+            return math.inf
+        step = (gained - area(d)) / math.exp(-d * (root + 0.5 * d))
+        if step <= 1e-15 * d:
+            break
+        d += step
+    margin = 4.0 * _CHARGE
+    while area(d * (1.0 + margin)) * (1.0 - _CHARGE) < gained:
+        margin *= 4.0
+        if margin > 1.0:
+            return math.inf
+    d *= 1.0 + margin
+    return 4.0 * d * (2.0 * root + d) * (1.0 + 16.0 * UNIT)
+
+
+def _integral(function: Callable[[float], float], end: float, panel: float) -> float:
+    """Return the integral from 0 to `end` by the Gauss rule on panels no longer than `panel`."""
+    panels = max(1, math.ceil(end / panel))
+    half = 0.5 * end / panels
+    terms = []
+    for index in range(panels):
+        middle = half * (2 * index + 1)
+        for node, weight in zip(_NODES, _WEIGHTS, strict=True):
+            terms.append(weight * (function(middle - half * node) + function(middle + half * node)))
+    return half * math.fsum(terms)
