@@ -12,8 +12,8 @@ from setwise.accounting.adaptive.linear_stage import LinearStage
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage, Stage, upper_bound_order
 from setwise.accounting.answer import Interaction, Progress
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
-from setwise.accounting.intervals import Bracket, failures
-from setwise.accounting.losses.dominating_pairs import KnownNoise
+from setwise.accounting.intervals import Bracket, failures, unite, up
+from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
@@ -78,6 +78,11 @@ _OUT_OF_REACH = (
 _SETWISE = "docs/optimal-composition.md, the set-wise optimum"
 _LINEAR = "docs/optimal-composition.md, linear mechanisms"
 _MIXTURE = "docs/closed-forms.md, batch mixtures"
+_WALLETS = "docs/optimal-composition.md, Gaussian wallets"
+_MAJORANT = "docs/optimal-composition.md, the Gaussian majorant"
+
+_LARGEST_WALLET = 1e6
+"""A Gaussian with a larger mu^2 promises nothing."""
 
 _MOST_IN_BATCH = 50_000
 """Bounded-range mechanisms up to which the batch optimum is searched."""
@@ -138,6 +143,25 @@ def _optimal(
     if closed is not None:
         yield closed
         return
+    from setwise.accounting.methods.gaussian_majorant import grid_work, grid_work_in_order, rough_grid_work
+
+    # The first to be narrow ends the search: the grid where it is quick, else the majorant. Where the grid is quick but
+    # rough, both are tried: a bound that is not called tight ends nothing.
+    on_the_grid = _on_the_grid(uses, kinds, interaction, progress)
+    any_order = interaction is Interaction.SETWISE
+    if (grid_work if any_order else grid_work_in_order)(kinds.ranges) <= 1.0:
+        yield from on_the_grid
+        yield _majorant(uses, kinds, interaction, progress)
+    else:
+        majorant = _majorant(uses, kinds, interaction, progress)
+        yield replace(majorant, tight=not any_order or rough_grid_work(kinds.ranges) > 1.0)
+        yield from on_the_grid
+
+
+def _on_the_grid(
+    uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, progress: Progress
+) -> Iterator[Bound]:
+    """Yield the certified optimum of bounded-range uses beside linear ones."""
     match interaction:
         case Interaction.ORDERED:
             yield _optimum(_in_order(uses), kinds.failure, progress, "lem:adap_recursion_hetero", tight=True)
@@ -145,6 +169,56 @@ def _optimal(
             yield from _batch_mixture(kinds, progress)
         case _:
             yield _optimum(_linear_first(kinds), kinds.failure, progress, _SETWISE, tight=True)
+
+
+def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, progress: Progress) -> Bound:
+    """Return the bound in which one Gaussian stands for the small bounded-range parameters.
+
+    It covers every order. From below the small ones are randomized responses, and the large ones, too, unless the
+    interaction is set-wise.
+    """
+    from setwise.accounting.methods.gaussian_majorant import splits_of
+    from setwise.accounting.wallet import gaussian_of
+
+    linear = [Use(known, count) for known, count in kinds.linear]
+
+    def bound(others: Sequence[Use], large: tuple[Group, ...]) -> Bound:
+        merged = replace(classify([*linear, *others]), ranges=large, failed=kinds.failed)
+        if not large:
+            return linear_bound(merged)
+        return _optimum(_linear_first(merged), kinds.failure, progress, _SETWISE, tight=True)
+
+    splits = splits_of(kinds.ranges, math.fsum(count * spread(known)[0] for known, count in kinds.linear))
+    above = [
+        bound([Use(gaussian_of(part.wallet))] if part.small else [], part.large)
+        for part in splits
+        if part.wallet < _LARGEST_WALLET
+    ]
+    if interaction is Interaction.SETWISE:
+        attained = [Use(BoundedRange(epsilon=epsilon).attained_by(), count) for epsilon, count in splits[-1].small]
+        below = bound(attained, splits[-1].large)
+    else:
+        below = lower_bound(uses)
+
+    def between(ask: Callable[[Bound], Bracket]) -> Bracket:
+        def asked(bound: Bound) -> Bracket:
+            try:
+                return ask(bound)
+            except Unattainable:
+                return Bracket(0.0, math.inf)
+
+        upper = min((asked(each).upper for each in above), default=math.inf)
+        if upper == math.inf:
+            raise Unattainable("no Gaussian is known to stand for these uses")
+        return Bracket(min(asked(below).lower, upper), upper)
+
+    return Bound(
+        "gaussian-majorant",
+        _MAJORANT,
+        True,
+        lambda x, _: between(lambda bound: bound.delta(x, None)),
+        lambda p, _: between(lambda bound: bound.epsilon(p, None)),
+    )
 
 
 def _closed_form(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
@@ -293,9 +367,22 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
 def _on_the_fly(uses: Sequence[Use]) -> Iterator[Bound]:
     """Yield the bounds of filters: they hold when parameters too are chosen on the fly, up to these totals."""
     from setwise.accounting.filters import filter_parameters
+    from setwise.accounting.methods.gaussian_majorant import in_any_order
+    from setwise.accounting.wallet import gaussian_of
 
     spent = filter_parameters(uses)
-    yield _from_curve("zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20", spent.delta, spent.failure, tight=False)
+    size = in_any_order([(use.guarantee, use.count) for use in uses])
+    if size < _LARGEST_WALLET:
+        budget = f"a wallet of mu = {up(math.sqrt(size)):.9g}, if no larger one is enforced"
+        wallet = linear_bound(ClassifiedUses(((gaussian_of(size), 1),) if size else (), (), (), ()))
+
+        def paid(x: float) -> Bracket:
+            return Bracket(0.0, unite(spent.failure, wallet.delta(x, None)).upper)
+
+        yield _from_curve("gaussian-wallet", f"{_WALLETS}: {budget}", paid, spent.failure, tight=False)
+    budget = f"rho = {spent.rho:.9g}, if no larger one is enforced"
+    statement = f"WhitehouseRaRoWu23 with CanonneKaSt20: {budget}"
+    yield _from_curve("zcdp-filter", statement, spent.delta, spent.failure, tight=False)
     yield from _basic(uses, spent.failure)
 
 

@@ -135,12 +135,10 @@ class Composition:
             try:
                 bracket = ask(bound, width)
             except Unattainable as refusal:
-                if width is not None and bound.tight:
-                    raise
                 refusals.append(refusal)
                 continue
             found.append((bracket, bound))
-            if _bracketed(found).relative_width <= _NARROW:
+            if _bracketed(found).relative_width <= (width or _NARROW):
                 break
         if not found:
             raise refusals[0]

@@ -46,8 +46,8 @@ _FAR = 9.0
 _LARGEST_EPSILON = 60.0
 """A larger epsilon promises nothing and is not priced."""
 
-_LARGEST_RATIO = 40.0
-"""Bounds the search for a root: exp(-x^2 / 2) is 0 in floats beyond it."""
+_LARGEST_EXPONENT = 200.0
+"""Beyond it a total variation is 1 in floats, and has no price."""
 
 
 def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
@@ -89,36 +89,35 @@ def bounded_range_price(epsilon: float, left: float) -> float:
     """
     half = 0.5 * epsilon
     alone = 0.5 * math.pi * half * half * (1.0 + 8.0 * UNIT)
-    ratio = half / math.sqrt(left) if left > 0.0 else math.inf
+    if left < 1e-300:
+        return alone
+    ratio = half / math.sqrt(left)
     if ratio <= 1.0:
         square = ratio * ratio
         share = 0.0
         for coefficient in _THETA_SERIES:
             share = share * square + coefficient
         return half * half * (2.0 * share + square * share * share) * (1.0 + 64.0 * UNIT)
-    if ratio > _LARGEST_RATIO:
-        return alone
     theta = ratio * math.sqrt(0.5 * math.pi) * math.erf(ratio * math.sqrt(0.5)) + math.expm1(-0.5 * ratio * ratio)
     return min(left * theta * (2.0 + theta) * (1.0 + _CHARGE), alone)
 
 
 _THETA_SERIES = tuple((-1.0) ** n / (2**n * math.factorial(n) * (2 * n + 1) * (2 * n + 2)) for n in range(12, -1, -1))
-"""theta / a^2 in powers of a^2, highest first; for a <= 1 they alternate and shrink, and the last one kept is positive."""
+"""theta / a^2 in powers of a^2, highest first: alternating and falling in size for a <= 1, and the last is positive."""
 
 
 def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing: float = 0.0) -> float:
     """Return the price of integer Gaussian noise with `left` behind it.
 
     `missing` bounds the share of the untruncated noise that truncation takes away from what both neighbours reach.
-    The lattice is seen through a Gaussian of `left` + e, and e is paid in addition: a little makes the lattice vanish.
+    The lattice is seen through a Gaussian of mu^2 = b; where b is more than `left` the difference is paid in addition,
+    and less than `left` serves as well. A little makes the lattice vanish.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """
     own = gaussian_price(sigma, float(sensitivity))
     best = math.inf
-    for share in _EXTRA_SHARES:
-        extra = own * share / (sigma * sigma)
-        behind = left + extra
+    for behind in (left, *(own * share / (sigma * sigma) for share in _LATTICE_SHARES)):
         if behind <= 0.0 or missing >= 0.5:
             continue
         exponent = 2.0 * math.pi**2 * sigma * sigma * behind / (behind + own) * (1.0 - _CHARGE)
@@ -127,17 +126,17 @@ def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing:
         root = 0.5 * math.sqrt(behind + own)
         if raised == 0.0:
             added = 0.0
-        elif root < _LARGEST_RATIO / 2.0:
+        elif 0.5 * root * root < _LARGEST_EXPONENT:
             area = math.sqrt(0.5 * math.pi) * math.erf(root * math.sqrt(0.5)) * math.exp(0.5 * root * root)
             added = _spent(root, raised * area * (1.0 + _CHARGE))
         else:
             continue
-        best = min(best, extra + own + added)
+        best = min(best, max(0.0, behind - left) + own + added)
     return up(best * (1.0 + 16.0 * UNIT)) if best < math.inf else best
 
 
-_EXTRA_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
-"""Values of e that are tried, in units of the price of the Gaussian over sigma^2."""
+_LATTICE_SHARES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0)
+"""Values of b that are tried, in units of the price of the Gaussian over sigma^2."""
 
 
 def wallet_before(price: Price, count: int, left: float) -> float:
@@ -210,9 +209,10 @@ def _spent(root: float, gained: float) -> float:
 
     d, step = gained, math.inf
     for _ in range(60):
-        if d > _LARGEST_RATIO:
+        exponent = d * (root + 0.5 * d)
+        if exponent > _LARGEST_EXPONENT:
             return math.inf
-        step = (gained - area(d)) / math.exp(-d * (root + 0.5 * d))
+        step = (gained - area(d)) * math.exp(exponent)
         if step <= 1e-15 * d:
             break
         d += step

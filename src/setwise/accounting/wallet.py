@@ -1,8 +1,8 @@
 """A Gaussian wallet: a budget mu^2 from which mechanisms of any parameters, chosen on the fly, are paid.
 
 Whatever the analyst does, what was paid from a wallet R is together no worse than one Gaussian mechanism with
-mu^2 = R; beside a registered multiset, no worse than that multiset with this Gaussian added (docs/optimal-composition.md,
-"Gaussian wallets"). A use costs less the more is left behind it (`prices`).
+mu^2 = R; beside a registered multiset, no worse than that multiset with this Gaussian added. A use costs less the more
+is left behind it (docs/optimal-composition.md, "Gaussian wallets").
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
-from setwise.accounting.checks import check_delta, check_epsilon, check_failure
+from setwise.accounting.checks import LARGEST_SCALE, check_delta, check_epsilon, check_failure
 from setwise.accounting.guarantees import Gaussian, Use
 from setwise.accounting.intervals import UNIT, down, up
 from setwise.accounting.prices import after_paying, wallet_before
@@ -30,16 +30,16 @@ class Admission(StrEnum):
     PAID = "paid"
     """The wallet pays for it."""
     PLAIN_SUM = "plain-sum"
-    """The wallet cannot pay, and is overdrawn from then on; the largest losses of all draws add up to at most epsilon."""
+    """The wallet cannot pay, and is overdrawn from then on; all largest losses add up to at most epsilon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wallet:
     """What is left of a wallet, as a value: admitting a use returns another.
 
-    `size` is mu^2 at the opening and `left` what is left of it, None once overdrawn. `failures` is the chance of outright
-    failure that may be used up, `failed` what was. `limit` is the sum of largest losses up to which uses are admitted
-    that the wallet cannot pay, and `lost` that sum so far, None once it is unbounded.
+    `size` is mu^2 at the opening and `left` what is left of it, None once overdrawn. `failures` is the chance of
+    outright failure that may be used up, `failed` what was. `limit` is the sum of largest losses up to which uses are
+    admitted that the wallet cannot pay, and `lost` that sum so far, None once it is unbounded.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
@@ -148,7 +148,7 @@ class Wallet:
 
 def gaussian_of(size: float) -> Gaussian:
     """Return the Gaussian mechanism that a wallet of mu^2 = `size` stands for, its sigma rounded down."""
-    return Gaussian(sigma=_sigma(size))
+    return Gaussian(sigma=min(_sigma(size), LARGEST_SCALE))
 
 
 def _sigma(size: float) -> float:

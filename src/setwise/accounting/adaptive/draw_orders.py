@@ -23,7 +23,7 @@ Group = tuple[float, int]
 MOST_STATES = 1_500
 """Vectors of remaining counts beyond which draws are priced."""
 
-_MOST_STEPS = 12_000
+MOST_PRICED_STEPS = 12_000
 """Steps of the operator that priced draws may take, if rounding epsilons up to fewer can help it."""
 
 _MOST_PRICE = 400
@@ -104,7 +104,7 @@ def _priced(groups: Sequence[Group], tilt: float) -> tuple[Draws, float]:
     for smallest in range(1, _MOST_PRICE + 1):
         prices = tuple(max(1, round(smallest * gain / gains[0])) for gain in gains)
         found = Draws(tuple(groups), prices)
-        if found.steps > _MOST_STEPS:
+        if found.steps > MOST_PRICED_STEPS:
             break
         most = found.total * max(gain / price for gain, price in zip(gains, prices, strict=True))
         if most < least:

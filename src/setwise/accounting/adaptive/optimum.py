@@ -34,7 +34,7 @@ from setwise.accounting.losses.tilting import Saddle
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
-_LARGEST_RATIO = 32.0
+LARGEST_RATIO = 32.0
 """Bounded-range epsilons below the largest over this are rounded up from above, and left out from below."""
 
 _AHEAD = 1.04
@@ -194,7 +194,7 @@ class Optimum:
     @property
     def _least(self) -> float:
         """The epsilon to which smaller ones are rounded up from above: one grid must serve all."""
-        return max(epsilon for epsilon, _ in self._groups) / _LARGEST_RATIO
+        return max(epsilon for epsilon, _ in self._groups) / LARGEST_RATIO
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> Draws:
         """Return how a stage is drawn from, for the bound from above."""
@@ -207,7 +207,7 @@ class Optimum:
 
     def _work(self, cells: int, tilt: float) -> float:
         largest = max(epsilon for epsilon, _ in self._groups)
-        smallest = max(min(epsilon for epsilon, _ in self._groups), largest / _LARGEST_RATIO)
+        smallest = max(min(epsilon for epsilon, _ in self._groups), largest / LARGEST_RATIO)
         if cells * largest / smallest > TUNING.most_cells:
             return math.inf
         steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)

@@ -1,24 +1,25 @@
 """Many draws bounded by one Gaussian mechanism: a number instead of a profile.
 
-By its price c a use in front of G_v is dominated by G_{v + c}, so a multiset E is dominated by G_{v(E)} with v(0) = 0 and
-v(E) = max over b in E of v(E - b) + c(b, v(E - b)), for every adaptive order (docs/optimal-composition.md, "The Gaussian
-majorant"). Large bounded-range parameters, whose prices are worst, stay on the grid beside the Gaussian.
+By its price c a use in front of G_v is dominated by G_{v + c}, so in every adaptive order a multiset E is dominated by
+G_{v(E)} with v(E) = max over b in E of v(E - b) + c(b, v(E - b)), starting from 0 (docs/optimal-composition.md, "The
+Gaussian majorant"). Large bounded-range parameters, whose prices are worst, stay on the grid beside the Gaussian.
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.accounting.adaptive.draw_orders import Group
+from setwise.accounting.adaptive.draw_orders import MOST_PRICED_STEPS, MOST_STATES, Group
+from setwise.accounting.adaptive.optimum import LARGEST_RATIO
 from setwise.accounting.guarantees import BoundedRange, Gaussian, Guarantee
 from setwise.accounting.intervals import UNIT, up
 from setwise.accounting.prices import wallet_before
 
-_CELL = 0.02
+_CELL = 0.05
 """Relative length of the cells on which prices are tabulated and the potential is integrated."""
 
-_FIRST_CELL = 1e-3
+_FIRST_CELL = 1e-2
 """The first level above 0, as a share of the largest price."""
 
 
@@ -29,20 +30,22 @@ def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
 
     Theorem: docs/optimal-composition.md, Theorem 12 (any order).
     """
-    constant = math.fsum(count * use.price(0.0) for use, count in uses if isinstance(use, Gaussian)) * (1.0 + 4.0 * UNIT)
     counts: dict[Guarantee, int] = {}
+    gaussians = 0.0  # their price is always the same, and others cost most with no Gaussian behind them
     for use, count in uses:
-        if not isinstance(use, Gaussian):
+        if isinstance(use, Gaussian):
+            gaussians = up(gaussians + count * use.price(0.0) * (1.0 + 4.0 * UNIT))
+        elif use.price(0.0) > 0.0:
             counts[use] = counts.get(use, 0) + count
     # Largest price last is the worst order in every case tried. It sets costs and levels; no proof depends on it.
     draws = sorted(counts.items(), key=lambda draw: draw[0].price(0.0), reverse=True)
     levels = [0.0]
     for use, count in draws:
         levels.append(wallet_before(use.price, count, levels[-1]))
-    if levels[-1] == math.inf:
-        return math.inf
+        if levels[-1] == math.inf:
+            return math.inf
     found = levels[-1] if len(draws) <= 1 else _by_potential(draws, levels)
-    return up(found + constant) if constant else found
+    return up(found + gaussians) if gaussians else found
 
 
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
@@ -53,7 +56,7 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     """
     first = _FIRST_CELL * draws[0][0].price(0.0)
     points = [0.0]
-    while points[-1] < 2.0 * levels[-1]:
+    while points[-1] < 4.0 * levels[-1]:
         points.append(max(first, points[-1] * (1.0 + _CELL)))
     jumps = [_jumps(use, points) for use, _ in draws]
     costs = [1.0]
@@ -95,26 +98,58 @@ class Split:
     wallet: float
 
 
-def split(groups: Sequence[Group], variance_beside: float, work: Callable[[tuple[Group, ...]], float]) -> Split:
-    """Return how many of the largest parameters to keep on the grid: few enough for `work`, enough to be tight.
+def splits_of(groups: Sequence[Group], variance_beside: float) -> list[Split]:
+    """Return the splits worth trying: everything in the Gaussian, and if that is not tight, a better one.
 
-    Kept are the fewest for which the Gaussian's excess is a `_TIGHT` share of the whole variance, else the most that
-    `work`, a cost of 1 or less, allows. Every choice gives an upper bound.
+    That is the first in which the Gaussian's excess is a `_TIGHT` share of the whole variance, as large parameters move
+    to the grid one after another, or else the last that the grid can take. Every split gives an upper bound.
     """
     ordered = sorted(groups, reverse=True)
-    best: Split | None = None
-    whole = variance_beside + math.fsum(0.25 * epsilon**2 * count for epsilon, count in ordered)
+    whole = variance_beside + _variance(ordered)
+    found: list[Split] = []
     for kept in range(len(ordered) + 1):
         large, small = tuple(ordered[:kept]), tuple(ordered[kept:])
-        if kept and work(large) > 1.0:
+        if kept and grid_work(large) > 1.0:
             break
-        wallet = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in small]) if small else 0.0
-        best = Split(large, small, wallet)
-        if wallet - math.fsum(0.25 * epsilon**2 * count for epsilon, count in small) <= _TIGHT * whole:
+        wallet = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in small])
+        found.append(Split(large, small, wallet))
+        if wallet - _variance(small) <= _TIGHT * whole:
             break
-    assert best is not None
-    return best
+    return found if len(found) == 1 else [found[0], found[-1]]
 
 
 _TIGHT = 1e-3
 """An excess of this share of the variance moves epsilon by about half of it."""
+
+
+def grid_work(groups: Sequence[Group]) -> float:
+    """Return roughly what the draws take on the grid, in units of what is quick; infinite where it would be rough."""
+    if len(groups) == 1:
+        return _work(groups, groups[0][1])
+    states = math.prod(count + 1 for _, count in groups)
+    if states > MOST_STATES or max(groups)[0] > LARGEST_RATIO * min(groups)[0]:
+        return math.inf
+    return _work(groups, states * len(groups))
+
+
+def grid_work_in_order(groups: Sequence[Group]) -> float:
+    """Return roughly what the draws take on the grid in a fixed order."""
+    return _work(groups, sum(count for _, count in groups))
+
+
+def rough_grid_work(groups: Sequence[Group]) -> float:
+    """Return roughly what the draws take on the grid when parameters are rounded or priced."""
+    return 3.0 * _work(groups, MOST_PRICED_STEPS)
+
+
+def _work(groups: Sequence[Group], steps: int) -> float:
+    smallest = max(min(groups)[0], max(groups)[0] / LARGEST_RATIO)
+    return steps * (1.0 + 12.0 * math.sqrt(_variance(groups)) / smallest) / _QUICK
+
+
+_QUICK = 3e6
+"""Steps times lengths of the profile, in units of the smallest epsilon, that take about a second."""
+
+
+def _variance(groups: Sequence[Group]) -> float:
+    return math.fsum(0.25 * epsilon**2 * count for epsilon, count in groups)
