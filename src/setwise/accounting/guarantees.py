@@ -114,11 +114,11 @@ class PureDP(Guarantee):
         return "count", f"ε {self.epsilon:g}"
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
-        """epsilon-DP implies epsilon^2/2-zCDP.
+        """epsilon-DP implies epsilon tanh(epsilon/2)-zCDP, and no less.
 
-        Theorem: BunSt16.
+        Theorem: docs/optimal-composition.md, "zCDP constants".
         """
-        return ZeroConcentratedDP(rho=raised(0.5 * self.epsilon**2))
+        return ZeroConcentratedDP(rho=raised(self.epsilon * math.tanh(self.epsilon / 2)))
 
     def concentrated(self) -> "ConcentratedDP":
         """epsilon-DP implies (epsilon tanh(epsilon/2), epsilon)-CDP.
@@ -218,7 +218,17 @@ class Laplace(Guarantee):
         return PureDP(epsilon=up(1.0 / self.scale))
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
-        return self.pure().zero_concentrated()
+        """Laplace noise is (epsilon + e^-epsilon - 1)-zCDP, epsilon = 1/scale, and no less.
+
+        Theorem: docs/optimal-composition.md, "zCDP constants". A series replaces the formula where it would cancel.
+        """
+        epsilon = self.pure().epsilon
+        if epsilon >= 0.25:
+            return ZeroConcentratedDP(rho=raised(epsilon + math.expm1(-epsilon)))
+        share = 0.0  # of epsilon^2; the terms alternate and shrink, and the last is positive
+        for n in range(12, 1, -1):
+            share = (-1) ** n / math.factorial(n) + epsilon * share
+        return ZeroConcentratedDP(rho=raised(epsilon**2 * share))
 
     def concentrated(self) -> "ConcentratedDP":
         return self.pure().concentrated()
@@ -378,11 +388,7 @@ class ApproxDP(Guarantee):
         return "approximate use", f"ε {self.epsilon:g}, δ {self.delta:.3g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
-        """(epsilon, delta)-DP implies delta-approximate epsilon^2/2-zCDP.
-
-        Theorem: BunSt16.
-        """
-        return ZeroConcentratedDP(rho=raised(0.5 * self.epsilon**2), delta=self.delta)
+        return ZeroConcentratedDP(rho=raised(self.epsilon * math.tanh(self.epsilon / 2)), delta=self.delta)
 
     def concentrated(self) -> ConcentratedDP | None:
         return PureDP(epsilon=self.epsilon).concentrated() if self.epsilon else None

@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from setwise.accounting.filters import Spent, ZcdpFilter
-from setwise.accounting.guarantees import Use, ZeroConcentratedDP
+from setwise.accounting.guarantees import (
+    ApproxDP,
+    DiscreteLaplace,
+    Guarantee,
+    Laplace,
+    PureDP,
+    Use,
+    ZeroConcentratedDP,
+    raised,
+)
 from setwise.accounting.intervals import down, up
 from setwise.errors import Unattainable
 
@@ -39,7 +48,7 @@ class Totals:
         """
         rho = failure = Fraction(0)
         for use in uses:
-            parameters = use.guarantee.zero_concentrated()
+            parameters = _zero_concentrated(use.guarantee)
             rho += use.count * (Fraction(parameters.rho) + max(Fraction(parameters.xi), Fraction(0)))
             failure += use.count * Fraction(parameters.delta)
         return {FAILURE: _units(failure, self.failure), RHO: _units(rho, self.rho)}
@@ -64,6 +73,22 @@ def totals_of(promise: ZcdpFilter) -> Totals:
     converted = Fraction(promise.delta * (1.0 - promise.failure_share))
     failure = _float_below(max(Fraction(0), Fraction(promise.delta) - converted)) if promise.failure_share else 0.0
     return Totals(rho, failure)
+
+
+def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
+    """Return the zCDP a use is charged: pure DP and Laplace by epsilon^2/2, as every filter account was opened on.
+
+    The exact constants are smaller; a chain that was priced by these would no longer verify.
+    """
+    match guarantee:
+        case PureDP(epsilon=epsilon):
+            return ZeroConcentratedDP(rho=raised(0.5 * epsilon**2))
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            return ZeroConcentratedDP(rho=raised(0.5 * epsilon**2), delta=delta)
+        case Laplace() | DiscreteLaplace():
+            return _zero_concentrated(guarantee.pure())
+        case _:
+            return guarantee.zero_concentrated()
 
 
 def _units(amount: Fraction, total: float) -> int:

@@ -1,4 +1,4 @@
-"""`new:filter-cost`: what it costs not to preregister parameters: a zCDP filter against the preregistered set."""
+"""`new:filter-cost`: what it costs not to preregister parameters: a Gaussian wallet against the preregistered set."""
 
 from typing import TYPE_CHECKING
 
@@ -68,7 +68,7 @@ def draw(table: Table) -> "Picture":
         x = part.numbers("uses")
         chart.line(panel, x, part.numbers("odometer"), chart.OTHER, "ours: zCDP odometer, valid at any moment", 4)
         chart.line(panel, x, part.numbers("paper"), chart.PAPER, "preregistered set, paper (lem:genbound)")
-        chart.line(panel, x, part.numbers("filter"), chart.PAPER_TOO, "ours: zCDP filter, parameters on the fly", 4)
+        chart.line(panel, x, part.numbers("filter"), chart.PAPER_TOO, "ours: Gaussian wallet, parameters on the fly", 4)
         chart.line(panel, x, part.numbers("setwise"), chart.OURS, "ours: preregistered set, set-wise optimum")
         panel.set(xlim=(0, 100), ylim=(0, None), xlabel="number of uses")
         panel.set_title(title, loc="left")
@@ -80,7 +80,7 @@ def draw(table: Table) -> "Picture":
 FIGURE = Figure(
     label="new:filter-cost",
     file="filter-cost",
-    title="The zCDP filter against the preregistered set",
+    title="The Gaussian wallet against the preregistered set",
     compute=compute,
     draw=draw,
     claims=claims,
