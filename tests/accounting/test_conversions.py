@@ -1,5 +1,6 @@
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -41,7 +42,22 @@ def test_pure_to_zero_concentrated_covers_randomized_response(epsilon):
     rho = PureDP(epsilon=epsilon).zero_concentrated().rho
     p, q = response(2 * epsilon, epsilon)
     assert all(renyi(p, q, order) <= order * rho * (1 + TINY) + 4e-15 / (order - 1) for order in ORDERS)
-    assert rho == pytest.approx(epsilon**2 / 2, rel=1e-12)
+    assert rho == pytest.approx(epsilon * math.tanh(epsilon / 2), rel=1e-12)
+    assert renyi(p, q, 1 + 1e-6) >= 0.99999 * rho  # no smaller constant will do
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 0.2499, 0.25, 1.0, 3.0, 8.0])
+def test_laplace_to_zero_concentrated_is_exact(epsilon):
+    scale = 1 / epsilon
+    rho = Laplace(scale=scale).zero_concentrated().rho
+    e = 1 / mpmath.mpf(scale)
+    with mpmath.workdps(40):
+        mean = e + mpmath.expm1(-e)
+        assert mean <= rho <= mean * (1 + mpmath.mpf("1e-14"))
+        for order in (1 + mpmath.mpf(2) ** -30, 1.5, 2, 10, 300):
+            a = mpmath.mpf(order)
+            moment = a / (2 * a - 1) * mpmath.exp((a - 1) * e) + (a - 1) / (2 * a - 1) * mpmath.exp(-a * e)
+            assert mpmath.log(moment) / (a - 1) <= a * rho
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -110,7 +126,7 @@ def test_simple_implications():
     assert (concentrated.mu, concentrated.tau) == (pytest.approx(1 / 32), pytest.approx(1 / 4))
     assert Gaussian(sigma=4.0).zero_concentrated().rho == pytest.approx(1 / 32, rel=1e-12)
     approximate = ApproxDP(epsilon=0.4, delta=1e-7).zero_concentrated()
-    assert (approximate.rho, approximate.delta) == (pytest.approx(0.08, rel=1e-12), 1e-7)
+    assert (approximate.rho, approximate.delta) == (pytest.approx(0.4 * math.tanh(0.2), rel=1e-12), 1e-7)
 
 
 @pytest.mark.parametrize("sensitivity", [1, 2])

@@ -44,6 +44,9 @@ class Staircase(Guarantee):
     def largest_loss(self):
         return 1 / Fraction(self.scale)
 
+    def price(self, left):
+        return self.pure().price(left)
+
     def without_failure(self):
         return self.pure(), 0.0
 

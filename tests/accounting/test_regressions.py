@@ -9,8 +9,10 @@ import pytest
 
 from setwise.accounting.adaptive import linear_stage
 from setwise.accounting.adaptive.optimum import Optimum
+from setwise.accounting.answer import Interaction, quiet
+from setwise.accounting.bounds import bounds_for
 from setwise.accounting.calibrate import parse_plan, smallest_noise
-from setwise.accounting.compose import compose
+from setwise.accounting.compose import as_uses, compose
 from setwise.errors import InvalidParameter
 
 
@@ -119,10 +121,11 @@ def test_near_the_largest_loss_an_order_is_not_bounded_by_its_sum(uses, delta):
 
 def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(monkeypatch):
     uses = ["bounded-range:0.05x3", "gaussian:2", "bounded-range:0.3x3"]
-    fine = compose(uses, "ordered").delta(1.5)
+    optimum = next(bounds_for(as_uses(uses), Interaction.ORDERED, quiet))
+    assert optimum.method == "certified-optimum"
+    fine = optimum.delta(1.5, None)
     monkeypatch.setattr(linear_stage, "_MOST_READS", 3e5)
-    coarse = compose(uses, "ordered").delta(1.5)
-    assert coarse.method == "certified-optimum"
+    coarse = optimum.delta(1.5, None)
     assert coarse.lower <= fine.upper
     assert fine.lower <= coarse.upper
     assert fine.width < coarse.width <= 0.5 * coarse.upper
@@ -154,5 +157,5 @@ def test_many_uses_far_out_are_narrow_on_the_first_grid(uses, delta, monkeypatch
 def test_what_drowns_in_round_off_is_given_up_early():
     steps = []
     uses = ["bounded-range:0.002x3000", "approx:0,5e-31", "discrete-laplace:1000x1000"]
-    assert compose(uses, progress=steps.append).epsilon(1e-30).method == "zcdp-sum"
+    assert compose(uses, progress=steps.append).epsilon(1e-30).method == "gaussian-majorant"
     assert len(steps) < 2000

@@ -139,7 +139,7 @@ def grid_work_in_order(groups: Sequence[Group]) -> float:
 
 def rough_grid_work(groups: Sequence[Group]) -> float:
     """Return roughly what the draws take on the grid when parameters are rounded or priced."""
-    return 3.0 * _work(groups, MOST_PRICED_STEPS)
+    return 2.0 * _work(groups, MOST_PRICED_STEPS)
 
 
 def _work(groups: Sequence[Group], steps: int) -> float:
