@@ -133,6 +133,12 @@ def test_never_worse_than_before(uses):
     assert compose(uses).epsilon(1e-6).upper <= BEFORE[uses]
 
 
+def test_the_upper_end_rises_with_the_count_where_the_grid_gives_way():
+    counts = (1000, 1001, 5000, 5001)
+    uppers = [compose([f"bounded-range:0.03x{count}"]).epsilon(1e-6).upper for count in counts]
+    assert uppers == sorted(uppers)
+
+
 def test_a_width_that_is_asked_for_is_met():
     answer = compose(["bounded-range:0.02x10000"]).epsilon(1e-6, width=5e-4)
     assert answer.upper - answer.lower <= 5e-4 * answer.upper

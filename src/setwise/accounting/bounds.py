@@ -84,6 +84,9 @@ _MAJORANT = "docs/optimal-composition.md, the Gaussian majorant"
 _LARGEST_WALLET = 1e6
 """A Gaussian with a larger mu^2 promises nothing."""
 
+_MANY_RANGES = 1_000
+"""From this many bounded-range uses on one Gaussian is about as tight as the grid, and follows the count smoothly."""
+
 _MOST_IN_BATCH = 50_000
 """Bounded-range mechanisms up to which the batch optimum is searched."""
 
@@ -146,10 +149,12 @@ def _optimal(
     from setwise.accounting.methods.gaussian_majorant import grid_work, grid_work_in_order, rough_grid_work
 
     # The first to be narrow ends the search: the grid where it is quick, else the majorant. Where the grid is quick but
-    # rough, both are tried: a bound that is not called tight ends nothing.
+    # rough, or draws are many, both are tried: a bound that is not called tight ends nothing.
     on_the_grid = _on_the_grid(uses, kinds, interaction, progress)
     any_order = interaction is Interaction.SETWISE
     if (grid_work if any_order else grid_work_in_order)(kinds.ranges) <= 1.0:
+        if sum(count for _, count in kinds.ranges) >= _MANY_RANGES:
+            yield _all_in_one_gaussian(kinds)
         yield from on_the_grid
         yield _majorant(uses, kinds, interaction, progress)
     else:
@@ -169,6 +174,27 @@ def _on_the_grid(
             yield from _batch_mixture(kinds, progress)
         case _:
             yield _optimum(_linear_first(kinds), kinds.failure, progress, _SETWISE, tight=True)
+
+
+def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
+    """Return the bound in which one Gaussian stands for all bounded-range uses: quick, and tight when they are many."""
+    from setwise.accounting.methods.gaussian_majorant import in_any_order
+    from setwise.accounting.wallet import gaussian_of
+
+    size = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges])
+    stand_in = gaussian_of(min(size, _LARGEST_WALLET))
+    merged = classify([Use(stand_in), *(Use(known, count) for known, count in kinds.linear)])
+    above = linear_bound(replace(merged, failed=kinds.failed))
+
+    def asked(answer: Answering) -> Answering:
+        def ask(value: float, width: float | None) -> Bracket:
+            if size > _LARGEST_WALLET:
+                raise Unattainable("a Gaussian that stands for these uses promises nothing")
+            return Bracket(0.0, answer(value, width).upper)
+
+        return ask
+
+    return Bound("gaussian-majorant", _MAJORANT, False, asked(above.delta), asked(above.epsilon))
 
 
 def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, progress: Progress) -> Bound:

@@ -45,16 +45,28 @@ def compute(progress: Progress, counts: tuple[int, ...] = COUNTS) -> Table:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """Return the order of the two: preregistering never costs more."""
-    ratios = [s / f for s, f in zip(table.numbers("setwise"), table.numbers("filter"), strict=True)]
+    """Return the order of the two: preregistering never costs more, and for Gaussian noise no less."""
+
+    def largest_ratio(kind: str) -> float:
+        part = table.where("kind", kind)
+        return max(s / f for s, f in zip(part.numbers("setwise"), part.numbers("filter"), strict=True))
+
     return (
         Claim(
             label="new:filter-cost",
-            says="a preregistered set never costs more than choosing parameters on the fly (largest ratio of epsilons)",
+            says="preregistered picks and Laplace counts cost less than those chosen on the fly (largest ratio of "
+            "epsilons)",
             paper=1.0,
-            ours=max(ratios),
+            ours=max(largest_ratio("bounded-range"), largest_ratio("pure")),
             relation=Relation.BELOW,
             tolerance=0.0,
+        ),
+        Claim(
+            label="new:filter-cost",
+            says="Gaussian counts cost the same on the fly as preregistered (largest ratio of epsilons)",
+            paper=1.0,
+            ours=largest_ratio("gaussian"),
+            tolerance=1e-9,
         ),
     )
 
