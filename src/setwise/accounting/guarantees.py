@@ -79,10 +79,7 @@ class Guarantee(ABC):
         return None
 
     def price(self, left: float) -> float:  # noqa: ARG002 - kinds without a price ignore it
-        """Return what a use costs a Gaussian wallet with `left` behind it, apart from outright failure.
-
-        It is infinite where no dominating pair is known. It never rises with `left`.
-        """
+        """Return what a use costs a Gaussian wallet with `left` behind it, failures aside; infinite without a pair."""
         return math.inf
 
     def without_failure(self) -> "tuple[Guarantee | None, float]":
@@ -225,9 +222,8 @@ class Laplace(Guarantee):
         epsilon = self.pure().epsilon
         if epsilon >= 0.25:
             return ZeroConcentratedDP(rho=raised(epsilon + math.expm1(-epsilon)))
-        share = 0.0  # of epsilon^2; the terms alternate and shrink, and the last is positive
-        for n in range(12, 1, -1):
-            share = (-1) ** n / math.factorial(n) + epsilon * share
+        # the terms alternate and shrink, and the last is positive
+        share = math.fsum((-epsilon) ** n / math.factorial(n + 2) for n in range(11))
         return ZeroConcentratedDP(rho=raised(epsilon**2 * share))
 
     def concentrated(self) -> "ConcentratedDP":
