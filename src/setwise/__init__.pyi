@@ -4,7 +4,11 @@
 from setwise.analytics.answer import PrivateAnswer as PrivateAnswer
 from setwise.analytics.budget import Draws as Draws
 from setwise.analytics.planning import Plan as Plan
+from setwise.analytics.query import Count as Count
+from setwise.analytics.query import Mean as Mean
+from setwise.analytics.query import Quantile as Quantile
 from setwise.analytics.query import Query as Query
+from setwise.analytics.query import Sum as Sum
 from setwise.analytics.session import Session as Session
 from setwise.analytics.session import open as open
 from setwise.analytics.tables.domain import labels_of as labels_of
