@@ -183,6 +183,8 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
         (("top-k", "visits.parquet", *PAGE, "--epsilon", "-1", "--delta", "1e-6"), "epsilon"),
         (("top-k", "visits.parquet", *PAGE, "--epsilon", "nan", "--delta", "1e-6"), "nan"),
         (("top-k", "visits.parquet", *PAGE), "--epsilon"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "--epsilon", "9"), "--epsilon is given twice"),
+        (("top-k", "visits.parquet", *PAGE, *TOTAL, "-k", "9"), "-k is given twice"),
         (("top-k", "visits.parquet", *PAGE, "--epsilon", "1"), "give a delta"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--counts", "some"), "some"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--mechanism", "known_gumbel"), "known_gumbel"),

@@ -11,6 +11,7 @@ from setwise.cli.calibrate import calibrate
 from setwise.cli.compose import compose
 from setwise.cli.demo import demo
 from setwise.cli.ledger import ledger_app
+from setwise.cli.options import Once
 from setwise.cli.paper import paper
 from setwise.cli.prepare import prepare
 from setwise.cli.queries import count, histogram, mean, quantile, sum_column, top_k
@@ -34,19 +35,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("top-k", short_help="Find the items that the most users have.")(top_k)
-app.command(short_help="Count the users of every item.")(histogram)
-app.command(short_help="Count users, or events with a cap on each user.")(count)
-app.command("sum", short_help="Add up a column, each user's own sum clipped.")(sum_column)
-app.command(short_help="Average a column over users.")(mean)
-app.command(short_help="Find a median or another quantile over users.")(quantile)
-app.command(short_help="Bound contributions once, for quick questions.")(prepare)
-app.command(short_help="Say what a set of uses adds up to.")(compose)
-app.command(short_help="Find the noise, epsilon or count for a target.")(calibrate)
-app.command(short_help="Ask two million made-up events three questions.")(demo)
-app.command(short_help="Run the service and its web pages.")(serve)
+app.command("top-k", cls=Once, short_help="Find the items that the most users have.")(top_k)
+app.command(cls=Once, short_help="Count the users of every item.")(histogram)
+app.command(cls=Once, short_help="Count users, or events with a cap on each user.")(count)
+app.command("sum", cls=Once, short_help="Add up a column, each user's own sum clipped.")(sum_column)
+app.command(cls=Once, short_help="Average a column over users.")(mean)
+app.command(cls=Once, short_help="Find a median or another quantile over users.")(quantile)
+app.command(cls=Once, short_help="Bound contributions once, for quick questions.")(prepare)
+app.command(cls=Once, short_help="Say what a set of uses adds up to.")(compose)
+app.command(cls=Once, short_help="Find the noise, epsilon or count for a target.")(calibrate)
+app.command(cls=Once, short_help="Ask two million made-up events three questions.")(demo)
+app.command(cls=Once, short_help="Run the service and its web pages.")(serve)
 app.add_typer(ledger_app, name="ledger")
-app.command(short_help="Recompute the figures and numbers of the paper.")(paper)
+app.command(cls=Once, short_help="Recompute the figures and numbers of the paper.")(paper)
 
 
 def _show_version(asked: bool) -> None:
