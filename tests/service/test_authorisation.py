@@ -1,4 +1,4 @@
-"""Every route of the table of rights, tried by everybody it concerns."""
+"""Every route of the table of permissions, tried by everybody it concerns."""
 
 import time
 

@@ -6,9 +6,9 @@ from playwright.sync_api import expect
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.service.pages.ask import _EXAMPLES
+from tests.service.team import Team, made
 from tests.web.browsing import Browsing
-from tests.web.conftest import Shop
-from tests.web.shop import SHOP, made
+from tests.web.shop import SHOP
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -16,8 +16,8 @@ def test_the_example_of_a_filter_is_one(kind: Kind):
     parse_filter(f"c {_EXAMPLES[kind]}", Schema((Column(name="c", kind=kind),)), ("c",))
 
 
-def test_what_a_histogram_needs_is_shown_and_named(ada: Browsing, shop: Shop):
-    made(shop.steward.post("/datasets", json=SHOP | {"name": "unbounded", "contributions": None}))
+def test_what_a_histogram_needs_is_shown_and_named(ada: Browsing, shop: Team):
+    made(shop.steward.post("/datasets", json=SHOP.body | {"name": "unbounded", "contributions": None}))
     account = {"kind": "filter", "name": "ada-unbounded", "analyst": "ada", "dataset": "unbounded"}
     made(shop.steward.post("/accounts", json=account | {"epsilon": 2.0, "delta": 1e-6}))
     ada.go("/ask?account=ada-unbounded")
@@ -33,7 +33,7 @@ def test_what_a_histogram_needs_is_shown_and_named(ada: Browsing, shop: Shop):
     ada.check(refused=(422,))
 
 
-def test_what_would_fit_is_said_where_a_total_cannot_be_paid(shop: Shop):
+def test_what_would_fit_is_said_where_a_total_cannot_be_paid(shop: Team):
     account = {
         "kind": "filter",
         "name": "ada-little",
@@ -54,7 +54,7 @@ def test_what_would_fit_is_said_where_a_total_cannot_be_paid(shop: Shop):
     assert "it would fit with" in refused.json()["detail"]
 
 
-def test_chips_have_few_digits_and_stay_in_their_card(ada: Browsing, shop: Shop):
+def test_chips_have_few_digits_and_stay_in_their_card(ada: Browsing, shop: Team):
     account = {"kind": "setwise", "name": "ada-odd", "analyst": "ada", "dataset": "shop", "delta": 1e-6}
     made(shop.steward.post("/accounts", json=account | {"uses": ["gaussian:34.808465999999996x3"]}))
     for address in ("/accounts/ada-odd", "/ask?account=ada-odd"):

@@ -11,6 +11,7 @@ from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import ROUTES
 from setwise.service.logs import log_request
 from setwise.service.replica import Service
+from setwise.service.tracing import request_span
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 ErrorResponse = Callable[[Request, Exception], Response]
@@ -30,12 +31,14 @@ class GuardedRoute(APIRoute):
         async def guarded(request: Request) -> Response:
             started = time.monotonic()
             service = service_of(request)
-            try:
-                request.state.identity = await service.authenticator.admit(request, access)
-                response = await answer(request)
-            except Exception as error:
-                tell: ErrorResponse = request.app.state.error_response
-                response = tell(request, error)
+            with request_span(method, path, request.headers) as span:
+                try:
+                    request.state.identity = await service.authenticator.admit(request, access)
+                    response = await answer(request)
+                except Exception as error:
+                    tell: ErrorResponse = request.app.state.error_response
+                    response = tell(request, error)
+                span.set_attribute("http.response.status_code", response.status_code)
             seconds = time.monotonic() - started
             service.metrics.request(method, path, response.status_code, seconds)
             log_request(method, path, response.status_code, seconds)

@@ -24,6 +24,7 @@ from setwise.service.queries.runner import RunningQuery, Work
 from setwise.service.queries.timing import TimedAccount
 from setwise.service.storage.database import Threads
 from setwise.service.storage.datasets import Dataset, Datasets
+from setwise.service.tracing import stage_span
 from setwise.service.workers.pool import WorkerPool
 from setwise.service.workers.tasks import PlanQuestion
 
@@ -79,7 +80,7 @@ class Questions:
         """Check, plan, charge, run, and return the text of the answer that is stored."""
         question = self._checked(identity, request)
         running.resume()
-        with _at_plan():
+        with _at_plan(), stage_span("plan"):
             planned: Execution = self._workers.calculate(
                 _to_plan(question), remember=_is_small(question.query), check=running.timing.check
             )
