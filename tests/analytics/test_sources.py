@@ -191,7 +191,7 @@ def bad_sources(folder: Path) -> dict[str, object]:
         "no table named": folder / "good.db",
         "no such table": f"{folder / 'good.db'}::nothing",
         "an address": "https://example.org/events.parquet",
-        "a mixture": pd.DataFrame({"u": [1, PRIVATE, 2.5]}, dtype=object),
+        "two of a name": pd.DataFrame([[1, PRIVATE]], columns=["u", "u"]),
         "a number": 17,
     }
 

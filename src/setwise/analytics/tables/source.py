@@ -94,8 +94,9 @@ def duckdb_table(source: Source, table: str | None, types: Mapping[str, Kind]) -
 
 def _file_table(source: str, table: str | None) -> "DuckDBTable":
     from setwise.analytics.engines.duckdb.csv_files import CsvFiles
+    from setwise.analytics.engines.duckdb.parquet_files import ParquetFiles
     from setwise.analytics.engines.duckdb.sqlite import SqliteTable
-    from setwise.analytics.engines.duckdb.tables import DatabaseTable, ParquetFiles
+    from setwise.analytics.engines.duckdb.tables import DatabaseTable
 
     path, separator, named = source.partition("::")
     table = named if separator else table
@@ -135,6 +136,7 @@ def _magic(file: Path) -> bytes | None:
 
 def _frame_table(source: object) -> "DuckDBTable":
     """Return a table in memory as DuckDB reads it: Arrow, pandas or Polars, told by their modules."""
+    from setwise.analytics.engines.duckdb.arrow_cells import from_pandas
     from setwise.analytics.engines.duckdb.tables import ArrowTable
 
     library = type(source).__module__.partition(".")[0]
@@ -147,7 +149,7 @@ def _frame_table(source: object) -> "DuckDBTable":
             case "pyarrow", "RecordBatch":
                 return ArrowTable(arrow.Table.from_batches([source]))
             case "pandas", "DataFrame":
-                return ArrowTable(arrow.Table.from_pandas(source, preserve_index=False))
+                return ArrowTable(from_pandas(source))
             case "polars", "DataFrame":
                 return ArrowTable(source.to_arrow())  # type: ignore[attr-defined]
             case _:
@@ -155,9 +157,7 @@ def _frame_table(source: object) -> "DuckDBTable":
     except (arrow.ArrowException, TypeError, ValueError):
         failed = True  # the message would quote a value
     if failed:
-        raise UnsuitableTable(
-            "the frame has a column of mixed types that Arrow cannot hold: give every column one type"
-        )
+        raise UnsuitableTable("the frame has a column of a type that Arrow cannot hold: convert it to text or numbers")
     raise InvalidParameter(
         f"a source must be a path, an Arrow table, or a pandas or Polars DataFrame, not {type(source).__name__}"
     )

@@ -1,4 +1,4 @@
-"""What DuckDB can read as a table: files, tables of database files, and tables in memory."""
+"""What DuckDB can read as a table, besides files: tables of database files, tables in memory, and typed text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,54 +13,6 @@ from setwise.errors import UnsuitableTable
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
-
-
-def whole_text(table: "pa.Table") -> "pa.Table":
-    """Return the table with null where a cell of text is not UTF-8.
-
-    DuckDB sorts text in a form that only UTF-8 survives: a broken cell would come out as a label that nobody has.
-    """
-    for place, cells in enumerate(table.schema):
-        column = table.column(place)
-        if _is_text(cells.type) and not _is_whole(column):
-            table = table.set_column(place, cells.name, _mended(column))
-    return table
-
-
-def _is_text(kind: "pa.DataType") -> bool:
-    import pyarrow as pa
-
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
-
-
-def _is_whole(column: "pa.ChunkedArray") -> bool:
-    import pyarrow as pa
-
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _mended(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    import pyarrow as pa
-
-    chunks = []
-    for chunk in column.chunks:
-        coded = pa.types.is_dictionary(chunk.type)
-        cells = (chunk.dictionary if coded else chunk).cast(pa.large_binary()).to_pylist()
-        texts = pa.array([_decoded(cell) for cell in cells], pa.large_string())
-        chunks.append(texts.take(chunk.indices) if coded else texts)
-    return pa.chunked_array(chunks, pa.large_string())
-
-
-def _decoded(cell: bytes | None) -> str | None:
-    try:
-        return None if cell is None else cell.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 class DuckDBTable(Protocol):
@@ -92,32 +44,6 @@ class DuckDBTable(Protocol):
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return about how many rows there are, where metadata tells."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class ParquetFiles:
-    """One table in one or several Parquet files."""
-
-    files: tuple[Path, ...]
-    origin: str
-
-    @property
-    def columnar(self) -> bool:
-        """Columns are stored apart."""
-        return True
-
-    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Nothing to make ready."""
-
-    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
-        """Return the files as a relation; parts of paths such as year=2024 are columns of text."""
-        del cursor, columns
-        return f"read_parquet({_listed(self.files)}, hive_types_autocast = false)"
-
-    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return how many rows the footers state."""
-        found = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
-        return int((found.fetchone() or (0,))[0] or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +94,14 @@ class DatabaseTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrowTable:
-    """An Arrow table in memory; a cell of text that is not UTF-8 is null, as in the other sources."""
+    """An Arrow table in memory; a cell that DuckDB cannot hold is null, as in the other sources."""
 
     table: "pa.Table"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "table", whole_text(self.table))
+        from setwise.analytics.engines.duckdb.arrow_cells import sound_table
+
+        object.__setattr__(self, "table", sound_table(self.table))
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -266,10 +194,6 @@ def described(table: DuckDBTable, cursor: "duckdb.DuckDBPyConnection") -> Schema
     """Return the columns of a table, from metadata alone."""
     found = cursor.execute(f"DESCRIBE SELECT * FROM {table.relation(cursor)}").fetchall()
     return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
-
-
-def _listed(files: tuple[Path, ...]) -> str:
-    return f"[{', '.join(_text(str(file)) for file in files)}]"
 
 
 def _text(value: str) -> str:

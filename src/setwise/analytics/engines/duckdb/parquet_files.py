@@ -1,0 +1,172 @@
+"""Parquet files as DuckDB reads them, with null for a cell that it would fail on.
+
+DuckDB fails on a cell of text that is not UTF-8 and on a timestamp in milliseconds beyond the microseconds of 64 bits,
+and only when it comes across one: one row would decide whether a question is answered, by whether it passes the
+filter. So columns of text are checked as a whole when they are first read; a question that needs one with such a cell,
+or timestamps in milliseconds, reads the files through Arrow.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
+
+from setwise.errors import UnsuitableTable
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+"""The name of the folder of rows without a value."""
+_ARROW_SCHEMA = b"ARROW:schema"
+_FOLDER = re.compile(r"([^/=]+)=([^/]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """One table in one or several Parquet files, which must have the same columns of the same types.
+
+    Parts of paths such as year=2024 are columns of text; what is not UTF-8 there after decoding %XX is null.
+    """
+
+    files: tuple[Path, ...]
+    origin: str
+    _sound: dict[str, bool] = field(default_factory=dict, compare=False)
+
+    @property
+    def columnar(self) -> bool:
+        """Columns are stored apart."""
+        return True
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """See that the files have the same columns, by their footers alone."""
+        del connection
+        first = _footer(self.files[0])
+        for file in self.files[1:]:
+            if _footer(file) != first:
+                raise UnsuitableTable(
+                    f"{file} has other columns, or columns of other types, than {self.files[0]}: files of one table "
+                    "must share both, so write them with the same types"
+                )
+
+    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+        """Return the files as a relation."""
+        values = [hive_values(file) for file in self.files]
+        broken_path = any(value is None for of_file in values for value in of_file.values())
+        needed = self._types(columns)
+        if not broken_path and not any(self._needs_care(name, kind, columns) for name, kind in needed.items()):
+            return f"read_parquet({_listed(self.files)}, hive_types_autocast = false)"
+        keys = [key for key in values[0] if all(key in of_file for of_file in values)]
+        cursor.register("source_table", self._reader(list(needed), keys))
+        return "source_table"
+
+    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
+        """Return how many rows the footers state."""
+        found = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
+        return int((found.fetchone() or (0,))[0] or 0)
+
+    def _types(self, columns: Sequence[str] | None) -> "dict[str, pa.DataType]":
+        with _opened(self.files[0]) as first:
+            return {cell.name: cell.type for cell in first.schema_arrow if columns is None or cell.name in columns}
+
+    def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
+        """Whether DuckDB could fail on a cell of a column that a question reads."""
+        from setwise.analytics.engines.duckdb.arrow_cells import is_text, reaches_beyond_microseconds
+
+        if columns is None:  # to be described, not read
+            return False
+        if is_text(kind):
+            if name not in self._sound:
+                self._sound[name] = all(_has_sound_text(file, name) for file in self.files)
+            return not self._sound[name]
+        return reaches_beyond_microseconds(kind)
+
+    def _reader(self, names: list[str], keys: list[str]) -> "pa.RecordBatchReader":
+        """Return the files through Arrow, with null for what DuckDB cannot hold, and the columns of paths."""
+        import pyarrow as pa
+
+        from setwise.analytics.engines.duckdb.arrow_cells import sound_schema, sound_table
+
+        stored = [name for name in names if name not in keys]
+        with _opened(self.files[0]) as first:
+            schema = sound_schema(pa.schema([first.schema_arrow.field(name) for name in stored]))
+        for key in keys:
+            schema = schema.append(pa.field(key, pa.string()))
+
+        def batches() -> "Iterator[pa.RecordBatch]":
+            for file in self.files:
+                values = hive_values(file)
+                with _opened(file) as opened:
+                    for batch in opened.iter_batches(columns=stored):
+                        table = sound_table(pa.Table.from_batches([batch]).select(stored)) if stored else None
+                        columns = [] if table is None else list(table.columns)
+                        columns += [pa.array([values[key]] * len(batch), pa.string()) for key in keys]
+                        yield from pa.table(columns, schema=schema).to_batches()
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def hive_values(file: Path) -> dict[str, str | None]:
+    """Return the values that the folders of a path name, by their keys; null where they are no text."""
+    found = (_FOLDER.fullmatch(folder) for folder in file.parent.parts)
+    return {each[1]: None if each[2] == NO_VALUE else _decoded(unquote_to_bytes(each[2])) for each in found if each}
+
+
+def _opened(file: Path, *, coded: Sequence[str] = ()) -> "pq.ParquetFile":
+    """Return a file for Arrow to read by its Parquet types, as DuckDB does.
+
+    A schema of Arrow that was stored beside them is left out: reading into categories fails on text that is not UTF-8.
+    `coded` columns are read with their dictionaries.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with file.open("rb") as source:
+        source.seek(-8, os.SEEK_END)
+        size = int.from_bytes(source.read(4), "little")
+        source.seek(-8 - size, os.SEEK_END)
+        before, key, after = source.read(size).rpartition(_ARROW_SCHEMA)
+    footer = before + key.upper() + after
+    metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + footer + size.to_bytes(4, "little") + b"PAR1"))
+    return pq.ParquetFile(file, metadata=metadata, read_dictionary=list(coded))
+
+
+def _footer(file: Path) -> dict[str, tuple[str, str, int]]:
+    """Return the physical and logical type of every column, and how deep it is nested."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        schema = pq.read_metadata(file).schema
+    except (OSError, pa.ArrowException):
+        raise UnsuitableTable(f"{file} cannot be read as Parquet: it is damaged or of another format") from None
+    leaves = [schema.column(place) for place in range(len(schema))]
+    return {leaf.path: (leaf.physical_type, str(leaf.logical_type), leaf.max_repetition_level) for leaf in leaves}
+
+
+def _has_sound_text(file: Path, name: str) -> bool:
+    """Whether every cell of a column of text is UTF-8; of a column with a dictionary only that is looked at."""
+    from setwise.analytics.engines.duckdb.arrow_cells import is_sound_text
+
+    with _opened(file, coded=[name]) as opened:
+        return all(is_sound_text(batch.column(0)) for batch in opened.iter_batches(columns=[name], batch_size=2**17))
+
+
+def _decoded(cell: bytes) -> str | None:
+    try:
+        return cell.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _listed(files: tuple[Path, ...]) -> str:
+    return f"[{', '.join(_text(str(file)) for file in files)}]"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

@@ -1,0 +1,109 @@
+"""Cells that DuckDB fails on are null in every source, whatever filter they pass, and types depend on no cell."""
+
+import decimal
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from setwise.analytics.engines.base import Aggregation, Engine
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.schema import Kind
+from setwise.analytics.tables.source import open_engine
+from setwise.errors import UnsuitableTable
+
+ITEMS = [b"x", b"x", b"\xffy", b"\xc3", b"x"]
+USERS = [b"a", b"b", b"c", b"\xfe", b"d"]
+FAR = [0, 10**18, -(10**18), 5, 7]
+
+
+def broken(cells: list[bytes]) -> pa.Array:
+    """Return text that Arrow has not looked at."""
+    return pa.array(cells, pa.binary()).view(pa.string())
+
+
+def counted(engine: Engine, **asked: Any) -> dict[str | int, int]:
+    found = engine.histogram(Aggregation(**asked))
+    return dict(zip(found.labels, found.counts.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "category", "large"])
+def test_broken_text_in_parquet_is_null_whether_or_not_it_passes_the_filter(
+    tmp_path: Path, kind: str, dictionary: bool
+):
+    items = broken(ITEMS)
+    if kind == "category":
+        items = pa.DictionaryArray.from_arrays(pa.array(range(5)), items, safe=False)
+    if kind == "large":
+        items = pa.array(ITEMS, pa.large_binary()).view(pa.large_string())
+    table = pa.table({"who": broken(USERS), "what": items, "age": [1, 2, 3, 4, 5]})
+    pq.write_table(table, tmp_path / "table.parquet", use_dictionary=dictionary)
+    with open_engine(tmp_path / "table.parquet") as engine:
+        assert counted(engine, user="who", item="what") == {"x": 3}
+        assert counted(engine, user="age", item="what", null_item="none") == {"x": 3, "none": 2}
+        for age, wanted in ((3, {}), (5, {"x": 1})):
+            where = parse_filter(f"age = {age}", engine.describe())
+            assert counted(engine, user="who", item="what", where=where) == wanted
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("unit", ["s", "ms"])
+@pytest.mark.parametrize("stored", ["parquet", "arrow"])
+def test_timestamps_beyond_microseconds_are_null(tmp_path: Path, stored: str, unit: str, zone: str | None):
+    table = pa.table({"who": [1, 2, 3, 4, 5], "when": pa.array(FAR).cast(pa.timestamp(unit, zone)), "what": ["x"] * 5})
+    source: Any = table
+    if stored == "parquet":
+        source = tmp_path / "table.parquet"
+        pq.write_table(table.set_column(1, "when", pa.array(FAR).cast(pa.timestamp("ms", zone))), source)
+    with open_engine(source) as engine:
+        assert engine.describe().column("when").kind is (Kind.TIMESTAMP if zone is None else Kind.INSTANT)
+        assert counted(engine, user="when", item="what") == {"x": 3}
+        where = parse_filter("when >= '1970-01-01'", engine.describe())
+        assert counted(engine, user="who", item="what", where=where) == {"x": 3}
+
+
+@pytest.mark.parametrize("folders", [["a", "b%20c"], ["a", "b%20c", "%FF", "__HIVE_DEFAULT_PARTITION__"]])
+def test_folders_that_are_no_text_are_null(tmp_path: Path, folders: list[str]):
+    for folder in folders:
+        (tmp_path / f"what={folder}").mkdir()
+        pq.write_table(pa.table({"who": [1, 2]}), tmp_path / f"what={folder}" / "part.parquet")
+    with open_engine(tmp_path) as engine:
+        assert [column.kind for column in engine.describe()] == [Kind.INTEGER, Kind.TEXT]
+        assert counted(engine, user="who", item="what") == {"a": 2, "b c": 2}
+
+
+def test_files_of_other_widths_are_refused_by_their_footers(tmp_path: Path):
+    pq.write_table(pa.table({"who": pa.array([1], pa.int32())}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"who": pa.array([1], pa.int64())}), tmp_path / "2.parquet")
+    with pytest.raises(UnsuitableTable, match="columns of other types"):
+        open_engine(tmp_path)
+
+
+OBJECTS = [
+    ([1, "Ada", 2.5, None, 2**70, b"\xff", "\ud800", True], ["1", "Ada", None, None, str(2**70), None, None, "true"]),
+    (
+        [date(2024, 1, 2), decimal.Decimal("1E+3"), decimal.Decimal("nan"), float("nan")],
+        ["2024-01-02", "1000", None, None],
+    ),
+    ([None, None], [None, None]),
+    ([1, 2], ["1", "2"]),
+]
+
+
+@pytest.mark.parametrize(("cells", "texts"), OBJECTS)
+def test_objects_of_pandas_are_text_cell_by_cell(cells: list[object], texts: list[str | None]):
+    frame = pd.DataFrame({"who": range(len(cells)), "what": pd.Series(cells, dtype=object)})
+    with open_engine(frame) as engine:
+        assert engine.describe().column("what").kind is Kind.TEXT
+        assert counted(engine, user="who", item="what") == {text: 1 for text in texts if text is not None}
+
+
+def test_decimals_too_long_for_duckdb_are_refused_by_type():
+    table = pa.table({"who": [1], "much": pa.array([None], pa.decimal256(50, 2))})
+    with pytest.raises(UnsuitableTable, match="more than 38 digits"):
+        open_engine(table)
