@@ -36,6 +36,9 @@ class RecordedEngine:
     def top(self, aggregation, most):
         return self._noted(("top", most), lambda: self._engine.top(aggregation, most))
 
+    def statistics(self, aggregation):
+        return self._noted(("statistics", None), lambda: self._engine.statistics(aggregation))
+
     def cancel(self):
         self._engine.cancel()
 

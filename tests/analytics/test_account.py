@@ -274,3 +274,30 @@ def test_draws_that_make_no_sense(ledger):
     _, session = recorded_session(account=ledger.account("bob"))
     with pytest.raises(InvalidParameter, match="threshold"):
         session.top_k(item="page", k=2, discover="bounded-range:0.5")
+
+
+def test_statistics_draw_what_is_registered(ledger):
+    _, session = recorded_session(account=ledger.account("ada"))
+    mean = session.mean(value="minutes", low=0, high=10, counts="pure:0.3")
+    assert [format_use(use) for use in mean.spent] == ["pure:0.3x2"]
+    assert left(ledger.account("ada"))["pure:0.3"] == 8
+    median = session.quantile(value="minutes", low=0, high=10, discover="bounded-range:0.5")
+    assert [format_use(use) for use in median.spent] == ["bounded-range:0.5"]
+    by_page = session.sum(
+        value="minutes", low=-5, high=10, item="page", domain=["home", "help"], contributions=1, counts="gaussian:20"
+    )
+    assert [format_use(use) for use in by_page.spent] == ["gaussian:20.0"]
+    with pytest.raises(InvalidParameter, match="public domain"):
+        session.mean(value="minutes", low=0, high=10, item="page", contributions=1, counts="pure:0.3")
+    with pytest.raises(InvalidParameter, match="discover"):
+        session.quantile(value="minutes", low=0, high=10, counts="pure:0.3")
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1 / 3, 0.7])
+@pytest.mark.parametrize("high", [1, 7, 600, 12345])
+def test_noise_of_drawn_statistics_is_never_below_what_is_charged(ledger, epsilon, high):
+    ledger.open_setwise(f"e{high}-{str(epsilon)[:6]}", [f"pure:{epsilon}x2"], delta=1e-5)
+    _, session = recorded_session(account=ledger.account(f"e{high}-{str(epsilon)[:6]}"))
+    planned = session.plan(Query.mean(value="minutes", low=0, high=high), Draws(counts=f"pure:{epsilon}"))
+    for use in planned.mechanism.guarantees():
+        assert Fraction(use.guarantee.sensitivity) / Fraction(use.guarantee.scale) <= Fraction(epsilon)

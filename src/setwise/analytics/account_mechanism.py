@@ -1,6 +1,7 @@
 """The mechanism that the draws of an account stand for."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
 
@@ -21,6 +22,15 @@ from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLap
 from setwise.mechanisms.parameters import float_above
 from setwise.mechanisms.planning.planner import Mechanism
 from setwise.mechanisms.planning.request import Bounds, MechanismName
+from setwise.mechanisms.quantile import GridQuantile
+from setwise.mechanisms.statistics import (
+    GroupStatistics,
+    NoisyMean,
+    NoisyTotal,
+    StatisticRelease,
+    UsersFound,
+    guarantee_of,
+)
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
@@ -33,7 +43,7 @@ Prices = tuple[tuple[Guarantee, Guarantee], ...]
 class Drawn:
     """A mechanism, its name, and what its own guarantees are called in the account."""
 
-    mechanism: Mechanism
+    mechanism: Mechanism | GroupStatistics
     name: str
     prices: Prices = ()
 
@@ -63,6 +73,53 @@ def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Draw
         name=f"{name}+{noise}",
         prices=prices,
     )
+
+
+def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: Draws) -> Drawn:
+    """Return the statistics of public groups whose every use is one of the draws.
+
+    Each count, sum and half of a mean draws `counts`, and each quantile is one `discover`.
+    """
+    if bounds.domain is None or bounds.k is not None:
+        raise InvalidParameter("draws pay for statistics of all rows or of a public domain: give a domain, or a total")
+    prices: dict[Guarantee, Guarantee] = {}
+    statistics: list[StatisticRelease] = []
+    for each in wanted:
+        match each:
+            case GridQuantile():
+                if not isinstance(draws.discover, BoundedRange):
+                    raise InvalidParameter("a quantile draws one pick of each group: give discover, as bounded-range:E")
+                statistics.append(replace(each, epsilon=Fraction(draws.discover.epsilon)))
+            case UsersFound() | NoisyTotal() | NoisyMean():
+                if draws.counts is None:
+                    raise InvalidParameter("say what each count or sum draws: give counts, such as pure:0.1")
+                noisy = NoisyTotal(reach=1, noise=_UNIT) if isinstance(each, UsersFound) else each
+                reaches = (noisy.reach, 1) if isinstance(noisy, NoisyMean) else (noisy.reach,)
+                noise = _shared_noise(draws.counts)
+                for reach in reaches:
+                    prices |= {guarantee_of(noise, reach): draws.counts}
+                statistics.append(replace(noisy, noise=noise))
+            case _:
+                assert_never(each)
+    mechanism = GroupStatistics(statistics=tuple(statistics), contributions=bounds.contributions, domain=bounds.domain)
+    return Drawn(mechanism=mechanism, name="statistics", prices=tuple(prices.items()))
+
+
+_UNIT = LaplaceCounts(scale=Fraction(1))
+
+
+def _shared_noise(guarantee: Guarantee) -> Counts:
+    """Return noise that is no more than the guarantee whatever one user adds.
+
+    The scale has room for the rounding of scale * reach to a float, which is down by at most one part in 2^53.
+    """
+    match guarantee:
+        case PureDP(epsilon=epsilon):
+            return LaplaceCounts(scale=(1 + Fraction(1, 2**52)) / Fraction(epsilon))
+        case Gaussian(sigma=sigma):
+            return GaussianCounts(sigma=Fraction(sigma))
+        case _:
+            raise InvalidParameter(f"counts must draw pure:E or gaussian:S, not {_in_notation(guarantee)}")
 
 
 def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatus) -> KnownGumbel | UnknownGumbel:

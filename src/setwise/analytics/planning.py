@@ -9,7 +9,7 @@ from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import format_use, parse_use
-from setwise.analytics.account_mechanism import drawn_mechanism
+from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
 from setwise.analytics.budget import Budget, Draws
 from setwise.analytics.engines.base import Aggregation, check_suitable
 from setwise.analytics.filter.parser import parse_filter
@@ -25,7 +25,7 @@ from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.planner import Mechanism, plan
 from setwise.mechanisms.planning.request import CountNoise, Total
-from setwise.mechanisms.planning.statistics import plan_statistics
+from setwise.mechanisms.planning.statistics import StatisticsChoice, plan_statistics
 from setwise.mechanisms.release import Preview
 from setwise.mechanisms.statistics import GroupStatistics
 from setwise.mechanisms.two_phase import TwoPhaseTopK
@@ -218,8 +218,15 @@ def _from_total(query: Query, aggregation: Aggregation, total: Total, status: Ac
 
 def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> Execution:
     if query.counted is None:
-        raise InvalidParameter("means, quantiles, signed sums and several statistics take a total: give an epsilon")
-    drawn = drawn_mechanism(query.bounds, draws, status)
+        drawn = drawn_statistics(query.bounds, [release_of(each) for each in query.statistics], draws)
+    else:
+        drawn = drawn_mechanism(query.bounds, draws, status)
+    given = f"{drawn.name}: given by what is drawn from the account"
+    if isinstance(drawn.mechanism, GroupStatistics):
+        choice = StatisticsChoice(mechanism=drawn.mechanism, name=drawn.name, discovery=None)
+        error, why = statistics_error(choice), f"{given}; {statistics_in_words(query, choice)}"
+    else:
+        error, why = drawn.mechanism.preview(), given
     words = dict(drawn.prices)
     uses = merged(Use(words.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
     interaction = Interaction.ADAPTIVE
@@ -227,10 +234,9 @@ def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: Ac
         interaction = Interaction.SETWISE
         _check_registered(uses, status)
     overall = certified_price(uses, status.delta, interaction)
-    why = f"{drawn.name}: given by what is drawn from the account"
     return Execution(
         query=query,
-        plan=_plan(drawn.name, uses, overall, status.delta, drawn.mechanism.preview(), why),
+        plan=_plan(drawn.name, uses, overall, status.delta, error, why),
         aggregation=aggregation,
         mechanism=drawn.mechanism,
         shows_counts=draws.counts is not None,

@@ -14,7 +14,9 @@ def command(kind: str, summary: str) -> Callable[..., None]:
     """Return the command that asks for a shape of query: its options are the words of that shape."""
     words = parameters_of(SHAPES[kind])
     asked = [_parameter(word) for word in words.values()]
-    shared = [parameter for name, parameter in options.SHARED.items() if name != "discover" or kind == "top-k"]
+    shared = [
+        parameter for name, parameter in options.SHARED.items() if name != "discover" or kind in ("top-k", "quantile")
+    ]
 
     def ask(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
         from setwise.cli.run import answer_question

@@ -34,12 +34,11 @@ _WORTH_A_LOOK = 1.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsChoice:
-    """The mechanism, its name, how its groups are found (None: they are public), and the noise of its statistics."""
+    """The mechanism, its name, and how its groups are found; None when they are public."""
 
     mechanism: GroupStatistics
     name: str
     discovery: Choice | None
-    noise: CountNoise
 
 
 def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> StatisticsChoice:
@@ -95,7 +94,6 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         mechanism=_made(bounds, found, wanted, noise, spread),
         name="+".join(names),
         discovery=found,
-        noise=noise,
     )
 
 
