@@ -100,9 +100,13 @@ def field_of(location: tuple[int | str, ...]) -> str:
     'uses.0'
     >>> field_of(("body", "query", "top-k", "k"))
     'query.k'
+    >>> field_of(("body", "query", "query", "k"))
+    'query.k'
     >>> field_of(("header", "Idempotency-Key"))
     'Idempotency-Key'
     """
     places = {"body", "query", "path", "header", "cookie"}
     parts = location[1:] if location and location[0] in places and len(location) > 1 else location
-    return ".".join(str(part) for part in parts if part not in _TAGS and "[" not in str(part))
+    # A kind stands in the location after the field it decides; the field `query` has a kind of the same name.
+    named = [part for part in parts[:1] if part == "query"]
+    return ".".join(map(str, [*named, *(part for part in parts if part not in _TAGS and "[" not in str(part))]))
