@@ -8,6 +8,8 @@ import numpy as np
 from setwise.mechanisms import known_domain, two_phase, unknown_gaussian, unknown_gumbel, unknown_laplace
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, OrderedLeastSquares, TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
@@ -37,6 +39,21 @@ class Recorder:
     def gumbel_order(self, scores, rate, k, _randomness):
         self.ranked.append(Seen(scores.copy(), rate))
         return np.argsort(-scores, kind="stable")[:k]
+
+
+def gaussian_cost(noise, moves):
+    """The squared length of moves of whole counts in units of the noise: 1/sigma^2 of the Gaussian that dominates it.
+
+    Noise on denominator * counts has variance own^2 on the diagonal and common^2 everywhere; its inverse is known.
+    """
+    squares, total = sum(move * move for move in moves), sum(moves)
+    match noise:
+        case RoundedGaussianNoise(sigma=sigma):
+            return squares / sigma**2
+        case SharedGaussianNoise(denominator=denominator, own=own, common=common):
+            assert len(moves) == noise.labels
+            common_part = Fraction(common**2, own**2 + len(moves) * common**2)
+            return denominator**2 * (squares - total * total * common_part) / own**2
 
 
 def counted_mechanisms(contributions, per_item):

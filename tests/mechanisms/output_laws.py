@@ -10,6 +10,9 @@ import numpy as np
 from exact_laws import float_probabilities, reach
 from neighbours import WITH_GUMBEL, WITH_NOISE
 
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
+
 MOST_LEFT_OUT = 1e-7
 """The mass of noise too large to enumerate."""
 
@@ -43,15 +46,37 @@ def noise_law(mechanism, histogram):
     with _standing_in(WITH_NOISE, "with_noise", probe):
         mechanism.release(histogram, None)
     ((size, noise),) = asked
-    masses, end = float_probabilities(noise), reach(noise, 45)
-    kept = [(z, masses[z + end]) for z in range(-end, end + 1) if masses[z + end] > MOST_LEFT_OUT / 100]
     drawn = np.zeros(size, dtype=np.int64)
     law = defaultdict(float)
     with _standing_in(WITH_NOISE, "with_noise", lambda counts, *_: counts + drawn):
-        for draws in itertools.product(kept, repeat=size):
-            drawn[:] = [z for z, _ in draws]
-            law[_shown(mechanism.release(histogram, None))] += math.prod(mass for _, mass in draws)
+        for sizes, mass in _joint_law(noise, size).items():
+            drawn[:] = sizes
+            law[_shown(mechanism.release(histogram, None))] += mass
     return dict(law)
+
+
+def _kept(noise):
+    """The sizes of a noise that are not negligible, with their probabilities."""
+    masses, end = float_probabilities(noise), reach(noise, 45)
+    return [(z, masses[z + end]) for z in range(-end, end + 1) if masses[z + end] > MOST_LEFT_OUT / 100]
+
+
+def _joint_law(noise, size):
+    """Return the probability of the noises of all counts together."""
+    law = defaultdict(float)
+    if not isinstance(noise, SharedGaussianNoise):
+        for draws in itertools.product(_kept(noise), repeat=size):
+            law[tuple(z for z, _ in draws)] += math.prod(mass for _, mass in draws)
+        return law
+    own, common = (_kept(RoundedGaussianNoise(sigma=sigma)) for sigma in (noise.own, noise.common))
+    for shared, chance in common:
+        one = defaultdict(float)  # the noise of one count, given what all share
+        for (z, mass), coin in itertools.product(own, (0, 1)):
+            (value,) = noise.combined(np.array([z]), np.array([shared]), np.array([coin]))
+            one[int(value)] += mass / 2
+        for draws in itertools.product(one.items(), repeat=size):
+            law[tuple(z for z, _ in draws)] += chance * math.prod(mass for _, mass in draws)
+    return law
 
 
 def plackett_luce(scores, rate, k):

@@ -10,6 +10,7 @@ from output_laws import MOST_LEFT_OUT, hockey_stick, noise_law, order_law, unmat
 from setwise.accounting.compose import compose
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
 from setwise.mechanisms.unknown_gaussian import Threshold, TruncatedGaussian, UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
@@ -40,22 +41,45 @@ def assert_within(first, second, promise, slack=0.0):
     ("mechanism", "lost"),
     [
         (lambda tau: KnownLaplace(domain=("a", "b"), contributions=2, per_item=tau, scale=Fraction(3, 4)), 0.0),
-        (lambda tau: KnownGaussian(domain=("a", "b"), contributions=2, per_item=tau, sigma=Fraction(3, 2)), 0.2),
+        (lambda tau: KnownGaussian(domain=("a",), contributions=1, per_item=tau, sigma=Fraction(3, 2)), 0.4),
     ],
 )
 def test_noise_on_a_known_domain_is_priced_exactly(mechanism, lost, per_item):
-    """Both counts move, so the accountant's bracket must hold the truth, not merely exceed it.
+    """All counts move, so the accountant's bracket must hold the truth, not merely exceed it.
 
     Rounding the Gaussian hides a little of it, so there the truth may lie below by that share.
     """
     mechanism = mechanism(per_item)
-    first = noise_law(mechanism, histogram(4, 1))
-    second = noise_law(mechanism, histogram(4 + per_item, 1 + per_item))
+    counts = (4, 1)[: len(mechanism.domain)]
+    first = noise_law(mechanism, histogram(*counts))
+    second = noise_law(mechanism, histogram(*(count + per_item for count in counts)))
     promise = promised(mechanism.guarantees())
     assert_within(first, second, promise, MOST_LEFT_OUT)
     for epsilon, delta in promise.items():
         room = MOST_LEFT_OUT * (1 + np.exp(epsilon))
         assert hockey_stick(first, second, epsilon) >= delta.lower * (1 - lost - 1e-6) - room
+
+
+@pytest.mark.parametrize(
+    ("labels", "contributions", "per_item", "attained"),
+    [(2, 2, 1, 0.9), (2, 2, 2, 0.9), (3, 3, 1, 0.9), (3, 2, 1, 0.8)],
+)
+def test_noise_that_counts_share_is_within_what_is_paid(labels, contributions, per_item, attained):
+    """Whichever counts move, and by how much; the worst move takes nearly all that is paid for at small epsilons."""
+    mechanism = KnownGaussian(
+        domain=LABELS[:labels], contributions=contributions, per_item=per_item, sigma=Fraction(3, 2)
+    )
+    assert isinstance(mechanism.noise, SharedGaussianNoise)
+    promise = promised(mechanism.guarantees())
+    before = (4, 1, 0)[:labels]
+    first = noise_law(mechanism, histogram(*before))
+    worst = 0.0
+    for changes in itertools.product(range(per_item + 1), repeat=labels):
+        if 0 < np.count_nonzero(changes) <= contributions and tuple(sorted(changes)) == changes:
+            second = noise_law(mechanism, histogram(*(c + change for c, change in zip(before, changes, strict=True))))
+            assert_within(first, second, promise, MOST_LEFT_OUT * 10)
+            worst = max(worst, hockey_stick(first, second, 0.0))
+    assert worst >= attained * promise[0.0].lower
 
 
 @pytest.mark.parametrize(("k", "per_item", "epsilon"), [(1, 1, "1"), (2, 1, "1/2"), (3, 2, "1"), (4, 1, "2")])

@@ -27,8 +27,11 @@ def test_laplace_noise_and_cost_are_linear_in_tau():
 
 def test_gaussian_noise_and_cost_are_linear_in_tau():
     mechanism = KnownGaussian(domain=DOMAIN, contributions=3, per_item=7, sigma=Fraction(5))
-    assert mechanism.noise == RoundedGaussianNoise(sigma=Fraction(35))
     assert mechanism.guarantees() == (Use(Gaussian(sigma=5.0), 3),)
+    plain = KnownGaussian(domain=DOMAIN, contributions=3, sigma=Fraction(5)).noise
+    assert float(mechanism.noise.sigma / plain.sigma) == pytest.approx(7.0, rel=1e-12)
+    alone = KnownGaussian(domain=DOMAIN, contributions=1, per_item=7, sigma=Fraction(5))
+    assert alone.noise == RoundedGaussianNoise(sigma=Fraction(35))
 
 
 def test_no_more_counts_can_change_than_there_are():

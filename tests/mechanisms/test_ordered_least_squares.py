@@ -14,7 +14,7 @@ from significance import assert_frequencies
 from setwise.accounting.guarantees import Gaussian, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.known_domain import KnownGaussian
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.two_phase import OrderedLeastSquares, non_increasing
 
@@ -42,7 +42,7 @@ def test_a_sequence_in_order_is_left_alone(values):
 
 def test_cost_and_order():
     mechanism = OrderedLeastSquares(order=("b", "a", "c"), contributions=2, per_item=3, sigma=Fraction(4))
-    assert mechanism.noise == RoundedGaussianNoise(sigma=Fraction(12))
+    assert mechanism.noise == KnownGaussian(domain=(1, 2, 3), contributions=2, per_item=3, sigma=Fraction(4)).noise
     assert mechanism.guarantees() == (Use(Gaussian(sigma=4.0), 2),)
     release = mechanism.release(Histogram.of(["a", "b"], [500, 900]), RANDOMNESS)
     assert release.labels == ("b", "a", "c")
@@ -61,7 +61,7 @@ def test_cost_and_order():
 def test_intervals_are_around_the_unprojected_noise_and_reach_the_fit():
     """Equal true counts: the projection pools them, yet every interval keeps its stated coverage."""
     order = tuple(range(2000))
-    mechanism = OrderedLeastSquares(order=order, contributions=None, sigma=Fraction(5))
+    mechanism = OrderedLeastSquares(order=order, contributions=1, sigma=Fraction(5))
     release = mechanism.release(Histogram.of(order, [300] * 2000), RANDOMNESS)
     radius = mechanism.noise.radius(Fraction(9, 10))
     intervals = release.intervals(Fraction(9, 10))

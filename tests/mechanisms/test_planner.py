@@ -152,7 +152,7 @@ def fixed_split(asked, name, counts):
     """What a plan with half of delta for the threshold, and counts that cost what picks cost, comes to."""
     ratio = {CountNoise.LAPLACE: 1.0, CountNoise.GAUSSIAN: 2.0}.get(counts, 1.0)
     share = 0.0 if asked[0].domain is not None else 0.5
-    split = Split(name=name, counts=counts, share=share, ratio=ratio, spread=10.0, merit=0.0)
+    split = Split(name=name, counts=counts, share=share, ratio=ratio, spread=10.0, width=0.0, merit=0.0)
     return _calibrated(split, *asked, CONFIDENCE).merit
 
 

@@ -101,8 +101,8 @@ MUTANTS = (
     Mutant(
         "unknown Gaussian: Delta off by one in the cost",
         "unknown_gaussian.py",
-        "Use(step, self.contributions)",
-        "Use(step, max(1, self.contributions - 1))",
+        "return Use(step, self.contributions), Use(ApproxDP",
+        "return Use(step, max(1, self.contributions - 1)), Use(ApproxDP",
     ),
     Mutant(
         "unknown Gaussian: does not pay for its threshold",
@@ -245,8 +245,8 @@ MUTANTS = (
     Mutant(
         "Laplace histogram: Delta off by one in the cost",
         "known_domain.py",
-        "min(self.contributions, max(1, len(self.domain)))",
-        "min(max(1, self.contributions - 1), max(1, len(self.domain)))",
+        "Use(guarantee, min(self.contributions, max(1, len(self.domain))))",
+        "Use(guarantee, min(max(1, self.contributions - 1), max(1, len(self.domain))))",
     ),
     Mutant(
         "Gaussian histogram: priced by the noise, not by its share of the sensitivity",
@@ -257,8 +257,8 @@ MUTANTS = (
     Mutant(
         "least squares: noise without tau",
         "two_phase.py",
-        "return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)",
-        "return RoundedGaussianNoise(sigma=binary(self.sigma))",
+        "labels=len(self.order),\n            contributions=self.contributions,\n            per_item=self.per_item,",
+        "labels=len(self.order),\n            contributions=self.contributions,\n            per_item=1,",
     ),
     Mutant(
         "two phases: Delta off by one in the cost",
@@ -293,8 +293,8 @@ MUTANTS = (
     Mutant(
         "intervals: not conditioned on the threshold",
         "release.py",
-        "    if threshold is None:\n        return ends\n    log_miss",
-        "    if threshold is None or ends.size:\n        return ends\n    log_miss",
+        "    if threshold is None:\n        return ends\n    if isinstance",
+        "    if threshold is None or ends.size:\n        return ends\n    if isinstance",
     ),
     Mutant(
         "intervals: the rank is not accounted for",
@@ -355,5 +355,71 @@ MUTANTS = (
         "release.py",
         "count=max(value, least), noisy=value",
         "count=value, noisy=value",
+    ),
+    Mutant(
+        "shared noise: 3% low",
+        "noise/shared_gaussian.py",
+        "return Fraction(float_above(_root_above(value)))",
+        "return Fraction(float_above(_root_above(value)) * 0.97)",
+    ),
+    Mutant(
+        "shared noise: sensitivity without the labels a user is not under",
+        "noise/shared_gaussian.py",
+        "return changeable * (1 - 2 * theta) + labels * theta**2",
+        "return changeable * (1 - 2 * theta) + changeable * theta**2",
+    ),
+    Mutant(
+        "shared noise: Delta off by one in the sensitivity",
+        "noise/shared_gaussian.py",
+        "root = _root_above(squared_sensitivity(labels, changeable, theta))",
+        "root = _root_above(squared_sensitivity(labels, changeable - 1, theta))",
+    ),
+    Mutant(
+        "shared noise: own and common part exchanged",
+        "noise/shared_gaussian.py",
+        "own, common = (_float_root_above(part * unit) for part in (root, theta))",
+        "common, own = (_float_root_above(part * unit) for part in (root, theta))",
+    ),
+    Mutant(
+        "shared noise: one more use than is paid for",
+        "noise/shared_gaussian.py",
+        "deviation**2 / changeable",
+        "deviation**2 / (changeable + 1)",
+    ),
+    Mutant(
+        "shared noise: the common part drawn for each count",
+        "noise/shared_gaussian.py",
+        "draw(1, randomness, width)",
+        "draw(count, randomness, width)",
+    ),
+    Mutant(
+        "shared noise: no common part",
+        "noise/shared_gaussian.py",
+        "return self.combined(own, common, randomness",
+        "return self.combined(own, 0 * common, randomness",
+    ),
+    Mutant(
+        "shared noise: ties always rounded up",
+        "noise/shared_gaussian.py",
+        "np.where(tied, coins, 0)",
+        "np.where(tied, 0 * coins, 0)",
+    ),
+    Mutant(
+        "shared noise: rounded towards zero, which tells the count from its noise",
+        "noise/shared_gaussian.py",
+        "doubled // (2 * self.denominator) - np.where(tied, coins, 0)",
+        "np.trunc((own + common) / self.denominator)",
+    ),
+    Mutant(
+        "shared noise: error bars one too short",
+        "noise/shared_gaussian.py",
+        "math.ceil(reach + 1.0 / self.denominator - 0.5)",
+        "math.ceil(reach + 1.0 / self.denominator - 0.5) - 1",
+    ),
+    Mutant(
+        "two phases: intervals of noise for k labels where fewer were found",
+        "two_phase.py",
+        "noise, fitted = second.noise, second.release(histogram, randomness).items",
+        "fitted = second.release(histogram, randomness).items",
     ),
 )

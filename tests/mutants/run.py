@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests" / "mechanisms"
 FASTEST_FIRST = (
     "recorder",
+    "shared_noise",
     "intervals",
     "unknown_domain",
     "known_domain",

@@ -13,6 +13,7 @@ from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
 from setwise.mechanisms.parameters import binary, float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, Item, Preview, Release, Selection, ranked_items, with_noise
@@ -73,12 +74,13 @@ class KnownLaplace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGaussian:
-    """Add Gaussian noise of standard deviation per_item * sigma to every count of `domain`, zeros included.
+    """Add Gaussian noise of deviation at most per_item * sigma to every count of `domain`, zeros included.
 
-    At most `contributions` counts change between neighbours, each by at most `per_item`: that many Gaussian steps,
-    together exactly a Gaussian of sigma / sqrt(contributions). Rounding the noise to whole numbers costs nothing.
+    At most `contributions` counts change between neighbours, each by at most `per_item`: that many Gaussian steps of
+    parameter sigma, together exactly a Gaussian of sigma / sqrt(contributions). Counts share a part of their noise
+    where that makes it narrower at this cost. Rounding the noise to whole numbers costs nothing.
 
-    Theorem: BalleWa18.
+    Theorem: BalleWa18; docs/mechanisms.md, Theorem 1.
 
     >>> KnownGaussian(domain=("a", "b"), contributions=2, sigma=Fraction(20)).guarantees()
     (Use(guarantee=Gaussian(sigma=20.0), count=2),)
@@ -97,9 +99,14 @@ class KnownGaussian:
         RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise too wide to draw
 
     @property
-    def noise(self) -> RoundedGaussianNoise:
-        """The noise on each count."""
-        return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
+    def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
+        """The noise on the counts."""
+        return gaussian_count_noise(
+            labels=len(self.domain),
+            contributions=self.contributions,
+            per_item=self.per_item,
+            sigma=binary(self.sigma),
+        )
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release costs."""

@@ -13,6 +13,7 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.parameters import probability
 from setwise.mechanisms.randomness import Randomness
@@ -35,11 +36,11 @@ class Interval:
         return self.lower <= count <= self.upper
 
 
-Noise: TypeAlias = LaplaceNoise | RoundedGaussianNoise | TruncatedGaussianNoise
+Noise: TypeAlias = LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise | TruncatedGaussianNoise
 
 
 def with_noise(counts: NDArray[np.int64], noise: Noise, randomness: Randomness) -> NDArray[np.int64]:
-    """Return the counts with an independent exact draw of `noise` added to each."""
+    """Return the counts with exact draws of `noise` added: independent ones, but for the part that counts share."""
     return counts + noise.draw(len(counts), randomness)
 
 
@@ -145,6 +146,8 @@ def lower_ends(
     ends = np.maximum(noisy - noise.radius(1 - 2 * miss), least)
     if threshold is None:
         return ends
+    if isinstance(noise, SharedGaussianNoise):
+        raise InvalidParameter("counts that share their noise pass no threshold")
     log_miss = math.log(miss) - _TAIL_ERROR
 
     def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:

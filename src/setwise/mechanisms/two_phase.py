@@ -13,6 +13,7 @@ from setwise.mechanisms.known_domain import KnownGumbel
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
 from setwise.mechanisms.parameters import binary, positive_integer, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, Item, Preview, Release, with_noise
@@ -24,9 +25,10 @@ class OrderedLeastSquares:
     """Add Gaussian noise to the counts of `order`, then take the closest non-increasing, non-negative sequence.
 
     `order` is public, from an earlier release. The projection is post-processing, so the cost is the Gaussian's:
-    one use for each count that can differ between neighbours. Intervals come from the unprojected noise.
+    one use of parameter sigma for each count that can differ between neighbours. Counts share a part of their noise
+    where that makes it narrower at this cost. Intervals come from the unprojected noise.
 
-    Theorem: algo:least_squares.
+    Theorem: algo:least_squares; docs/mechanisms.md, Theorem 1.
     """
 
     order: tuple[Label, ...]
@@ -43,9 +45,14 @@ class OrderedLeastSquares:
         RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise too wide to draw
 
     @property
-    def noise(self) -> RoundedGaussianNoise:
-        """The noise on each count, before the projection."""
-        return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
+    def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
+        """The noise on the counts, before the projection."""
+        return gaussian_count_noise(
+            labels=len(self.order),
+            contributions=self.contributions,
+            per_item=self.per_item,
+            sigma=binary(self.sigma),
+        )
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release costs: nothing for an empty order."""
@@ -105,7 +112,10 @@ class LaplaceCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianCounts:
-    """Counts with Gaussian noise of deviation per_item * sigma, projected onto the discovered order."""
+    """Counts with Gaussian noise of deviation at most per_item * sigma, projected onto the discovered order.
+
+    It costs one use of gaussian:sigma for each count that can differ between neighbours.
+    """
 
     sigma: Fraction
 
@@ -148,13 +158,18 @@ class TwoPhaseTopK:
                 assert_never(self.counts)
 
     @property
-    def noise(self) -> LaplaceNoise | RoundedGaussianNoise:
-        """The noise on each count."""
+    def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
+        """The noise on the counts when all labels asked for are found; fewer may share less of it."""
         match self.counts:
             case LaplaceCounts():
                 return LaplaceNoise(scale=binary(self._spread))
             case GaussianCounts(sigma=sigma):
-                return RoundedGaussianNoise(sigma=binary(sigma) * self.discovery.per_item)
+                return gaussian_count_noise(
+                    labels=self._picks,
+                    contributions=self.contributions,
+                    per_item=self.discovery.per_item,
+                    sigma=binary(sigma),
+                )
             case _:
                 assert_never(self.counts)
 
@@ -162,6 +177,10 @@ class TwoPhaseTopK:
     def least(self) -> int:
         """The smallest exact count a discovered label can have: an unknown domain shows only what is there."""
         return 1 if isinstance(self.discovery, UnknownGumbel) else 0
+
+    @property
+    def _picks(self) -> int:
+        return self.discovery.guarantees()[0].count
 
     def _step(self) -> Guarantee:
         match self.counts:
@@ -178,8 +197,7 @@ class TwoPhaseTopK:
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release may cost."""
-        picks = self.discovery.guarantees()[0].count
-        return self.discovery.guarantees() + self._count_uses(picks)
+        return self.discovery.guarantees() + self._count_uses(self._picks)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
         """Return the error to expect, before any data is touched."""
@@ -195,9 +213,10 @@ class TwoPhaseTopK:
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the discovered labels in order with their counts, and what both phases really cost."""
         found = self.discovery.release(histogram, randomness)
+        noise = self.noise
         match self.counts:
             case LaplaceCounts():
-                noisy = with_noise(histogram.over(found.labels), self.noise, randomness).tolist()
+                noisy = with_noise(histogram.over(found.labels), noise, randomness).tolist()
                 pairs = zip(found.labels, noisy, strict=True)
                 items = tuple(Item(label=label, count=max(value, self.least), noisy=value) for label, value in pairs)
             case GaussianCounts(sigma=sigma):
@@ -207,9 +226,9 @@ class TwoPhaseTopK:
                     per_item=self.discovery.per_item,
                     sigma=sigma,
                 )
-                fitted = second.release(histogram, randomness).items
+                noise, fitted = second.noise, second.release(histogram, randomness).items
                 items = tuple(replace(item, count=max(item.count or 0, self.least)) for item in fitted)
             case _:
                 assert_never(self.counts)
         spent = found.spent + self._count_uses(len(items))
-        return Release(items=items, spent=spent, complete=found.complete, noise=self.noise, least=self.least)
+        return Release(items=items, spent=spent, complete=found.complete, noise=noise, least=self.least)

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownLaplace
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.randomness import WORD, Randomness
-from setwise.mechanisms.two_phase import OrderedLeastSquares, non_increasing
+from setwise.mechanisms.release import with_noise
+from setwise.mechanisms.two_phase import non_increasing
 
 SIGMA = Fraction(131, 10)
 """Gaussian noise of the same overall privacy, (2.08, 1e-6), as Laplace noise of epsilon 0.1 on 25 counts."""
@@ -48,6 +50,8 @@ class Comparison:
 def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fraction = SIGMA) -> Comparison:
     """Run both mechanisms `trials` times on the k most frequent words, given in their true order.
 
+    Both are the paper's: least squares takes independent noise and is not rounded to whole numbers.
+
     Theorem: fig:NoiseCompare.
     """
     if trials < 2:
@@ -55,14 +59,14 @@ def compare(randomness: Randomness, k: int = 25, trials: int = 100, sigma: Fract
     top = macbeth_words().ranked(k)
     order = tuple(str(label) for label in top.labels)
     laplace = KnownLaplace(domain=order, contributions=k, scale=1 / EPSILON)
-    squares = OrderedLeastSquares(order=order, contributions=k, sigma=sigma)
+    gaussian = RoundedGaussianNoise(sigma=sigma)
     place = {word: index for index, word in enumerate(order)}
     answers = np.empty((2, trials, k))
     for trial in range(trials):
         for item in laplace.release(top, randomness).items:
             answers[0, trial, place[str(item.label)]] = item.noisy
-        drawn = [item.noisy or 0 for item in squares.release(top, randomness).items]
-        answers[1, trial] = [float(value) for value in non_increasing(drawn)]  # not rounded, as in the paper
+        drawn = with_noise(top.counts, gaussian, randomness).tolist()
+        answers[1, trial] = [float(value) for value in non_increasing(drawn)]
     means, deviations = answers.mean(axis=1), answers.std(axis=1)
     errors = np.abs(answers - top.counts).mean(axis=1)
     return Comparison(

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from setwise.mechanisms.noise.gaussian import GaussianNoise
 from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.release import Noise
 
@@ -25,6 +26,8 @@ def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
             return math.ceil(float(scale) * laplace_lead(contests, miss))
         case GaussianNoise() | RoundedGaussianNoise() | TruncatedGaussianNoise():
             return math.ceil(-math.sqrt(2.0) * float(noise.sigma) * float(ndtri(miss / contests)))
+        case SharedGaussianNoise(own_sigma=sigma):
+            return math.ceil(-math.sqrt(2.0) * float(sigma) * float(ndtri(miss / contests)))
         case _:
             assert_never(noise)
 

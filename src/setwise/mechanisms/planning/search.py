@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from scipy.special import ndtri
 
+from setwise.mechanisms.noise.shared_gaussian import relative_deviations
 from setwise.mechanisms.planning.accuracy import laplace_lead
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 
@@ -22,6 +23,9 @@ _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 
 _RATIOS = tuple(10.0 ** (step / 12) for step in range(-12, 13))
 """How many times as wide the noise on counts may be as the noise on picks."""
 
+_AS_GOOD = 1.01
+"""Splits whose merit is within this factor of the best are as good."""
+
 _LAPLACE_RADIUS = -math.log(_MISS)
 _GAUSSIAN_RADIUS = -float(ndtri(_MISS / 2))
 
@@ -31,7 +35,7 @@ class Split:
     """A mechanism, the noise on counts of its second phase, and how its budget is divided.
 
     `share` of delta goes to a threshold; counts get noise `ratio` times as wide as picks. `spread` is the noise this
-    leaves and `merit` what it gives, both rough.
+    leaves, `width` half the width of a count's interval and `merit` what the split gives, all rough.
     """
 
     name: MechanismName
@@ -39,23 +43,29 @@ class Split:
     share: float
     ratio: float
     spread: float
+    width: float
     merit: float
 
 
 def splits(bounds: Bounds, total: Total) -> tuple[Split, ...]:
     """Return the best split of every mechanism that can answer, best first."""
     found = [
-        min(
-            (
+        _narrowest(
+            [
                 _split(bounds, total, name, counts, share, ratio)
                 for share in _shares(name, bounds)
                 for ratio in _ratios(counts)
-            ),
-            key=lambda split: split.merit,
+            ]
         )
         for name, counts in _cells(bounds, total)
     ]
     return tuple(sorted(found, key=lambda split: split.merit))
+
+
+def _narrowest(splits: list[Split]) -> Split:
+    """Return the split whose counts are narrowest among those of nearly the best merit, which is flat around it."""
+    most = _AS_GOOD * min(split.merit for split in splits)
+    return min((split for split in splits if split.merit <= most), key=lambda split: split.width)
 
 
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
@@ -104,7 +114,7 @@ def _split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise
         spread = changed / float(total.epsilon)
     reach = _rough_reach(bounds, name, spread, share * delta, changed)
     width = _rough_radius(bounds, name, counts, spread, ratio) if total.counts is not CountNoise.NONE else 0.0
-    return Split(name=name, counts=counts, share=share, ratio=ratio, spread=spread, merit=reach + width)
+    return Split(name=name, counts=counts, share=share, ratio=ratio, spread=spread, width=width, merit=reach + width)
 
 
 def _cost_of_unit_noise(
@@ -138,7 +148,7 @@ def _rough_reach(bounds: Bounds, name: MechanismName, spread: float, failure: fl
         case MechanismName.KNOWN_LAPLACE:
             return spread * laplace_lead(contests, _MISS)
         case MechanismName.KNOWN_GAUSSIAN:
-            return spread * _gaussian_lead(contests)
+            return spread * relative_deviations(bounds.rivals, changed)[1] * _gaussian_lead(contests)
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
             odds = failure / (1.0 + math.exp(min(changed / spread, 700.0)))
             seen = 1 + spread * (laplace_lead(min(changed, bounds.limit), odds) + 2 * (_LAPLACE_RADIUS + math.log(2)))
@@ -169,10 +179,15 @@ def _rough_radius(bounds: Bounds, name: MechanismName, counts: CountNoise, sprea
         case MechanismName.KNOWN_LAPLACE:
             return spread * (_LAPLACE_RADIUS - math.log(share))
         case MechanismName.KNOWN_GAUSSIAN:
-            return spread * -float(ndtri(_MISS * share / 2))
+            narrower = relative_deviations(bounds.rivals, bounds.changeable or bounds.rivals)[0]
+            return spread * narrower * -float(ndtri(_MISS * share / 2))
         case MechanismName.UNKNOWN_LAPLACE:
             return spread * _LAPLACE_RADIUS
         case MechanismName.TRUNCATED_GAUSSIAN:
             return spread * _GAUSSIAN_RADIUS
         case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
-            return spread * ratio * (_LAPLACE_RADIUS if counts is CountNoise.LAPLACE else _GAUSSIAN_RADIUS)
+            if counts is CountNoise.LAPLACE:
+                return spread * ratio * _LAPLACE_RADIUS
+            labels = min(bounds.k or 1, bounds.rivals)
+            narrower = relative_deviations(labels, min(labels, bounds.changeable or labels))[0]
+            return spread * ratio * narrower * _GAUSSIAN_RADIUS
