@@ -17,7 +17,6 @@ from setwise.analytics.tables.source import open_engine
 from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.noise.laplace import LaplaceNoise
-from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
 from tests.analytics.recorded import RecordedEngine, recorded_session, visits
@@ -166,8 +165,9 @@ def test_gaussian_counts_are_drawn_as_registered(ledger):
         Query.top_k(item="page", k=4, contributions=3, per_item=5),
         Draws(discover="bounded-range:0.5", counts="gaussian:20"),
     )
-    assert planned.mechanism.noise == RoundedGaussianNoise(sigma=100)
     assert {use.guarantee: use.count for use in planned.plan.uses}[Gaussian(sigma=20.0)] == 3
+    # Three draws, each worth 1/20^2, buy less noise for four counts that share a part of it: 1.5/sqrt(3) of 5 * 20.
+    assert float(planned.mechanism.noise.sigma) == pytest.approx(100 * 1.5 / 3**0.5, rel=1e-9)
 
 
 def test_a_histogram_and_a_count_draw_one_count_for_each_that_can_change(ledger):

@@ -52,7 +52,8 @@ def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Draw
     """Return the mechanism whose every use is one of the draws.
 
     Picks of bounded-range:E are Gumbel picks. Counts of pure:E get discrete Laplace noise of scale at least per_item/E,
-    which is E-DP; those of gaussian:S get Gaussian noise of deviation per_item * S, rounded.
+    which is E-DP; those of gaussian:S get Gaussian noise of deviation per_item * S at most, rounded: m draws buy one
+    Gaussian of parameter S / sqrt(m), whose noise counts share a part of where that makes them narrower.
     """
     if draws.discover is None:
         return _noisy_histogram(bounds, draws, status)
