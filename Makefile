@@ -41,6 +41,7 @@ format: $(VENV)/.tested-with
 bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/composition.py
 	$(RUN)/python benchmarks/optimum.py
+	$(RUN)/python benchmarks/workloads.py
 	$(RUN)/python benchmarks/samplers.py
 	$(RUN)/python benchmarks/ledger.py
 	$(RUN)/python benchmarks/analytics.py
