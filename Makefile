@@ -64,7 +64,7 @@ $(VENV)/.tested-with: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/.installed
 
-mutants: $(VENV)/.tested-with  ## break every mechanism in every listed way and see the tests catch it (about ten minutes)
+mutants: $(VENV)/.tested-with  ## break every mechanism and bound in every listed way and see the tests catch it (about fifteen minutes)
 	$(RUN)/python tests/mutants/run.py --write docs/mutants.md
 
 docs: $(VENV)/.tested-with  ## the documentation site, into site/; warnings are errors, and nothing is fetched

@@ -1,17 +1,6 @@
 """Ways to break a mechanism: one edit of one line each, all of which the suite must notice."""
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """One edit: in `file`, the text `before`, which occurs once, becomes `after`."""
-
-    name: str
-    file: str
-    before: str
-    after: str
-
+from mutant import Mutant
 
 MUTANTS = (
     Mutant(

@@ -1,4 +1,4 @@
-"""Break each mechanism on purpose and show that the suite notices: every mutant must be killed.
+"""Break each mechanism and each bound on purpose and show that the suite notices: every mutant must be killed.
 
 python tests/mutants/run.py                  run them all; exit status 1 if one survives
 python tests/mutants/run.py --write FILE     and write the table to FILE
@@ -15,9 +15,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from mechanism_mutants import MUTANTS, Mutant
+from accounting_mutants import MUTANTS as ACCOUNTING
+from mechanism_mutants import MUTANTS as MECHANISMS
+from mutant import Mutant
 
 ROOT = Path(__file__).resolve().parents[2]
+MUTANTS = MECHANISMS + ACCOUNTING
 TESTS = ROOT / "tests" / "mechanisms"
 FASTEST_FIRST = (
     "recorder",
@@ -33,8 +36,10 @@ FASTEST_FIRST = (
 )
 
 
-def suite() -> list[str]:
-    """Return the test files, those that kill quickest first."""
+def suite(mutant: Mutant | None) -> list[str]:
+    """Return the test files: those named for the mutant, else all of mechanisms, those that kill quickest first."""
+    if mutant is not None and mutant.tests:
+        return [str(ROOT / "tests" / mutant.room / f"test_{name}.py") for name in mutant.tests]
     first = [TESTS / f"test_{name}.py" for name in FASTEST_FIRST]
     # The page lists the mutants; it must not be what kills them.
     rest = (path for path in sorted(TESTS.glob("test_*.py")) if path.name != "test_mechanisms_page.py")
@@ -46,7 +51,7 @@ def killer(mutant: Mutant | None) -> str | None:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "src" / "setwise", Path(folder) / "setwise")
         if mutant is not None:
-            file = Path(folder) / "setwise" / "mechanisms" / mutant.file
+            file = Path(folder) / "setwise" / mutant.room / mutant.file
             text = file.read_text(encoding="utf-8")
             if text.count(mutant.before) != 1:
                 raise SystemExit(f"{mutant.name}: the text to change occurs {text.count(mutant.before)} times")
@@ -61,7 +66,7 @@ def killer(mutant: Mutant | None) -> str | None:
             "no:cacheprovider",
             "--rootdir",
             str(ROOT),
-            *suite(),
+            *suite(mutant),
         ]
         environment = os.environ | {"PYTHONPATH": folder, "PYTHONDONTWRITEBYTECODE": "1", "SETWISE_TESTS": "all"}
         run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
@@ -75,7 +80,7 @@ def killer(mutant: Mutant | None) -> str | None:
 
 def main() -> int:
     """Run the suite on every mutant and print the table."""
-    parser = argparse.ArgumentParser(description="Break each mechanism on purpose; the suite must notice.")
+    parser = argparse.ArgumentParser(description="Break each mechanism and bound on purpose; the suite must notice.")
     parser.add_argument("--write", type=Path, help="also write the table to this file")
     parser.add_argument("--only", default="", help="run only the mutants with this text in their name")
     arguments = parser.parse_args()
@@ -87,11 +92,13 @@ def main() -> int:
         test = killer(mutant)
         survivors += test is None
         verdict = f"`{test}`" if test else "**survived**"
-        lines.append(f"| {mutant.name} | `{mutant.file}` | {verdict} |")
+        lines.append(f"| {mutant.name} | `{mutant.room}/{mutant.file}` | {verdict} |")
         print(f"{mutant.name:58}{test or 'SURVIVED':70}{time.perf_counter() - start:6.1f} s", flush=True)
     print(f"{len(chosen) - survivors} of {len(chosen)} killed")
     if arguments.write:
-        title = "# Mutants\n\nEach breaks one mechanism on purpose; the test named is the first to fail.\n\n"
+        title = (
+            "# Mutants\n\nEach breaks one mechanism or one bound on purpose; the test named is the first to fail.\n\n"
+        )
         arguments.write.write_text(title + "\n".join(lines) + "\n", encoding="utf-8")
     return 1 if survivors else 0
 

@@ -86,7 +86,7 @@ class BoundedRangeStep:
         self._root = np.exp(0.5 * (grid[1:] - epsilon))
         self.rounding = 16.0 * (cells + 4.0) * (1.0 + self._scale) * UNIT
         """Relative error of one step: the roots that are subtracted differ by at least about epsilon / cells of
-        themselves, and a cell passed over because its slope drowns in round-off costs no more."""
+        themselves, and a cell passed over because its slope is lost to rounding costs no more."""
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:

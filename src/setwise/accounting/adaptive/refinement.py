@@ -146,7 +146,7 @@ def refine(
     """Return the intersection of certified brackets, as narrow as `width`; refuse a width that cannot be reached.
 
     `sharpness` is about the relative width of a run times the square of its cells; `floor` is a lower bound to start
-    from; `tilted` says that some stage depends on the tilt; `work` is what a run with so many cells takes.
+    from; `tilted` says that some stage depends on the tilt; `work` is what a run with a number of cells takes.
     """
     wanted = width or (TUNING.width if exact else TUNING.rough_width)
     cells = max(TUNING.fewest_cells, _even(math.sqrt(TUNING.margin * sharpness / wanted)))

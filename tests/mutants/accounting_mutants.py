@@ -1,0 +1,190 @@
+"""Ways to break a bound: each charge, rounding direction or domination undone, one edit of one line each.
+
+The test files named are those that must notice.
+"""
+
+from functools import partial
+
+import mutant
+
+Mutant = partial(mutant.Mutant, room="accounting")
+
+_TRANSFORM = ("convolution",)
+_STEP = ("operator",)
+_PROFILE = ("rounding_directions",)
+_LATTICE = ("rounding_directions", "convolution")
+_BINOMIAL = ("rounding_directions",)
+_ATOMS = ("rounding_directions",)
+_KINDS = ("rounding_directions", "conversions")
+_BATCH = ("batch_mixtures", "batch_accuracy")
+
+MUTANTS = (
+    Mutant(
+        "transform: charge by the mean, not the root mean square",
+        "losses/fft.py",
+        "return math.sqrt(2.0 * float((half * half).sum()) / size)",
+        "return 2.0 * float(half.sum()) / size",
+        _TRANSFORM,
+    ),
+    Mutant(
+        "transform: errors passed on by other factors not charged",
+        "losses/fft.py",
+        "charge += count * share * norm * _root_mean_square(others, size)",
+        "charge += 0.0 * _root_mean_square(others, size)",
+        _TRANSFORM,
+    ),
+    Mutant(
+        "transform: charge taken off from above",
+        "losses/fft.py",
+        "np.maximum(tilted + charge, charge, out=tilted)",
+        "np.maximum(tilted - charge, charge, out=tilted)",
+        _TRANSFORM,
+    ),
+    Mutant(
+        "transform: charge added from below",
+        "losses/fft.py",
+        "np.maximum(tilted - (charge + wrapped), 0.0, out=tilted)",
+        "np.maximum(tilted + charge - wrapped, 0.0, out=tilted)",
+        _TRANSFORM,
+    ),
+    Mutant(
+        "transform: what is wrapped around not subtracted from below",
+        "losses/fft.py",
+        "np.maximum(tilted - (charge + wrapped), 0.0, out=tilted)",
+        "np.maximum(tilted - charge, 0.0, out=tilted)",
+        _TRANSFORM,
+    ),
+    Mutant(
+        "window: right tail dropped without charge",
+        "losses/fft.py",
+        "dropped = beyond(cut_right, max(window.right_tilt, 0.0), end_right)",
+        "dropped = 0.0",
+        _TRANSFORM,
+    ),
+    Mutant(
+        "window: left tail not raised to the first loss",
+        "losses/fft.py",
+        "mass[0] += beyond(cut_left, min(window.left_tilt, 0.0), end_left)",
+        "mass[0] += 0.0",
+        _TRANSFORM,
+    ),
+    Mutant(
+        "lattice from above: losses rounded down",
+        "losses/lattice.py",
+        "above = np.clip(above + slack, 0.0, step)",
+        "above = np.clip(above - 0.5 * step, 0.0, step)",
+        _LATTICE,
+    ),
+    Mutant(
+        "lattice from below: losses not shifted down",
+        "losses/lattice.py",
+        "shift = max(0.0, float(np.where(far, 0.0, below).max(initial=0.0))) + slack",
+        "shift = 0.0",
+        _LATTICE,
+    ),
+    Mutant(
+        "lattice tail: dropped mass not charged",
+        "losses/lattice.py",
+        "+ misplaced + self.dropped",
+        "+ misplaced",
+        _ATOMS,
+    ),
+    Mutant(
+        "binomial: masses left out not charged",
+        "losses/discrete.py",
+        "dropped = 0.0 if complete else 2.0 * (count + 1) * smallest_ratio / total",
+        "dropped = 0.0",
+        _BINOMIAL,
+    ),
+    Mutant(
+        "atoms: dropped mass not charged",
+        "losses/discrete.py",
+        "* (1 + relative) + self.dropped",
+        "* (1 + relative)",
+        _ATOMS,
+    ),
+    Mutant(
+        "atoms: positions read on the wrong side",
+        "losses/discrete.py",
+        "np.concatenate((x - self.loss - moved, x - self.loss + moved))",
+        "np.concatenate((x - self.loss + moved, x - self.loss - moved))",
+        _ATOMS,
+    ),
+    Mutant(
+        "Gaussians: merged sigma rounded up",
+        "guarantees.py",
+        "while Fraction(sigma) ** 2 * inverse_variance > 1:",
+        "while False:",
+        _KINDS,
+    ),
+    Mutant(
+        "conversions: parameters rounded down",
+        "guarantees.py",
+        "return value * (1.0 + 4 * ELEMENTARY * UNIT)",
+        "return value * (1.0 - 1e-9)",
+        _KINDS,
+    ),
+    Mutant(
+        "bounded range: zCDP of half its epsilon",
+        "guarantees.py",
+        "tau=self.epsilon / 2)",
+        "tau=self.epsilon / 3)",
+        _KINDS,
+    ),
+    Mutant(
+        "integer Laplace: epsilon rounded down",
+        "guarantees.py",
+        "return PureDP(epsilon=up(self.sensitivity / self.scale))",
+        "return PureDP(epsilon=down(self.sensitivity / self.scale))",
+        _KINDS,
+    ),
+    Mutant(
+        "step: upper values a thousandth low",
+        "adaptive/operator.py",
+        "terms = Terms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))",
+        "terms = Terms(0.999 * f[cells : cells + count], b_far, drop_a, np.sqrt(omega))",
+        _STEP,
+    ),
+    Mutant(
+        "step: lower values with the far argument too near",
+        "adaptive/operator.py",
+        "value += self._own_flip[j] * f[at + cells : at + cells + stop - start]",
+        "value += self._own_flip[j] * f[at + cells - 1 : at + cells - 1 + stop - start]",
+        _STEP,
+    ),
+    Mutant(
+        "step: a cut grid taken to end in zero from above",
+        "adaptive/operator.py",
+        "f = self._extended(values, size, float(values[-1]))",
+        "f = self._extended(values, size, 0.0)",
+        _STEP,
+    ),
+    Mutant(
+        "profile: upper values read along the lower neighbour",
+        "adaptive/profile.py",
+        "value = (1.0 - share) * self.upper[cell] + share * self.upper[after]",
+        "value = self.upper[after]",
+        _PROFILE,
+    ),
+    Mutant(
+        "profile: rounding not charged",
+        "adaptive/profile.py",
+        "value *= 1.0 + self.rounding + _POSITION",
+        "value *= 1.0",
+        _PROFILE,
+    ),
+    Mutant(
+        "batch: a box bounded by its middle",
+        "methods/batch_mixture.py",
+        "return self._atoms(last, low).average(self.above, x).upper",
+        "return self.at(tuple(0.5 * (a + b) for a, b in zip(first, last, strict=True)), x).upper",
+        _BATCH,
+    ),
+    Mutant(
+        "batch: a block bounded by its end",
+        "methods/batch.py",
+        "heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))",
+        "heapq.heappush(blocks, (-self._pair(b, b - self.epsilon, x).upper, a, b))",
+        _BATCH,
+    ),
+)
