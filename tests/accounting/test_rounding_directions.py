@@ -77,6 +77,7 @@ def test_lattices_keep_their_side_of_every_tail():
     """At every epsilon the lattice from above has at least the delta of the noise, the one from below at most that."""
     for known, delta in [
         (PureDP(epsilon=0.37), lambda x: (math.exp(0.37) - math.exp(x)) / (1 + math.exp(0.37)) if x < 0.37 else 0.0),
+        (PureDP(epsilon=0.39), lambda x: (math.exp(0.39) - math.exp(x)) / (1 + math.exp(0.39)) if x < 0.39 else 0.0),
         (Laplace(scale=2.7), lambda x: 1 - math.exp(0.5 * (x - 1 / 2.7)) if x < 1 / 2.7 else 0.0),
     ]:
         for step in (0.05, 0.11, 0.3):
