@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.answer import Answer, Interaction, Progress, quiet
 from setwise.accounting.checks import check_delta
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged
@@ -16,7 +16,6 @@ from setwise.accounting.intervals import up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable
 from setwise.analytics.budget import Budget, BudgetWords, budget_of
-from setwise.analytics.engines.base import Progress, silent
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
@@ -244,7 +243,7 @@ def open(  # noqa: A001 - it is called as setwise.open
     memory: str | None = None,
     dataset: str | None = None,
     name: str | None = None,
-    progress: Progress = silent,
+    progress: Progress = quiet,
     randomness: Randomness | None = None,
 ) -> Session:
     """Return a session on a table whose column `user` says whose row each row is.

@@ -1,10 +1,9 @@
 """The interface of engines: what a query asks of a table, and the checks that every engine makes first."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from types import TracebackType
-from typing import Protocol, Self, TypeAlias, assert_never
+from typing import Protocol, Self, assert_never
 
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Kind, Schema
@@ -95,14 +94,6 @@ class Aggregation:
     def sampled(self) -> int | None:
         """How many items each user keeps at random; None when users keep every item they have."""
         return None if self.item is None else self.contributions
-
-
-Progress: TypeAlias = Callable[[float], None]
-"""Called now and then from another thread with the share of the work that is done, between 0 and 1."""
-
-
-def silent(_: float) -> None:
-    """Report no progress."""
 
 
 class Engine(Protocol):

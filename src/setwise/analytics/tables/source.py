@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from setwise.analytics.engines.base import Progress, silent
+from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines.csv_reader import COMPRESSIONS, CsvFormat
 from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, files_of, suffix_of
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
@@ -33,7 +33,7 @@ def open_engine(
     table: str | None = None,
     types: Mapping[str, Kind] | None = None,
     memory: str | None = None,
-    progress: Progress = silent,
+    progress: Progress = quiet,
 ) -> PreparingEngine:
     """Return an engine that reads the source.
 

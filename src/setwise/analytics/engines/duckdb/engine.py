@@ -16,7 +16,8 @@ from weakref import finalize
 
 import duckdb
 
-from setwise.analytics.engines.base import Aggregation, Progress, check_suitable, columns_read, silent
+from setwise.accounting.answer import Progress, quiet
+from setwise.analytics.engines.base import Aggregation, check_suitable, columns_read
 from setwise.analytics.engines.duckdb.prepared import write_prepared
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
@@ -85,7 +86,7 @@ class DuckDBEngine:
         threads: int | None = None,
         scratch: Path | None = None,
         spill: int | None = None,
-        progress: Progress = silent,
+        progress: Progress = quiet,
         salts: SaltSource = secret_salt,
         manifest: Manifest | None = None,
     ) -> None:

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines import sql
-from setwise.analytics.engines.base import Aggregation, Progress, check_plain, check_suitable, label_kind, silent
+from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, label_kind
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.poller import Watch
 from setwise.analytics.engines.prepared import Manifest
@@ -59,7 +60,7 @@ class SparkEngine:
         frame: DataFrame,
         *,
         named: str | None = None,
-        progress: Progress = silent,
+        progress: Progress = quiet,
         salts: SaltSource = secret_salt,
         leave: Callable[[], None] | None = None,
         manifest: Manifest | None = None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from setwise.analytics.engines.base import Progress
+from setwise.accounting.answer import Progress
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.spark.engine import SparkEngine
 from setwise.analytics.engines.spark.prepared import source_frame, stored_manifest
