@@ -39,6 +39,9 @@ RACES = 20 if FULL else 4
 SALTS = 600 if FULL else 100
 """Salts under which one user's items are sampled, on DuckDB and PostgreSQL."""
 
+OTHER_ACCOUNTS = 1500 if FULL else 150
+"""Accounts of other people on a ledger, beside those of the analyst who lists their own."""
+
 GENERATED_REQUESTS = 6 if FULL else 1
 """Requests generated for each operation and phase, beside those that cover every boundary of the schema."""
 

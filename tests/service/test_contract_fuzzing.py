@@ -16,7 +16,13 @@ from tests.sizes import GENERATED_REQUESTS
 LEFT_OUT = "positive_data_acceptance"
 
 
-@pytest.mark.parametrize(("who", "phases"), [("steward", "coverage,fuzzing"), ("analyst", "examples,fuzzing,stateful")])
+@pytest.mark.parametrize(
+    ("who", "phases"),
+    [
+        pytest.param("steward", "coverage,fuzzing", marks=pytest.mark.slow),
+        ("analyst", "examples,fuzzing,stateful"),
+    ],
+)
 def test_every_answer_is_one_that_the_description_allows(
     who: str, phases: str, start: Callable[..., Replica], tmp_path: Path
 ):

@@ -8,14 +8,13 @@ import pytest
 from setwise.ledger import status
 from tests.service.replica import Replica
 from tests.service.team import TOP_3, Team, ask, gather
-
-MANY = 1500
+from tests.sizes import OTHER_ACCOUNTS
 
 
 @pytest.fixture(scope="module")
 def crowded(team: Team) -> Team:
     ledger = team.replica.service.ledger
-    for number in range(MANY):
+    for number in range(OTHER_ACCOUNTS):
         ledger.open_filter(
             f"other-{number:05d}", epsilon=1.0, delta=1e-6, analyst=f"person-{number % 500}", dataset="x"
         )
@@ -25,7 +24,7 @@ def crowded(team: Team) -> Team:
 def test_an_analyst_sees_their_own_accounts_in_order_and_a_steward_all(crowded: Team):
     assert [each["account"] for each in crowded.ada.get("/accounts").json()] == ["ada-events", "ada-total"]
     listed = [each["account"] for each in crowded.steward.get("/accounts").json()]
-    assert len(listed) == MANY + 3
+    assert len(listed) == OTHER_ACCOUNTS + 3
     assert listed == sorted(listed)
 
 
