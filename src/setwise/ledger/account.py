@@ -8,9 +8,9 @@ from sqlalchemy import Connection
 from setwise.accounting.compose import as_uses
 from setwise.accounting.filters import filter_parameters
 from setwise.accounting.guarantees import Guarantee, Use, merged
-from setwise.accounting.notation import format_use, rounded_down, rounded_up
+from setwise.accounting.notation import format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
-from setwise.ledger.amounts import FAILURE, RHO, Totals
+from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.clock import Clock, microseconds
 from setwise.ledger.records import Contents, Entry, EntryKind, check_name, check_text, write_uses
 from setwise.ledger.register import same_data
@@ -35,30 +35,11 @@ class Receipt:
     answer: str | None = None
 
 
-_DIGITS = 4
-
-
-def lacking_draws(uses: Sequence[Use], rest: Mapping[str, int], left: Sequence[Use]) -> str | None:
-    """Return which of the uses are not left in a multiset of registered ones, in words; None when all are."""
-    lacking = [format_use(use) for use in uses if use.count > rest[line_of(use)]]
-    if not lacking:
-        return None
-    return f"it needs {', '.join(lacking)}, and {', '.join(format_use(use) for use in left) or 'nothing'} is left"
-
-
-def lacking_totals(uses: Sequence[Use], totals: Totals, rest: Mapping[str, int]) -> str | None:
-    """Return what the uses need beyond the parts that are left of a filter, in words; None when they fit."""
-    price, needed = totals.price(uses), filter_parameters(uses)
-    left = filter_parameters(totals.largest(dict(rest)))
-    told = [
-        f"it needs a {what} of {rounded_up(asked, _DIGITS)}, and {rounded_down(there, _DIGITS)} is left"
-        for line, what, asked, there in (
-            (RHO, "rho", needed.rho, left.rho),
-            (FAILURE, "failure probability", needed.failed, left.failed),
-        )
-        if price[line] > rest[line]
-    ]
-    return "; ".join(told) or None
+def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[Use], lines: Mapping[str, int]) -> str:
+    """Return which of the uses are not left in a multiset of registered ones, in words; empty when all are."""
+    lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]
+    told = ", ".join(format_use(use) for use in left) or "nothing"
+    return f"it needs {', '.join(lacking)}, and {told} is left" if lacking else ""
 
 
 _ATTEMPTS = 5
@@ -140,10 +121,8 @@ class Account:
             now = self._clock.now()
             period = period_id(self._terms.period, now)
             contents = self._contents("charge", key, period, wanted, request)
-            moves = drawn(self._holder, self._terms, self._cap, wanted, period)
-            draft = Draft(holder=self._holder, at=microseconds(now), contents=contents, movements=moves)
             try:
-                entry = self._store.append(draft)
+                entry = self._append(contents, microseconds(now), wanted)
             except Refused:
                 with self._store.reading() as connection:
                     if (charged := entry_under(connection, self._holder, self.name, "charge", key)) is not None:
@@ -153,6 +132,18 @@ class Account:
             else:
                 return Receipt(account=self.name, key=key, entry=entry.position, period=period, uses=wanted)
         raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} that it can pay for")
+
+    def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
+        """Append a charge; a price that depends on what is left is found while nobody else can charge the account."""
+
+        def draft(spent: Mapping[str, int]) -> Draft:
+            moves = drawn(self._holder, self._terms, self._cap, wanted, contents.period, spent)
+            return Draft(holder=self._holder, at=at, contents=contents, movements=moves)
+
+        if not isinstance(self._terms.totals, WalletTotals):
+            return self._store.append(draft({}))
+        with self._store.charging(self._holder) as connection:
+            return self._store.append_in(connection, draft(spent_of(connection, self._holder, contents.period)))
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge, and give `returned` draws back to a set-wise account, in one transaction.
@@ -168,8 +159,8 @@ class Account:
         for use in back:
             if use.count > charged.get(use.guarantee, 0):
                 raise InvalidParameter(f"{format_use(use)} cannot be returned, because the charge drew less")
-        if self._terms.kind != "setwise":
-            back = ()
+        registered = {use.guarantee for use in self._terms.uses}
+        back = tuple(use for use in back if use.guarantee in registered)
         draft = Draft(
             holder=self._holder,
             at=microseconds(self._clock.now()),
@@ -220,7 +211,7 @@ class Account:
         """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
         wanted = merged(as_uses(uses))
         period = self.status().period
-        drawn(self._holder, self._terms, self._cap, wanted, period)  # raises for a use that is not registered
+        drawn(self._holder, self._terms, self._cap, wanted, period, {})  # raises for a use that is not registered
         with self._store.reading() as connection:
             return self._missing(connection, wanted, period)
 
@@ -262,24 +253,21 @@ class Account:
         """Return in words why the account or its cap cannot pay for the uses; None when both can."""
         if (state := last_of(connection, self._holder).state) != "open":
             return f"the account {self.name!r} is {state} and pays for nothing; ask a steward"
-        spent = spent_of(connection, self._holder, period)
-        rest = {what: total - spent.get(what, 0) for what, total in self._lines.items()}
-        if self._terms.totals is None:
-            own = lacking_draws(uses, rest, status_of(self._terms, period, spent).left)
-            called = f"the account {self.name!r}"
-        else:
-            own = lacking_totals(uses, self._terms.totals, rest)
-            called = f"the account {self.name!r} (epsilon {self._terms.epsilon.upper:g} at delta {self._terms.delta:g})"
-        if own is not None:
-            until = f" until {self._terms.period} {period} ends" if period else ""
-            return f"{called} cannot pay for this{until}: {own}"
+        terms, spent = self._terms, spent_of(connection, self._holder, period)
+        registered = {line_of(use) for use in terms.uses}
+        draws = [use for use in uses if line_of(use) in registered]
+        others = [use for use in uses if line_of(use) not in registered]
+        own = lacking_draws(draws, spent, status_of(terms, period, spent).left, self._lines)
+        if not own and others and terms.totals is not None:
+            own = terms.totals.shortage(others, spent) or ""
+        if own:
+            promise = f" (epsilon {terms.epsilon.upper:g} at delta {terms.delta:g})" if terms.totals is not None else ""
+            until = f" until {terms.period} {period} ends" if period else ""
+            return f"the account {self.name!r}{promise} cannot pay for this{until}: {own}"
         if self._cap is None:
             return None
-        assert self._terms.cap is not None
-        spent = spent_of(connection, self._terms.cap, WHOLE_LIFE)
-        shared = lacking_totals(
-            uses, self._cap, {what: total - spent.get(what, 0) for what, total in self._cap.lines().items()}
-        )
+        assert terms.cap is not None
+        shared = self._cap.shortage(uses, spent_of(connection, terms.cap, WHOLE_LIFE))
         if shared is None:
             return None
-        return f"the cap of the dataset {self._terms.dataset!r}, which all its accounts share, cannot pay: {shared}"
+        return f"the cap of the dataset {terms.dataset!r}, which all its accounts share, cannot pay: {shared}"

@@ -1,18 +1,20 @@
-"""Amounts of a filter as whole numbers, so that no sum of charges is ever rounded.
+"""Amounts of filters and wallets as whole numbers, so that no sum of charges is ever rounded.
 
-A total rho (or total chance of failure) is `UNITS` = 2^60 units. A charge takes the units it needs, rounded up; what is
-left is reported rounded down. Both databases hold such numbers exactly.
+Each total (of rho, of a wallet, of failure probabilities) is `UNITS` = 2^60 units. A charge takes the units it needs,
+rounded up; what is left is reported rounded down. Both databases hold such numbers exactly.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from setwise.accounting.filters import Spent, ZcdpFilter
+from setwise.accounting.checks import SMALLEST_EPSILON
+from setwise.accounting.filters import Spent, ZcdpFilter, filter_parameters
 from setwise.accounting.guarantees import (
     ApproxDP,
     DiscreteLaplace,
+    Gaussian,
     Guarantee,
     Laplace,
     PureDP,
@@ -21,6 +23,9 @@ from setwise.accounting.guarantees import (
     raised,
 )
 from setwise.accounting.intervals import down, up
+from setwise.accounting.notation import rounded_down, rounded_up
+from setwise.accounting.prices import after_paying
+from setwise.accounting.wallet import FAILURE_SHARE, Wallet, gaussian_of
 from setwise.errors import Unattainable
 
 UNITS = 2**60
@@ -28,6 +33,10 @@ UNITS = 2**60
 
 RHO = "rho"
 FAILURE = "failure"
+WALLET = "wallet"
+SUM = "sum"
+
+_DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,26 +50,195 @@ class Totals:
         """Return the units of each total."""
         return {FAILURE: UNITS if self.failure else 0, RHO: UNITS if self.rho else 0}
 
-    def price(self, uses: Iterable[Use]) -> dict[str, int]:
-        """Return the units the uses take, rounded up; never more than one unit beyond the total.
+    def price(self, uses: Iterable[Use], spent: Mapping[str, int]) -> dict[str, int]:  # noqa: ARG002 - as of wallets
+        """Return the units the uses take, rounded up, whatever was spent; never more than one unit beyond the total.
 
-        Theorem: WhitehouseRaRoWu23; a positive xi joins rho and a negative one is dropped, as in `Spent.plus`.
+        Theorem: WhitehouseRaRoWu23.
         """
-        rho = failure = Fraction(0)
-        for use in uses:
-            parameters = _zero_concentrated(use.guarantee)
-            rho += use.count * (Fraction(parameters.rho) + max(Fraction(parameters.xi), Fraction(0)))
-            failure += use.count * Fraction(parameters.delta)
+        rho, failure = _zcdp(uses)
         return {FAILURE: _units(failure, self.failure), RHO: _units(rho, self.rho)}
+
+    def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
+        """Return what the uses need beyond what is left, in words; None when they fit."""
+        rest = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
+        price, (rho, failure), left = self.price(uses, spent), _zcdp(uses), filter_parameters(self.largest(rest))
+        told = [
+            f"it needs a {what} of {rounded_up(asked, _DIGITS)}, and {rounded_down(there, _DIGITS)} is left"
+            for line, what, asked, there in (
+                (RHO, "rho", up(float(rho)), left.rho),
+                (FAILURE, "failure probability", up(float(failure)), left.failed),
+            )
+            if price[line] > rest[line]
+        ]
+        return "; ".join(told) or None
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return what these units are worth, rounded up."""
         return Spent(_rounded_up(amounts[RHO], self.rho), _rounded_up(amounts[FAILURE], self.failure))
 
+    @property
+    def most_rho(self) -> float:
+        """The rho that may be drawn in all."""
+        return self.rho
+
+    def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return what these units were spent on, as one zCDP use."""
+        worth = self.worth(amounts)
+        return (Use(ZeroConcentratedDP(rho=worth.rho, delta=worth.failed)),) if worth.rho or worth.failed else ()
+
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest single use that these units pay for, or nothing."""
         rho, failure = _rounded_down(amounts[RHO], self.rho), _rounded_down(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
+
+
+@dataclass(frozen=True, slots=True)
+class WalletTotals:
+    """The totals of a Gaussian wallet, as exact floats.
+
+    `wallet` is mu^2, `limit` the sum of largest losses up to which uses are admitted that the wallet cannot pay,
+    `failure` the chance of outright failure. `rho` only keeps count of the zCDP of what was drawn, for the odometer.
+    """
+
+    wallet: float
+    limit: float
+    failure: float
+    rho: float
+
+    def lines(self) -> dict[str, int]:
+        """Return the units of each total."""
+        totals = {FAILURE: self.failure, RHO: self.rho, SUM: self.limit, WALLET: self.wallet}
+        return {what: UNITS if total else 0 for what, total in totals.items()}
+
+    def as_uses(self) -> tuple[Use, ...]:
+        """Return what the wallet stands for in a composition: one Gaussian, and its failures."""
+        failing = (Use(ApproxDP(epsilon=0.0, delta=self.failure)),) if self.failure else ()
+        return (Use(gaussian_of(self.wallet)), *failing)
+
+    def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
+        """Return the units the uses take when so much was spent; more than is left of the wallet when they do not fit.
+
+        A use that the wallet cannot pay takes what is left of it, and so does one that the sum of losses cannot take of
+        the sum: an empty line admits nothing more, as the rule asks of one that was passed.
+
+        Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
+        """
+        left = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
+        rho, failure = _zcdp(uses)
+        amounts = {FAILURE: _units(failure, self.failure), RHO: min(_units(rho, self.rho), left[RHO])}
+        after, summed = self._after_paying(uses, left[WALLET]), self._summed(uses)
+        within = summed is not None and summed <= left[SUM]
+        if after is None and not within:
+            return {**amounts, WALLET: left[WALLET] + 1}
+        amounts[WALLET] = left[WALLET] if after is None else left[WALLET] - after
+        amounts[SUM] = summed if summed is not None and within else left[SUM]
+        return amounts
+
+    def _after_paying(self, uses: Sequence[Use], left: int) -> int | None:
+        """Return the units that are left of the wallet after the uses in whatever order, None when it cannot pay.
+
+        Gaussians cost the same whatever is left. The others are priced as if every Gaussian had come before them, and
+        different kinds as if all came last, with the least behind them.
+        """
+        fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
+        varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
+        worth = _rounded_down(left, self.wallet)
+        for use in fixed:
+            worth = down(worth - use.count * use.guarantee.price(0.0) * (1 + 4e-16))
+        if worth < 0.0:
+            return None
+        after: float | None = worth
+        if len(varied) == 1:
+            after = after_paying(varied[0].guarantee.price, varied[0].count, worth)
+        elif varied:
+            after = after_paying(lambda v: math.fsum(use.count * use.guarantee.price(v) for use in varied), 1, worth)
+        return None if after is None else min(left, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
+
+    def _summed(self, uses: Sequence[Use]) -> int | None:
+        """Return the units of the largest losses together, None when one is unbounded."""
+        losses = [(use.count, use.guarantee.largest_loss()) for use in uses]
+        total = Fraction(0)
+        for count, loss in losses:
+            if loss is None:
+                return None
+            total += count * loss
+        return _units(total, self.limit)
+
+    def worth(self, amounts: Mapping[str, int]) -> Spent:
+        """Return the zCDP of what was drawn, rounded up; infinite when it was too much to count."""
+        rho = _rounded_up(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
+        return Spent(rho, _rounded_up(amounts[FAILURE], self.failure))
+
+    @property
+    def most_rho(self) -> float:
+        """About the rho that may be drawn in all: that of a Gaussian of this mu^2."""
+        return self.wallet / 2
+
+    def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return what these units were spent on, as one Gaussian of that mu^2 and one failure."""
+        wallet, failed = _rounded_up(amounts[WALLET], self.wallet), _rounded_up(amounts[FAILURE], self.failure)
+        found: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
+        if failed:
+            found.append(ApproxDP(epsilon=0.0, delta=failed))
+        return tuple(Use(guarantee) for guarantee in found)
+
+    def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return uses that these units pay for together: a Gaussian or, from an empty wallet, a sum; and a failure."""
+        wallet, summed = _rounded_down(amounts[WALLET], self.wallet), _rounded_down(amounts[SUM], self.limit)
+        failure = _rounded_down(amounts[FAILURE], self.failure)
+        found: list[Guarantee] = []
+        if wallet >= SMALLEST_WALLET:
+            found.append(Gaussian(sigma=up(1.0 / math.sqrt(wallet)) * (1 + 4e-12)))
+        elif summed >= SMALLEST_EPSILON:
+            found.append(PureDP(epsilon=summed))
+        if failure:
+            found.append(ApproxDP(epsilon=0.0, delta=failure))
+        return tuple(Use(guarantee) for guarantee in found)
+
+    def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
+        """Return why the uses do not fit and what would, in words; None when they fit."""
+        rest = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
+        price = self.price(uses, spent)
+        if price[FAILURE] > rest[FAILURE]:
+            needed, left = filter_parameters(uses).failed, _rounded_down(rest[FAILURE], self.failure)
+            return (
+                f"it needs a failure probability of {rounded_up(needed, _DIGITS)}, "
+                f"and {rounded_down(left, _DIGITS)} is left"
+            )
+        if price[WALLET] <= rest[WALLET]:
+            return None
+        cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
+        left = _rounded_down(rest[WALLET], self.wallet)
+        if cost == math.inf:
+            return "a use has no price in a wallet, because only its zCDP is known: take a filter that adds up zCDP"
+        if left < SMALLEST_WALLET:
+            return "nothing is left"
+        count = sum(use.count for use in uses)
+        noise = f"Gaussian noise of sigma {rounded_up(math.sqrt(count / left), _DIGITS)}"
+        return (
+            f"it costs {rounded_up(cost / left, _DIGITS)} times what is left; "
+            f"{noise}{'' if count == 1 else f' for each of the {count} uses'} would fit"
+        )
+
+
+SMALLEST_WALLET = 1e-12
+"""A smaller wallet counts as empty."""
+
+
+def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> WalletTotals:
+    """Return the totals of a wallet that keeps (epsilon, delta)-DP."""
+    wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
+    return WalletTotals(wallet.size, wallet.limit, wallet.failures, wallet.size + wallet.limit**2)
+
+
+def _zcdp(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
+    """Return the exact sums of rho and of failures; a positive xi joins rho and a negative one is dropped."""
+    rho = failure = Fraction(0)
+    for use in uses:
+        parameters = _zero_concentrated(use.guarantee)
+        rho += use.count * (Fraction(parameters.rho) + max(Fraction(parameters.xi), Fraction(0)))
+        failure += use.count * Fraction(parameters.delta)
+    return rho, failure
 
 
 def totals_of(promise: ZcdpFilter) -> Totals:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.checks import check_count, check_delta
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import Use, ZeroConcentratedDP, merged
+from setwise.accounting.guarantees import ApproxDP, Use, ZeroConcentratedDP, merged
 from setwise.errors import InvalidParameter, Unattainable
+from setwise.ledger.amounts import WalletTotals
 from setwise.ledger.status import AccountStatus
 from setwise.ledger.terms import Terms
 
@@ -49,9 +50,11 @@ def joint_of(
 
     Set-wise accounts together are one set-wise interaction with all their registered uses. With filters among them,
     all totals are fixed in advance, so the whole is one interaction that never passes the sum of the totals: a zCDP
-    filter with that budget would never stop it.
+    filter with that budget would never stop it. A wallet beside registered uses stands for one
+    Gaussian mechanism among them. Where a filter has a wallet, all accounts join by their promises, as interactions
+    that run side by side.
 
-    Theorem: docs/ledger.md, colluding analysts; WhitehouseRaRoWu23 for filters.
+    Theorem: docs/ledger.md, colluding analysts; WhitehouseRaRoWu23 for filters, Lyu22 for interactions side by side.
     """
     if not terms:
         raise InvalidParameter(f"no account is open on the dataset {dataset!r}")
@@ -59,6 +62,9 @@ def joint_of(
     asked = check_delta(min(sum(own.delta for own in terms), 0.5) if delta is None else delta)
     uses = merged(use for own in terms for use in _budget(own, periods))
     setwise = all(own.kind == "setwise" for own in terms)
+    if not setwise and any(isinstance(own.totals, WalletTotals) for own in terms):
+        # A sum of losses may overdraw a wallet, and its zCDP is not bounded: only the promises themselves are known.
+        uses, setwise = merged(use for own in terms for use in _promise(own, periods)), True
     covered = [cap.epsilon] if cap is not None and cap.delta <= asked else []
     try:
         covered.append(compose(uses, Interaction.SETWISE if setwise else Interaction.ADAPTIVE).epsilon(asked))
@@ -73,6 +79,14 @@ def joint_of(
 def _budget(terms: Terms, periods: int) -> list[Use]:
     """Return all that an account may spend over some periods, as uses."""
     times = 1 if terms.period is None else periods
+    if isinstance(terms.totals, WalletTotals):
+        return [Use(use.guarantee, use.count * times) for use in (*terms.uses, *terms.totals.as_uses())]
     if terms.totals is not None:
         return [Use(ZeroConcentratedDP(rho=terms.totals.rho, delta=terms.totals.failure), times)]
     return [Use(use.guarantee, use.count * times) for use in terms.uses]
+
+
+def _promise(terms: Terms, periods: int) -> list[Use]:
+    """Return the promise of an account as (epsilon, delta)-DP uses, one for each period."""
+    times = 1 if terms.period is None else periods
+    return [Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta), times)]

@@ -4,17 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Literal, Self, TextIO
 
 from sqlalchemy import Connection, Select, Table, func, select
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.checks import check_epsilon, check_failure
 from setwise.accounting.compose import as_uses, compose
 from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.wallet import FAILURE_SHARE
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
-from setwise.ledger.amounts import totals_of
+from setwise.ledger.amounts import Totals, WalletTotals, totals_of, wallet_totals
 from setwise.ledger.audit.export import Restoration, export
 from setwise.ledger.audit.heads import sign
 from setwise.ledger.audit.verification import Anchor, Verification, verify
@@ -39,6 +41,9 @@ from setwise.ledger.stores.connect import connect, connect_to_read
 from setwise.ledger.stores.queries import entries_of, spent_by, spent_of
 from setwise.ledger.stores.schema import accounts, openings
 from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, parse_period, period_id
+
+FilterRule = Literal["zcdp", "wallet"]
+"""How the uses of a filter add up."""
 
 
 class Ledger:
@@ -96,25 +101,32 @@ class Ledger:
         analyst: str = "",
         dataset: str = "",
         period: str | Period | None = None,
+        wallet: float = 0.0,
+        failure: float = 0.0,
     ) -> AccountStatus:
         """Open an account that draws, in any order and without replacement, from the uses registered here.
 
         The overall epsilon at `delta` is certified now, by the set-wise optimum. With `period` ("month", say), each
-        calendar period (UTC) has all the uses anew, and the promise is per period.
+        calendar period (UTC) has all the uses anew, and the promise is per period. With `wallet`, a mu, uses of any
+        parameters are paid besides from a Gaussian wallet of that mu, and may fail outright with probability `failure`
+        in all: the promise is that of the registered uses with one Gaussian mechanism of that mu.
+
+        Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
         """
         registered = merged(as_uses(uses))
-        epsilon = compose(registered, Interaction.SETWISE).epsilon(delta)
-        fails = any(use.guarantee.without_failure()[1] for use in registered)
+        beside = _wallet_beside(wallet, failure)
+        whole = merged((*registered, *(() if beside is None else beside.as_uses())))
         terms = Terms(
             kind="setwise",
             name=check_name(name, "an account's name"),
             analyst=check_label(analyst, "analyst"),
             dataset=check_label(dataset, "dataset"),
             period=parse_period(period),
-            epsilon=epsilon,
+            epsilon=compose(whole, Interaction.SETWISE).epsilon(delta),
             delta=float(delta),
-            failure_share=0.5 if fails else 0.0,
+            failure_share=0.5 if any(use.guarantee.without_failure()[1] for use in whole) else 0.0,
             uses=registered,
+            totals=beside,
         )
         return self._open_account(terms)
 
@@ -127,24 +139,39 @@ class Ledger:
         analyst: str = "",
         dataset: str = "",
         period: str | Period | None = None,
-        failure_share: float = 0.5,
+        failure_share: float | None = None,
+        rule: FilterRule = "zcdp",
     ) -> AccountStatus:
         """Open an account that takes uses of any parameters, chosen on the fly, up to a total (epsilon, delta).
 
-        `failure_share` of delta is set aside for outright failures (approx uses, thresholds); the rest converts zCDP.
-        With `period`, each calendar period (UTC) has the total anew, and the promise is per period.
+        `failure_share` of delta is set aside for outright failures (approx uses, thresholds). With `period`, each
+        calendar period (UTC) has the total anew, and the promise is per period. By the rule "zcdp" uses add up their
+        zCDP. By the rule "wallet" they are paid from the Gaussian wallet of the total, or their largest losses add up
+        to at most epsilon: it admits more, but no use of which only its zCDP is known.
+
+        Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets.
         """
-        promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=failure_share)
+        if rule == "wallet":
+            share = FAILURE_SHARE if failure_share is None else failure_share
+            totals: Totals | WalletTotals = wallet_totals(epsilon=epsilon, delta=delta, failure_share=share)
+            statement = ("gaussian-wallet", "docs/optimal-composition.md, Gaussian wallets")
+            promised = Answer(float(epsilon), float(epsilon), Interaction.ADAPTIVE, *statement)
+        elif rule == "zcdp":
+            share = 0.5 if failure_share is None else failure_share
+            promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=share)
+            totals, promised = totals_of(promise), _given(promise)
+        else:
+            raise InvalidParameter(f"rule must be zcdp or wallet, not {rule!r}")
         terms = Terms(
             kind="filter",
             name=check_name(name, "an account's name"),
             analyst=check_label(analyst, "analyst"),
             dataset=check_label(dataset, "dataset"),
             period=parse_period(period),
-            epsilon=_given(promise),
-            delta=promise.delta,
-            failure_share=promise.failure_share,
-            totals=totals_of(promise),
+            epsilon=promised,
+            delta=float(delta),
+            failure_share=float(share),
+            totals=totals,
         )
         return self._open_account(terms)
 
@@ -183,6 +210,7 @@ class Ledger:
             with self._store.reading() as connection:
                 body = connection.execute(select(openings.c.body).where(openings.c.holder == terms.cap)).scalar_one()
             cap = Terms.read(body).totals
+        assert cap is None or isinstance(cap, Totals)
         return Account(self._store, self._clock, holder, terms, cap)
 
     def accounts(self, *, analyst: str | None = None, dataset: str | None = None) -> tuple[AccountStatus, ...]:
@@ -338,6 +366,16 @@ class Ledger:
 def _on(connection: Connection, dataset: str) -> Select[tuple[int]]:
     """Return the query for the accounts on what a dataset reads, under whatever name."""
     return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
+
+
+def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
+    """Return the wallet of a mu beside registered uses; it pays by its own rule only, so there is no limit of sums."""
+    if not mu:
+        if failure:
+            raise InvalidParameter("failure is what a wallet beside the registered uses may fail with: give a wallet")
+        return None
+    size = check_epsilon(mu, "wallet") ** 2
+    return WalletTotals(size, 0.0, check_failure("failure", failure), size)
 
 
 def _given(promise: ZcdpFilter) -> Answer:

@@ -12,7 +12,7 @@ from setwise.accounting.guarantees import Use, largest_loss
 from setwise.accounting.intervals import up
 from setwise.accounting.notation import format_use
 from setwise.errors import Unattainable
-from setwise.ledger.amounts import RHO, Totals
+from setwise.ledger.amounts import RHO, WALLET, WalletTotals
 from setwise.ledger.terms import Kind, Period, Terms, line_of
 
 
@@ -107,36 +107,31 @@ def status_of(
     terms: Terms, period: str, spent: Mapping[str, int], charges: int = 0, state: str = "open"
 ) -> AccountStatus:
     """Return the status of an account that has spent these amounts of its lines in a period."""
+    counts = [(use, spent.get(line_of(use), 0)) for use in terms.uses]
+    left = [Use(use.guarantee, use.count - count) for use, count in counts if count < use.count]
+    drawn = tuple(Use(use.guarantee, count) for use, count in counts if count)
+    worth, used = filter_parameters(drawn), list(drawn)
+    share = sum(use.count for use in left) / sum(use.count for use in terms.uses) if terms.uses else 0.0
     if terms.totals is not None:
         lines = terms.totals.lines()
         amounts = {what: spent.get(what, 0) for what in lines}
         rest = {what: lines[what] - amounts[what] for what in lines}
-        worth = terms.totals.worth(amounts)
-        used = Totals(worth.rho, worth.failed)
-        return AccountStatus(
-            terms=terms,
-            period=period,
-            left=terms.totals.largest(rest),
-            spent=used.largest(used.lines()),
-            share_left=rest[RHO] / lines[RHO],
-            charges=charges,
-            state=state,
-            drawn=None,
-            worth=worth,
-        )
-    counts = [(use, spent.get(line_of(use), 0)) for use in terms.uses]
-    left = tuple(Use(use.guarantee, use.count - count) for use, count in counts if count < use.count)
-    drawn = tuple(Use(use.guarantee, count) for use, count in counts if count)
+        left += terms.totals.largest(rest)
+        used += terms.totals.spent_as(amounts)
+        beside = terms.totals.worth(amounts)
+        worth = Spent(up(worth.rho + beside.rho), up(worth.failed + beside.failed))
+        main = WALLET if isinstance(terms.totals, WalletTotals) else RHO
+        share = rest[main] / lines[main] if not terms.uses else share
     return AccountStatus(
         terms=terms,
         period=period,
-        left=left,
-        spent=drawn,
-        share_left=sum(use.count for use in left) / sum(use.count for use in terms.uses),
+        left=tuple(left),
+        spent=tuple(used),
+        share_left=share,
         charges=charges,
         state=state,
-        drawn=drawn,
-        worth=filter_parameters(drawn),
+        drawn=drawn if terms.totals is None else None,
+        worth=worth,
     )
 
 
@@ -168,11 +163,13 @@ def pathwise_bound(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) ->
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """
-    if terms.totals is not None:
-        most, share = terms.totals.rho, terms.failure_share
+    if terms.totals is not None and not terms.uses:
+        most, share = terms.totals.most_rho, terms.failure_share
     else:
-        registered = filter_parameters(terms.uses)
-        most, share = registered.rho, _share(registered.failed, terms.delta)
+        registered, beside = filter_parameters(terms.uses), terms.totals
+        failed = registered.failed + (0.0 if beside is None else beside.failure)
+        most = registered.rho + (0.0 if beside is None else beside.most_rho)
+        share = _share(up(failed), terms.delta)
     odometer = ZcdpOdometer(
         delta=terms.delta,
         failure_share=share,

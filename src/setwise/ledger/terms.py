@@ -1,8 +1,8 @@
 """Terms of accounts and caps: what was promised when each was opened, and what its charges draw. They never change."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -12,7 +12,7 @@ from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
-from setwise.ledger.amounts import Totals
+from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.records import canonical
 from setwise.ledger.stores.base import Movement
 
@@ -75,8 +75,8 @@ Kind = Literal["setwise", "filter", "cap"]
 class Terms:
     """What was promised at the opening, and what may be spent for it in each period.
 
-    A set-wise account has `uses` to draw; a filter and a cap have `totals`. `cap` is the holder of the cap that the
-    account's charges also draw on.
+    A set-wise account has `uses` to draw, and may have a wallet beside them as `totals`; a filter and a cap have
+    `totals` alone. `cap` is the holder of the cap that the account's charges also draw on.
     """
 
     kind: Kind
@@ -88,18 +88,17 @@ class Terms:
     delta: float
     failure_share: float
     uses: tuple[Use, ...] = ()
-    totals: Totals | None = None
+    totals: Totals | WalletTotals | None = None
     cap: int | None = None
 
     def lines(self) -> dict[str, int]:
         """Return what may be spent in a period, per line."""
-        if self.totals is not None:
-            return self.totals.lines()
-        return {format_use(Use(use.guarantee)): use.count for use in self.uses}
+        registered = {line_of(use): use.count for use in self.uses}
+        return registered if self.totals is None else registered | self.totals.lines()
 
     def body(self) -> str:
         """Return the canonical text of the terms."""
-        totals = None if self.totals is None else {"rho": self.totals.rho, "failure": self.totals.failure}
+        totals = None if self.totals is None else asdict(self.totals)
         return canonical(
             {
                 "kind": self.kind,
@@ -141,7 +140,7 @@ class Terms:
             delta=record["delta"],
             failure_share=record["failure_share"],
             uses=tuple(parse_use(text) for text in record["uses"]),
-            totals=None if totals is None else Totals(totals["rho"], totals["failure"]),
+            totals=None if totals is None else WalletTotals(**totals) if "wallet" in totals else Totals(**totals),
             cap=record["cap"],
         )
 
@@ -151,22 +150,27 @@ def line_of(use: Use) -> str:
     return format_use(Use(use.guarantee))
 
 
-def drawn(holder: int, terms: Terms, cap: Totals | None, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return what a charge draws: the account's own lines first, then those of the cap, which others share."""
-    if terms.totals is None:
-        registered = terms.lines()
-        if strange := [use for use in uses if line_of(use) not in registered]:
-            raise InvalidParameter(
-                f"{format_use(strange[0])} is not registered with the account {terms.name!r}, "
-                f"which has {', '.join(format_use(use) for use in terms.uses)}"
-            )
-        own = {line_of(use): use.count for use in uses}
-    else:
-        own = terms.totals.price(uses)
+def drawn(
+    holder: int, terms: Terms, cap: Totals | None, uses: Sequence[Use], period: str, spent: Mapping[str, int]
+) -> list[Movement]:
+    """Return what a charge draws when so much was spent: the account's own lines first, then those of the cap.
+
+    A use that is registered draws from its line, any other from the filter or the wallet.
+    """
+    registered = {line_of(use) for use in terms.uses}
+    own = {line_of(use): use.count for use in uses if line_of(use) in registered}
+    others = [use for use in uses if line_of(use) not in registered]
+    if others and terms.totals is None:
+        raise InvalidParameter(
+            f"{format_use(others[0])} is not registered with the account {terms.name!r}, "
+            f"which has {', '.join(format_use(use) for use in terms.uses)}"
+        )
+    if others and terms.totals is not None:
+        own |= terms.totals.price(others, spent)
     movements = [Movement(holder, period, what, amount) for what, amount in own.items() if amount]
     if cap is not None:
         assert terms.cap is not None
-        shared = cap.price(uses).items()
+        shared = cap.price(uses, {}).items()
         movements += [Movement(terms.cap, WHOLE_LIFE, what, amount) for what, amount in shared if amount]
     return movements
 

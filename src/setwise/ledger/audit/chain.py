@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, and_, select
 
 from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
-from setwise.ledger.amounts import Totals
+from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.clock import moment_of
 from setwise.ledger.records import Entry, link, read_uses, write_uses
 from setwise.ledger.register import Record
@@ -151,15 +151,18 @@ class ChainCheck:
         charged = {use.guarantee: use.count for use in read_uses(row["charged_uses"])}
         if any(use.count > charged.get(use.guarantee, 0) for use in entry.uses):
             self._fault(entry.position, "returns more than its charge drew")
-        if entry.uses and self._terms.totals is not None:
-            self._fault(entry.position, "returns draws to a filter, which gets nothing back")
+        if not {use.guarantee for use in entry.uses} <= {use.guarantee for use in self._terms.uses}:
+            self._fault(entry.position, "returns draws that are not registered, and nothing else comes back")
 
     def _expected(self, entry: Entry) -> list[Movement]:
         contents = entry.contents
+        if contents.kind == "charge" and isinstance(self._terms.totals, WalletTotals):
+            spent = {what: self._tally.get((self._holder, contents.period, what), 0) for what in self._terms.lines()}
+            return drawn(self._holder, self._terms, self._cap, entry.uses, contents.period, spent)
         known = (contents.kind, contents.uses, contents.period)
         if known not in self._priced:
             if contents.kind == "charge":
-                moves = drawn(self._holder, self._terms, self._cap, entry.uses, contents.period)
+                moves = drawn(self._holder, self._terms, self._cap, entry.uses, contents.period, {})
             else:
                 moves = given_back(self._holder, entry.uses, contents.period)
             self._priced[known] = moves

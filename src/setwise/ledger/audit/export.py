@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Integer, Table, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from setwise.errors import InvalidParameter, SetwiseError
-from setwise.ledger.amounts import Totals
+from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.audit.verification import verify
 from setwise.ledger.records import Contents, Entry, check_text, digest, link, read_uses
 from setwise.ledger.register import ACTS, Act, Record, account_row, next_state, records_of, write_act, write_record
@@ -81,11 +81,11 @@ class _Account:
         self.cap = cap
         self.row = account_row(record)
 
-    def moves(self, contents: Contents) -> list[tuple[int, str, str, int]]:
-        """Return the movements of an entry."""
+    def moves(self, contents: Contents, spent: Mapping[str, int]) -> list[tuple[int, str, str, int]]:
+        """Return the movements of an entry when so much was spent."""
         holder, uses = int(str(self.row["holder"])), read_uses(contents.uses)
         if contents.kind == "charge":
-            found = drawn(holder, self.terms, self.cap, uses, contents.period)
+            found = drawn(holder, self.terms, self.cap, uses, contents.period, spent)
         else:
             found = given_back(holder, uses, contents.period)
         return [(move.holder, move.period, move.what, move.amount) for move in found]
@@ -169,7 +169,7 @@ class Restoration:
         record = write_record(self._connection, terms, at)
         _same(record.hash, line["hash"])
         self._lines[record.holder] = terms.lines()
-        if terms.kind == "cap" and terms.totals is not None:
+        if terms.kind == "cap" and isinstance(terms.totals, Totals):
             self._totals[record.holder] = terms.totals
         elif terms.name in self._accounts:
             raise InvalidParameter(f"the account {terms.name!r} is opened twice")
@@ -215,8 +215,12 @@ class Restoration:
 
     def _move(self, account: _Account, contents: Contents, position: int) -> None:
         known = (contents.account, contents.kind, contents.uses, contents.period)
-        if known not in self._priced:
-            self._priced[known] = account.moves(contents)
+        if isinstance(account.terms.totals, WalletTotals):  # a price that depends on what is left
+            own, places = int(str(account.row["holder"])), self._balances
+            before = {what: places.get((own, contents.period, what), (0, 0))[0] for what in account.terms.lines()}
+            self._priced[known] = account.moves(contents, before)
+        elif known not in self._priced:
+            self._priced[known] = account.moves(contents, {})
         for holder, period, what, amount in self._priced[known]:
             self._number += 1
             spent = self._balances.get((holder, period, what), (0, 0))[0] + amount

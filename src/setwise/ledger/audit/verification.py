@@ -8,6 +8,7 @@ from typing import Self
 from sqlalchemy import Connection, Table, and_, select
 
 from setwise.errors import InvalidParameter, SetwiseError
+from setwise.ledger.amounts import Totals
 from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
 from setwise.ledger.audit.heads import check_signatures, witnesses
 from setwise.ledger.records import NOTHING_BEFORE, digest
@@ -96,7 +97,8 @@ def verify(
     for record in known:
         own = terms.get(record.holder)
         if own is not None and own.kind != "cap":
-            cap = terms[own.cap].totals if own.cap in terms else None
+            shared = terms[own.cap].totals if own.cap in terms else None
+            cap = shared if isinstance(shared, Totals) else None
             chain = ChainCheck(record, cap, tally, witnessed.pop(own.name, {}), states.shut(own.name)).run(connection)
             chains[own.name] = chain
             faults += [*chain.faults, *_check_account(connection, record, chain, states.now(own.name))]

@@ -50,12 +50,16 @@ class Store(Protocol):
         """Open a transaction that is alone in changing what is opened; it is committed when the block ends well."""
         ...
 
+    def charging(self, holder: int) -> AbstractContextManager[Connection]:
+        """Open a transaction that is alone in charging an account; it is committed when the block ends well."""
+        ...
+
     def append(self, draft: Draft) -> Entry:
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
         ...
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing`."""
+        """Append an entry inside a transaction of `writing` or `charging`."""
         ...
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The ledger in PostgreSQL 15 or later: an entry, its movements and its balances in one statement."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -64,12 +64,19 @@ class PostgresqlStore:
             finally:
                 _abandon(connection)
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         """Open a transaction that is alone in changing what is opened; charges go on meanwhile."""
+        return self._transaction("SELECT pg_advisory_xact_lock(%s)", _ALONE)
+
+    def charging(self, holder: int) -> AbstractContextManager[Connection]:
+        """Open a transaction that is alone in charging an account."""
+        return self._transaction("SELECT 1 FROM ledger_accounts WHERE holder = %s FOR UPDATE", holder)
+
+    @contextmanager
+    def _transaction(self, lock: str, what: int) -> Iterator[Connection]:
         with self._telling(), self._begun("BEGIN") as connection:
             try:
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ALONE})")
+                connection.exec_driver_sql(lock, (what,))
                 yield connection
                 connection.exec_driver_sql("COMMIT")
             except BaseException:
@@ -88,7 +95,7 @@ class PostgresqlStore:
             return self._append_once(draft)
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing`."""
+        """Append an entry inside a transaction of `writing` or `charging`."""
         contents = draft.contents
         values = {
             "holder": draft.holder,

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -81,13 +81,17 @@ class SqliteStore:
                 _abandon(connection)
                 raise
 
+    def charging(self, holder: int) -> AbstractContextManager[Connection]:  # noqa: ARG002 - the file has one writer
+        """Open a transaction that is alone in charging an account: here, in writing anything."""
+        return self.writing()
+
     def append(self, draft: Draft) -> Entry:
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
         with self.writing() as connection:
             return self.append_in(connection, draft)
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing`."""
+        """Append an entry inside a transaction of `writing` or `charging`."""
         count, head = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
         contents, position, at = draft.contents, count + 1, draft.at
         own = contents.digest()
