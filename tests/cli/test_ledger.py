@@ -72,9 +72,11 @@ def test_open_tells_what_show_tells(in_folder):
 def test_a_filter(in_folder):
     found = json.loads(run("open", "bob", "--filter", "--epsilon", "1", "--delta", "1e-6", "--json"))
     assert found["epsilon"] == {"lower": 1.0, "upper": 1.0}
-    (left,) = found["left"]
+    noise, failure = found["left"]
+    assert noise.startswith("gaussian:")
+    assert failure.startswith("approx:0.0,")
     with Ledger.open("setwise.db") as ledger:
-        ledger.account("bob").charge([parse_use(left)], key="k", request="q")
+        ledger.account("bob").charge([parse_use(noise), parse_use(failure)], key="k", request="q")
     found = json.loads(run("show", "bob", "--json"))
     assert found["charges"] == 1
     assert found["spent"]
@@ -255,3 +257,14 @@ def test_the_services_tables_come_along(in_folder):
             ("ada", "analyst")
         ]
     other.close()
+
+
+def test_a_wallet_beside_registered_uses_and_the_rule_of_a_filter(in_folder):
+    found = json.loads(run(*OPEN, "--wallet", "0.2", "--failure", "1e-8", "--json"))
+    assert found["left"][:2] == ["bounded-range:0.1x10", "pure:0.1x5"]
+    assert [use.partition(":")[0] for use in found["left"][2:]] == ["gaussian", "approx"]
+    zcdp = json.loads(run("open", "bob", "--filter", "--epsilon", "1", "--delta", "1e-6", "--rule", "zcdp", "--json"))
+    assert zcdp["left"][0].startswith("zcdp:")
+    for words in (["--rule", "renyi"], ["--wallet", "0.1"]):
+        with pytest.raises(InvalidParameter):
+            run("open", "eve", "--filter", "--epsilon", "1", "--delta", "1e-6", *words)

@@ -74,7 +74,7 @@ def test_only_what_is_registered_can_be_drawn(ledger, draw):
 
 
 def test_a_filter_takes_any_parameters_up_to_its_total(ledger, store_url):
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp")
     account = ledger.account("bob")
     promise = ZcdpFilter(epsilon=1.0, delta=1e-6)
     granted = 0
@@ -96,7 +96,7 @@ def test_a_filter_takes_any_parameters_up_to_its_total(ledger, store_url):
 
 
 def test_a_filter_pays_for_exactly_what_it_says_is_left(ledger, store_url):
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp")
     account = ledger.account("bob")
     account.charge(uses("gaussian:20x3", "approx:0,1e-8"), key="0", request="q")
     (left,) = account.status().left
@@ -113,7 +113,7 @@ def test_a_filter_pays_for_exactly_what_it_says_is_left(ledger, store_url):
 
 
 def test_a_budget_smaller_than_its_first_draw(ledger):
-    ledger.open_filter("bob", epsilon=0.1, delta=1e-6)
+    ledger.open_filter("bob", epsilon=0.1, delta=1e-6, rule="zcdp")
     for draw in ("gaussian:1", "pure:500x1000000000", "gaussian:0.000001x1000000000"):
         with pytest.raises(BudgetExhausted, match="cannot pay"):
             ledger.account("bob").charge(uses(draw), key="k", request="q")
@@ -121,7 +121,7 @@ def test_a_budget_smaller_than_its_first_draw(ledger):
 
 
 def test_failures_need_a_share_of_delta(ledger):
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, failure_share=0.0)
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, failure_share=0.0, rule="zcdp")
     with pytest.raises(BudgetExhausted):
         ledger.account("bob").charge(uses("approx:0,1e-12"), key="k", request="q")
     ledger.account("bob").charge(uses("gaussian:20"), key="k", request="q")
@@ -160,7 +160,7 @@ def test_the_loss_passes_the_odometer_with_probability_delta_at_most(sqlite_ledg
 
 
 def test_a_filters_odometer_by_its_entries_is_the_least_statement(ledger):
-    ledger.open_filter("bob", epsilon=2.0, delta=1e-6, period="year")
+    ledger.open_filter("bob", epsilon=2.0, delta=1e-6, period="year", rule="zcdp")
     account = ledger.account("bob")
     assert account.status_by_entries().odometer == account.status().odometer
     account.charge(uses("pure:0.1x2", "bounded-range:0.05"), key="0", request="q")
@@ -174,7 +174,7 @@ def test_a_filters_odometer_by_its_entries_is_the_least_statement(ledger):
 
 
 def test_a_filter_half_spent_reads_well_below_its_promise(ledger):
-    ledger.open_filter("bob", epsilon=2.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=2.0, delta=1e-6, rule="zcdp")
     account = ledger.account("bob")
     (left,) = account.status().left
     account.charge(uses(f"zcdp:{left.guarantee.rho / 2!r}"), key="0", request="q")
@@ -183,7 +183,7 @@ def test_a_filter_half_spent_reads_well_below_its_promise(ledger):
 
 def test_what_is_missing_is_told_before_and_when_it_is_refused(ledger):
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
-    ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year")
+    ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year", rule="zcdp")
     ledger.open_setwise("ada", REGISTERED, delta=1e-6, dataset="visits")
     for name, draw, told in (
         ("bob", ["pure:5"], r"'bob' \(epsilon 5 at delta 1e-06\).*until year.*a rho of 12.5, and 0.44\d+ is left$"),
@@ -204,7 +204,7 @@ def test_what_is_missing_is_told_before_and_when_it_is_refused(ledger):
 
 
 def test_an_account_shows_what_it_is(ledger):
-    ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year")
+    ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year", rule="zcdp")
     assert repr(ledger.account("bob")) == (
         "<setwise filter account 'bob' on 'visits', epsilon 5 at delta 1e-06 per year>"
     )
@@ -212,7 +212,7 @@ def test_an_account_shows_what_it_is(ledger):
 
 def test_accounts_are_found_by_name(ledger):
     ledger.open_setwise("ada", REGISTERED, delta=1e-6)
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp")
     assert [status.name for status in ledger.accounts()] == ["ada", "bob"]
     with pytest.raises(UnknownAccount, match="'eve'"):
         ledger.account("eve")
@@ -224,7 +224,7 @@ def test_an_account_is_opened_once(ledger):
     ledger.open_setwise("ada", REGISTERED, delta=1e-6)
     for again in (
         lambda: ledger.open_setwise("ada", REGISTERED, delta=1e-6),
-        lambda: ledger.open_filter("ada", epsilon=1.0, delta=1e-6),
+        lambda: ledger.open_filter("ada", epsilon=1.0, delta=1e-6, rule="zcdp"),
     ):
         with pytest.raises(AccountExists, match="'ada'"):
             again()

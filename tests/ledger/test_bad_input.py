@@ -44,7 +44,7 @@ def test_terms_that_cannot_be(sqlite_ledger, wrong, error):
 )
 def test_filters_that_cannot_be(sqlite_ledger, wrong):
     with pytest.raises(InvalidParameter):
-        sqlite_ledger.open_filter(**{"name": "bob", "epsilon": 1.0, "delta": 1e-6, **wrong})
+        sqlite_ledger.open_filter(**{"name": "bob", "epsilon": 1.0, "delta": 1e-6, **wrong}, rule="zcdp")
     assert sqlite_ledger.accounts() == ()
 
 

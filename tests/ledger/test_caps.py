@@ -14,7 +14,7 @@ from tests.ledger.test_accounts import uses
 def test_all_accounts_on_a_dataset_share_its_cap(ledger, store_url):
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
     ledger.open_setwise("ada", ["gaussian:20x100"], delta=1e-6, dataset="visits")
-    ledger.open_filter("bob", epsilon=5.0, delta=1e-5, dataset="visits")
+    ledger.open_filter("bob", epsilon=5.0, delta=1e-5, dataset="visits", rule="zcdp")
     ledger.open_setwise("eve", ["gaussian:20x100"], delta=1e-6, dataset="other")
     promise = ZcdpFilter(epsilon=1.0, delta=1e-6)
     granted = 0
@@ -72,7 +72,7 @@ def test_a_cap_is_set_once_and_first(ledger):
 
 def test_a_name_may_be_both_a_dataset_and_an_account(ledger):
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
-    ledger.open_filter("visits", epsilon=1.0, delta=1e-6, dataset="visits")
+    ledger.open_filter("visits", epsilon=1.0, delta=1e-6, dataset="visits", rule="zcdp")
     ledger.account("visits").charge(uses("gaussian:20"), key="k", request="q")
     assert ledger.cap("visits").charges == 1
     assert not ledger.verify().faults
@@ -91,7 +91,7 @@ def test_set_wise_accounts_together_are_one_set_wise_interaction(ledger):
 
 
 def test_filters_join_with_their_totals(ledger):
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="visits")
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="visits", rule="zcdp")
     assert ledger.joint("visits").epsilon.upper == pytest.approx(1.0, rel=1e-6)
     ledger.open_setwise("ada", ["gaussian:20x10"], delta=1e-6, dataset="visits")
     joint = ledger.joint("visits", delta=1e-6)
@@ -111,7 +111,7 @@ def test_periods_are_counted(ledger):
 
 def test_the_cap_bounds_the_joint_promise(ledger):
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
-    ledger.open_filter("bob", epsilon=5.0, delta=1e-5, dataset="visits")
+    ledger.open_filter("bob", epsilon=5.0, delta=1e-5, dataset="visits", rule="zcdp")
     joint = ledger.joint("visits")
     assert joint.epsilon.upper == 1.0
     assert joint.cap == ledger.cap("visits")

@@ -98,7 +98,7 @@ def test_a_forged_receipt_returns_nothing(account, store_url):
 
 
 def test_a_filter_gets_nothing_back(ledger):
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp")
     account = ledger.account("bob")
     receipt = account.charge(uses("bounded-range:0.1x3"), key="k", request="q")
     before = account.status()

@@ -163,7 +163,7 @@ def test_a_connection_cut_while_idle_is_not_even_noticed(postgresql_server):
         for act in (
             lambda: account.charge(uses("pure:0.1"), key="k", request="q"),
             account.status,
-            lambda: ledger.open_filter("bob", epsilon=1.0, delta=1e-6),
+            lambda: ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp"),
             ledger.verify,
         ):
             cut(postgresql_server)
@@ -180,7 +180,7 @@ def test_a_server_that_is_gone_is_told_in_one_sentence(postgresql_server):
             for act in (
                 lambda: account.charge(uses("pure:0.1"), key="k", request="q"),
                 account.status,
-                lambda: ledger.open_filter("bob", epsilon=1.0, delta=1e-6),
+                lambda: ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp"),
             ):
                 with pytest.raises(StoreFailed, match=r"^the ledger postgresql://[^\n]*failed: [^\n]*$"):
                     act()

@@ -38,7 +38,7 @@ def test_a_closed_account_is_closed_for_good(ledger, account):
     for act in (ledger.freeze, ledger.thaw, ledger.close_account):
         with pytest.raises(InvalidParameter, match="closed"):
             act("ada")
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp")
     with pytest.raises(InvalidParameter, match="open, so thaw"):
         ledger.thaw("bob")
     with pytest.raises(UnknownAccount):
@@ -91,8 +91,8 @@ def test_two_names_of_one_table_share_a_cap_and_a_joint_promise(ledger, store_ur
     ledger.register_dataset("visits", reads="file:/data/visits.parquet")
     ledger.register_dataset("sales", reads="file:/data/visits.parquet")
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
-    ledger.open_filter("ada", epsilon=1.0, delta=1e-6, dataset="visits")
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="sales")
+    ledger.open_filter("ada", epsilon=1.0, delta=1e-6, dataset="visits", rule="zcdp")
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="sales", rule="zcdp")
     (left,) = ledger.account("ada").status().left
     ledger.account("ada").charge([left], key="k", request="q")
     with pytest.raises(BudgetExhausted, match="cap"):
@@ -108,7 +108,7 @@ def test_two_names_of_one_table_share_a_cap_and_a_joint_promise(ledger, store_ur
 def test_a_second_name_cannot_evade_a_cap(ledger):
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
     ledger.register_dataset("visits", reads="table")
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="sales")
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="sales", rule="zcdp")
     with pytest.raises(BadRequest, match="one cap"):
         ledger.register_dataset("sales", reads="table")
     assert len(ledger.acts()) == 1
@@ -116,7 +116,7 @@ def test_a_second_name_cannot_evade_a_cap(ledger):
     assert ledger.joint("sales").accounts == ("bob",)
     ledger.close_account("bob")
     ledger.register_dataset("sales", reads="table")
-    ledger.open_filter("joe", epsilon=1.0, delta=1e-6, dataset="sales")
+    ledger.open_filter("joe", epsilon=1.0, delta=1e-6, dataset="sales", rule="zcdp")
     assert ledger.account("joe")._terms.cap == 1
 
 
@@ -128,8 +128,8 @@ def test_registering_again_changes_nothing(ledger):
 
 def test_accounts_of_one_analyst_or_dataset(ledger, clock):
     ledger.open_setwise("ada-1", ["pure:0.1x5"], delta=1e-6, analyst="Ada", dataset="visits", period="month")
-    ledger.open_filter("bob-1", epsilon=1.0, delta=1e-6, analyst="Bob", dataset="visits")
-    ledger.open_filter("ada-2", epsilon=1.0, delta=1e-6, analyst="Ada")
+    ledger.open_filter("bob-1", epsilon=1.0, delta=1e-6, analyst="Bob", dataset="visits", rule="zcdp")
+    ledger.open_filter("ada-2", epsilon=1.0, delta=1e-6, analyst="Ada", rule="zcdp")
     ledger.account("ada-1").charge(uses("pure:0.1"), key="k", request="q")
     ledger.account("bob-1").charge(uses("gaussian:20"), key="k", request="q")
     clock.move(days=20)

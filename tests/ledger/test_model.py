@@ -83,7 +83,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
         def opening():
             if kind == "filter":
-                return self.ledger.open_filter(name, epsilon=EPSILON, **terms)
+                return self.ledger.open_filter(name, epsilon=EPSILON, **terms, rule="zcdp")
             return self.ledger.open_setwise(name, [f"{mech}x{count}" for mech, count in REGISTERED.items()], **terms)
 
         if name in self.model:

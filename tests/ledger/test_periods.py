@@ -33,7 +33,7 @@ def test_each_month_has_a_fresh_budget(ledger, clock, store_url):
 
 
 def test_filters_have_periods_too(ledger, clock, store_url):
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, period="day")
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, period="day", rule="zcdp")
     account = ledger.account("bob")
     for day in range(3):
         (whole,) = account.status().left

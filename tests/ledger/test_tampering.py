@@ -20,7 +20,7 @@ def filled(ledger, clock):
     """Seven entries in ada's account (five charges, two settlements), one in bob's, one under a cap."""
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
     ledger.open_setwise("ada", ["bounded-range:0.1x10", "pure:0.1x5"], delta=1e-6, period="month")
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="visits")
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="visits", rule="zcdp")
     account = ledger.account("ada")
     for number in range(5):
         receipt = account.charge(uses("pure:0.1", "bounded-range:0.1x2"), key=str(number), request=f"q{number}")
@@ -220,7 +220,7 @@ def test_a_removed_last_account_is_told_by_the_anchor(filled, store_url):
 def test_an_anchor_allows_for_what_is_added(filled):
     kept = filled.verify().anchor
     filled.account("bob").charge(uses("gaussian:20"), key="l", request="q")
-    filled.open_filter("eve", epsilon=1.0, delta=1e-6)
+    filled.open_filter("eve", epsilon=1.0, delta=1e-6, rule="zcdp")
     assert not filled.verify(since=kept).faults
     assert named(filled, head=kept.head) == {(None, None)}
 

@@ -19,7 +19,7 @@ def spent(ledger, store_url):
     """A ledger with something in every table."""
     ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
     ledger.open_setwise("ada", ["bounded-range:0.1x10", "pure:0.1x5"], delta=1e-6, dataset="visits")
-    ledger.open_filter("bob", epsilon=1.0, delta=1e-6)
+    ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp")
     account = ledger.account("ada")
     account.settle(account.charge(uses("pure:0.1x3"), key="k", request="q"), answer="a", returned=uses("pure:0.1"))
     ledger.account("bob").charge(uses("gaussian:20"), key="k", request="q")

@@ -87,8 +87,8 @@ def test_a_sum_admits_what_the_wallet_cannot_pay_and_then_only_the_sum(ledger, s
     ledger.open_filter("bob", epsilon=2.0, delta=1e-6, rule="wallet")
     account = ledger.account("bob")
     account.charge(uses("gaussian:1000"), key="0", request="q")  # its loss is unbounded: no sum any more
-    assert account.shortage(uses("pure:0.4")) is None
-    assert account.shortage(uses("pure:0.4x2")) is not None
+    assert account.shortage(uses("pure:0.3")) is None
+    assert account.shortage(uses("pure:0.3x2")) is not None
     assert not ledger.verify().faults
 
 

@@ -90,7 +90,19 @@ def open_account(
     period: Annotated[
         str | None, typer.Option(help="A fresh budget every day, week, month, quarter or year (UTC).")
     ] = None,
-    failure_share: FailureShare = 0.5,
+    failure_share: Annotated[
+        float | None,
+        typer.Option(help="The share of delta that a --filter sets aside for outright failures (approx uses)."),
+    ] = None,
+    rule: Annotated[
+        str, typer.Option(help="How a --filter adds up: wallet, or zcdp for uses of which only their zCDP is known.")
+    ] = "wallet",
+    wallet: Annotated[
+        float, typer.Option(metavar="MU", help="With --register, a Gaussian wallet beside, for uses chosen on the fly.")
+    ] = 0.0,
+    failure: Annotated[
+        float, typer.Option(help="With --wallet, the probability with which its uses may fail outright.")
+    ] = 0.0,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
@@ -102,6 +114,8 @@ def open_account(
         raise InvalidParameter(
             "--filter needs --epsilon" if take_any else "--epsilon belongs to --filter; --register finds its own"
         )
+    if take_any and (wallet or failure):
+        raise InvalidParameter("--wallet and --failure belong to --register; --filter has a wallet of its own")
     with open_ledger(ledger) as opened:
         if epsilon is not None:
             status = opened.open_filter(
@@ -112,9 +126,19 @@ def open_account(
                 dataset=dataset,
                 period=period,
                 failure_share=failure_share,
+                rule=rule,
             )
         else:
-            status = opened.open_setwise(name, uses, delta=delta, analyst=analyst, dataset=dataset, period=period)
+            status = opened.open_setwise(
+                name,
+                uses,
+                delta=delta,
+                analyst=analyst,
+                dataset=dataset,
+                period=period,
+                wallet=wallet,
+                failure=failure,
+            )
     from setwise.cli import ledger_output, output
 
     if as_json:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
-from typing import Literal, Self, TextIO
+from typing import Self, TextIO
 
 from sqlalchemy import Connection, Select, Table, func, select
 
@@ -41,9 +41,6 @@ from setwise.ledger.stores.connect import connect, connect_to_read
 from setwise.ledger.stores.queries import entries_of, spent_by, spent_of
 from setwise.ledger.stores.schema import accounts, openings
 from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, parse_period, period_id
-
-FilterRule = Literal["zcdp", "wallet"]
-"""How the uses of a filter add up."""
 
 
 class Ledger:
@@ -140,14 +137,14 @@ class Ledger:
         dataset: str = "",
         period: str | Period | None = None,
         failure_share: float | None = None,
-        rule: FilterRule = "zcdp",
+        rule: str = "wallet",
     ) -> AccountStatus:
         """Open an account that takes uses of any parameters, chosen on the fly, up to a total (epsilon, delta).
 
         `failure_share` of delta is set aside for outright failures (approx uses, thresholds). With `period`, each
-        calendar period (UTC) has the total anew, and the promise is per period. By the rule "zcdp" uses add up their
-        zCDP. By the rule "wallet" they are paid from the Gaussian wallet of the total, or their largest losses add up
-        to at most epsilon: it admits more, but no use of which only its zCDP is known.
+        calendar period (UTC) has the total anew, and the promise is per period. By the `rule` "wallet" uses are paid
+        from the Gaussian wallet of the total, or their largest losses add up to at most epsilon. By the rule "zcdp"
+        they add up their zCDP: it admits fewer, but also uses of which only their zCDP is known.
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets.
         """

@@ -119,7 +119,7 @@ def status_of(
         left += terms.totals.largest(rest)
         used += terms.totals.spent_as(amounts)
         beside = terms.totals.worth(amounts)
-        worth = Spent(up(worth.rho + beside.rho), up(worth.failed + beside.failed))
+        worth = beside if not drawn else Spent(up(worth.rho + beside.rho), up(worth.failed + beside.failed))
         main = WALLET if isinstance(terms.totals, WalletTotals) else RHO
         share = rest[main] / lines[main] if not terms.uses else share
     return AccountStatus(
