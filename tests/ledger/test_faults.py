@@ -163,7 +163,8 @@ def test_a_connection_cut_while_idle_is_not_even_noticed(postgresql_server):
         for act in (
             lambda: account.charge(uses("pure:0.1"), key="k", request="q"),
             account.status,
-            lambda: ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp"),
+            lambda: ledger.open_filter("bob", epsilon=1.0, delta=1e-6),
+            lambda: ledger.account("bob").charge(uses("pure:0.1"), key="k", request="q"),
             ledger.verify,
         ):
             cut(postgresql_server)

@@ -142,8 +142,9 @@ class Account:
 
         if not isinstance(self._terms.totals, WalletTotals):
             return self._store.append(draft({}))
-        with self._store.charging(self._holder) as connection:
-            return self._store.append_in(connection, draft(spent_of(connection, self._holder, contents.period)))
+        return self._store.append_priced(
+            self._holder, lambda connection: draft(spent_of(connection, self._holder, contents.period))
+        )
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge, and give `returned` draws back to a set-wise account, in one transaction.

@@ -1,6 +1,6 @@
 """What the ledger needs of a database: consistent reading, exclusive writing, and appending an entry."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -50,16 +50,16 @@ class Store(Protocol):
         """Open a transaction that is alone in changing what is opened; it is committed when the block ends well."""
         ...
 
-    def charging(self, holder: int) -> AbstractContextManager[Connection]:
-        """Open a transaction that is alone in charging an account; it is committed when the block ends well."""
-        ...
-
     def append(self, draft: Draft) -> Entry:
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
         ...
 
+    def append_priced(self, holder: int, draft: Callable[[Connection], Draft]) -> Entry:
+        """Do the same with a draft that is made while nobody else can charge the account."""
+        ...
+
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing` or `charging`."""
+        """Append an entry inside a transaction of `writing`."""
         ...
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """The ledger in PostgreSQL 15 or later: an entry, its movements and its balances in one statement."""
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -38,9 +38,6 @@ SELECT position, previous, hash FROM entry
 _INTEGRITY = "23"
 """The class of the errors that say a constraint forbids it."""
 
-_ATTEMPTS = 2
-"""A second one goes over a fresh connection when the first was cut. Appending is safe to repeat: a key is used once."""
-
 
 class PostgresqlStore:
     """A PostgreSQL database that keeps a ledger."""
@@ -64,17 +61,39 @@ class PostgresqlStore:
             finally:
                 _abandon(connection)
 
-    def writing(self) -> AbstractContextManager[Connection]:
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
         """Open a transaction that is alone in changing what is opened; charges go on meanwhile."""
-        return self._transaction("SELECT pg_advisory_xact_lock(%s)", _ALONE)
+        with self._telling(), self._transaction("SELECT pg_advisory_xact_lock(%s)", _ALONE) as connection:
+            yield connection
 
-    def charging(self, holder: int) -> AbstractContextManager[Connection]:
-        """Open a transaction that is alone in charging an account."""
-        return self._transaction("SELECT 1 FROM ledger_accounts WHERE holder = %s FOR UPDATE", holder)
+    def append(self, draft: Draft) -> Entry:
+        """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
+        return self._twice(lambda: self._append_once(draft))
+
+    def append_priced(self, holder: int, draft: Callable[[Connection], Draft]) -> Entry:
+        """Do the same with a draft that is made while nobody else can charge the account."""
+
+        def once() -> Entry:
+            lock = "SELECT 1 FROM ledger_accounts WHERE holder = %s FOR UPDATE"
+            with self._transaction(lock, holder) as connection:
+                return self.append_in(connection, draft(connection))
+
+        return self._twice(once)
+
+    def _twice(self, append: Callable[[], Entry]) -> Entry:
+        """Append, a second time when the connection was cut: a key is used once, so that is safe."""
+        with self._telling():
+            try:
+                return append()
+            except DBAPIError as error:
+                if not error.connection_invalidated:
+                    raise
+            return append()
 
     @contextmanager
     def _transaction(self, lock: str, what: int) -> Iterator[Connection]:
-        with self._telling(), self._begun("BEGIN") as connection:
+        with self._begun("BEGIN") as connection:
             try:
                 connection.exec_driver_sql(lock, (what,))
                 yield connection
@@ -83,19 +102,8 @@ class PostgresqlStore:
                 _abandon(connection)
                 raise
 
-    def append(self, draft: Draft) -> Entry:
-        """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
-        with self._telling():
-            for _ in range(_ATTEMPTS - 1):
-                try:
-                    return self._append_once(draft)
-                except DBAPIError as error:
-                    if not error.connection_invalidated:
-                        raise
-            return self._append_once(draft)
-
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing` or `charging`."""
+        """Append an entry inside a transaction of `writing`."""
         contents = draft.contents
         values = {
             "holder": draft.holder,

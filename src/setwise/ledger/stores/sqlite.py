@@ -5,8 +5,8 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 from urllib.parse import quote
@@ -81,17 +81,18 @@ class SqliteStore:
                 _abandon(connection)
                 raise
 
-    def charging(self, holder: int) -> AbstractContextManager[Connection]:  # noqa: ARG002 - the file has one writer
-        """Open a transaction that is alone in charging an account: here, in writing anything."""
-        return self.writing()
-
     def append(self, draft: Draft) -> Entry:
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
         with self.writing() as connection:
             return self.append_in(connection, draft)
 
+    def append_priced(self, holder: int, draft: Callable[[Connection], Draft]) -> Entry:  # noqa: ARG002 - one writer
+        """Do the same with a draft that is made while nobody else can charge the account: here, write anything."""
+        with self.writing() as connection:
+            return self.append_in(connection, draft(connection))
+
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
-        """Append an entry inside a transaction of `writing` or `charging`."""
+        """Append an entry inside a transaction of `writing`."""
         count, head = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
         contents, position, at = draft.contents, count + 1, draft.at
         own = contents.digest()
