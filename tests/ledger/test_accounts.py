@@ -169,7 +169,7 @@ def test_a_filters_odometer_by_its_entries_is_the_least_statement(ledger):
     assert found.odometer.method == "basic-composition"
     assert account.status().odometer.upper > 0.3
     account.charge(uses("gaussian:20x5"), key="1", request="q")
-    assert account.status_by_entries().odometer.upper == pytest.approx(account.status().odometer.upper)
+    assert account.status_by_entries().odometer.upper <= account.status().odometer.upper
     assert 0.0 == account.status().odometer.lower < account.status_by_entries().odometer.lower
 
 

@@ -44,7 +44,7 @@ def test_what_fits_in_units_fits_in_the_total(promise, draws):
     totals = totals_of(promise)
     spent = {RHO: 0, FAILURE: 0}
     for draw in draws:
-        for what, amount in totals.price([parse_use(draw)]).items():
+        for what, amount in totals.price([parse_use(draw)], {}).items():
             spent[what] += amount
     rho, failure = exact(draws)
     if spent[RHO] <= totals.lines()[RHO]:
@@ -61,7 +61,7 @@ def test_little_is_lost_by_rounding(promise, draws):
     totals = totals_of(promise)
     rho, failure = exact(draws)
     for what, amount, total in ((RHO, rho, totals.rho), (FAILURE, failure, totals.failure)):
-        found = totals.price([parse_use(draw) for draw in draws])[what]
+        found = totals.price([parse_use(draw) for draw in draws], {})[what]
         if total and amount < Fraction(total):
             assert found <= amount * UNITS / Fraction(total) * (1 + Fraction(1, 10**13)) + 1
 
@@ -72,7 +72,7 @@ def test_the_largest_use_is_paid_for_exactly(promise, rho, failure):
     totals = totals_of(promise)
     left = {RHO: rho, FAILURE: min(failure, totals.lines()[FAILURE])}
     for use in totals.largest(left):
-        assert all(amount <= left[what] for what, amount in totals.price([use]).items())
+        assert all(amount <= left[what] for what, amount in totals.price([use], {}).items())
         assert Fraction(use.guarantee.rho) >= Fraction(totals.rho) * rho / UNITS * (1 - Fraction(1, 2**52))
 
 
@@ -86,14 +86,14 @@ def test_conversion_and_failures_stay_within_delta(promise):
 
 def test_a_positive_xi_joins_rho_and_a_negative_one_is_dropped():
     totals = totals_of(ZcdpFilter(epsilon=1.0, delta=1e-6))
-    plain = totals.price([parse_use("zcdp:0.01")])[RHO]
-    assert totals.price([parse_use("zcdp:0.01,-0.005")])[RHO] == plain
-    assert totals.price([parse_use("zcdp:0.01,0.005")])[RHO] == pytest.approx(1.5 * plain, rel=1e-12)
+    plain = totals.price([parse_use("zcdp:0.01")], {})[RHO]
+    assert totals.price([parse_use("zcdp:0.01,-0.005")], {})[RHO] == plain
+    assert totals.price([parse_use("zcdp:0.01,0.005")], {})[RHO] == pytest.approx(1.5 * plain, rel=1e-12)
 
 
 def test_what_is_beyond_the_total_is_cut_to_just_beyond():
     totals = totals_of(ZcdpFilter(epsilon=1.0, delta=1e-6))
-    huge = totals.price([Use(parse_use("gaussian:0.000001").guarantee, 10**9), parse_use("approx:0,0.5x1000")])
+    huge = totals.price([Use(parse_use("gaussian:0.000001").guarantee, 10**9), parse_use("approx:0,0.5x1000")], {})
     assert huge == {RHO: UNITS + 1, FAILURE: UNITS + 1}
     assert 2 * (UNITS + 1) < 2**63
 
