@@ -60,7 +60,8 @@ def test_no_choice_beats_the_bound_and_one_reaches_its_lower_end(groups, beside,
     found = at(best)
     assert found <= answer.upper
     assert answer.lower <= found * (1 + 1e-3)
-    assert answer.width <= (2e-3 if len(groups) == 1 else 0.12) * answer.upper
+    # A lower end is lowered to that of the orders, whose own brackets are a thousandth wide.
+    assert answer.width <= (4e-3 if len(groups) == 1 else 0.12) * answer.upper
     assert answer.method in {"batch-optimum", "certified-optimum"}
 
 
