@@ -180,11 +180,4 @@ MUTANTS = (
         "return self.at(tuple(0.5 * (a + b) for a, b in zip(first, last, strict=True)), x).upper",
         _BATCH,
     ),
-    Mutant(
-        "batch: a block bounded by its end",
-        "methods/batch.py",
-        "heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))",
-        "heapq.heappush(blocks, (-self._pair(b, b - self.epsilon, x).upper, a, b))",
-        _BATCH,
-    ),
 )
