@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from setwise.ledger.ledger import Ledger
 
 ledger_app = typer.Typer(
-    help="Open accounts, see how they stand, and prove what happened.", no_args_is_help=True, rich_markup_mode=None
+    help="Open accounts, see how they stand, and prove what happened.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,  # the group above has it
 )
 
 LedgerUrl = Annotated[

@@ -2,21 +2,32 @@
 
 import os
 import sys
-from typing import Annotated, NoReturn
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from setwise import __version__
-from setwise.cli.calibrate import calibrate
-from setwise.cli.compose import compose
-from setwise.cli.demo import demo
-from setwise.cli.ledger import ledger_app
-from setwise.cli.options import Once
-from setwise.cli.paper import paper
-from setwise.cli.prepare import prepare
-from setwise.cli.queries import count, histogram, mean, quantile, sum_column, top_k
-from setwise.cli.serve import serve
 from setwise.errors import SetwiseError, Unavailable
+
+COMMANDS = {
+    "top-k": ("queries:top_k", "Find the items that the most users have."),
+    "histogram": ("queries:histogram", "Count the users of every item."),
+    "count": ("queries:count", "Count users, or events with a cap on each user."),
+    "sum": ("queries:sum_column", "Add up a column, each user's own sum clipped."),
+    "mean": ("queries:mean", "Average a column over users."),
+    "quantile": ("queries:quantile", "Find a median or another quantile over users."),
+    "prepare": ("prepare:prepare", "Bound contributions once, for quick questions."),
+    "compose": ("compose:compose", "Say what a set of uses adds up to."),
+    "calibrate": ("calibrate:calibrate", "Find the noise, epsilon or count for a target."),
+    "demo": ("demo:demo", "Ask two million made-up events three questions."),
+    "serve": ("serve:serve", "Run the service and its web pages."),
+    "ledger": ("ledger:ledger_app", "Open accounts, see how they stand, and prove what happened."),
+    "paper": ("paper:paper", "Recompute the figures and numbers of the paper."),
+}
+"""The commands in the order of the help: where each is defined, and what the list says of it."""
 
 _INTERRUPTED = 130
 """The exit status of a command stopped from the keyboard."""
@@ -29,25 +40,53 @@ _WANTED = {
     "a valid number, unable to parse string as a number": "a number",
 }
 
+
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is first looked up."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the library keeps its commands private
+        if name not in self._loaded:
+            from setwise.cli.options import Once
+
+            place, short_help = COMMANDS[name]
+            module, attribute = place.split(":")
+            found = getattr(import_module(f"setwise.cli.{module}"), attribute)
+            if not isinstance(found, typer.Typer):
+                alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+                alone.command(name, cls=Once, short_help=short_help)(found)
+                found = alone
+            self._loaded[name] = typer.main.get_command(found)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
+class _Group(TyperGroup):
+    """The group of all commands; its help lists them and imports none."""
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - as the library has it
+        super().__init__(**(settings | {"commands": _Commands()}))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002
+        """Write the list from the table."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short_help) for name, (_, short_help) in COMMANDS.items()])
+
+
 app = typer.Typer(
     name="setwise",
+    cls=_Group,
     help="Private analytics with certified privacy-loss composition.",
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("top-k", cls=Once, short_help="Find the items that the most users have.")(top_k)
-app.command(cls=Once, short_help="Count the users of every item.")(histogram)
-app.command(cls=Once, short_help="Count users, or events with a cap on each user.")(count)
-app.command("sum", cls=Once, short_help="Add up a column, each user's own sum clipped.")(sum_column)
-app.command(cls=Once, short_help="Average a column over users.")(mean)
-app.command(cls=Once, short_help="Find a median or another quantile over users.")(quantile)
-app.command(cls=Once, short_help="Bound contributions once, for quick questions.")(prepare)
-app.command(cls=Once, short_help="Say what a set of uses adds up to.")(compose)
-app.command(cls=Once, short_help="Find the noise, epsilon or count for a target.")(calibrate)
-app.command(cls=Once, short_help="Ask two million made-up events three questions.")(demo)
-app.command(cls=Once, short_help="Run the service and its web pages.")(serve)
-app.add_typer(ledger_app, name="ledger")
-app.command(cls=Once, short_help="Recompute the figures and numbers of the paper.")(paper)
 
 
 def _show_version(asked: bool) -> None:
