@@ -55,15 +55,27 @@ def open_csv(files: Sequence[Path], form: CsvFormat) -> tuple[CsvFile, ...]:
 
     The order of the names may differ from file to file. An empty file among others has no rows.
     """
-    opened = tuple(_open_csv(file, form) for file in files)
-    first = next((file for file, csv_file in zip(files, opened, strict=True) if csv_file.names), files[0])
-    names = columns_of(opened)
-    for file, csv_file in zip(files, opened, strict=True):
-        if csv_file.names and set(csv_file.names) != set(names):
-            raise UnsuitableTable(f"{file} has other columns than {first}: files of one table must share their names")
-    if not names:
-        raise UnsuitableTable(_no_header(first, form))
-    return opened
+    opened = [_open_csv(file, form) for file in files]
+    check_headers(list(map(str, files)), [None if each is None else each.names for each in opened], form)
+    return tuple(each for each in opened if each is not None)
+
+
+def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | None], form: CsvFormat) -> tuple[str, ...]:
+    """Return the columns that files share, in the order of the first, or raise `UnsuitableTable`.
+
+    The header of a file is None where it cannot be read and has no names where the file is empty.
+    """
+    named = [(file, header) for file, header in zip(files, headers, strict=True) if header != ()]
+    for file, header in named:
+        if header is None:
+            raise UnsuitableTable(_no_header(file, form))
+        if set(header) != set(named[0][1] or ()):
+            raise UnsuitableTable(
+                f"{file} has other columns than {named[0][0]}: files of one table must share their names"
+            )
+    if not named:
+        raise UnsuitableTable(_no_header(files[0], form))
+    return named[0][1] or ()
 
 
 def columns_of(opened: Sequence[CsvFile]) -> tuple[str, ...]:
@@ -71,14 +83,14 @@ def columns_of(opened: Sequence[CsvFile]) -> tuple[str, ...]:
     return next((csv_file.names for csv_file in opened if csv_file.names), ())
 
 
-def _open_csv(file: Path, form: CsvFormat) -> CsvFile:
+def _open_csv(file: Path, form: CsvFormat) -> CsvFile | None:
     try:
         return CsvFile(lambda: form.opened(file.open("rb"), COMPRESSIONS.get(file.suffix.lower())), form)
     except (OSError, EOFError, ValueError, csv.Error):
-        raise UnsuitableTable(_no_header(file, form)) from None
+        return None
 
 
-def _no_header(file: Path, form: CsvFormat) -> str:
+def _no_header(file: str, form: CsvFormat) -> str:
     return (
         f"{file} cannot be read as CSV: its first line must be a header of distinct names "
         f"separated by {form.separator!r}"

@@ -2,14 +2,15 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines import sql
-from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, label_kind
+from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, columns_read, label_kind
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.poller import Watch
 from setwise.analytics.engines.prepared import Manifest
@@ -51,7 +52,8 @@ class SparkEngine:
     """A DataFrame of a Spark session, read where the session runs.
 
     `named` is how the session finds the source again, a path or a table; only then can it be prepared. `leave` is
-    called once, when the engine is closed.
+    called once, when the engine is closed. `narrowed` returns the frame with some of its columns, where reading fewer
+    of them is a matter of asking for them. `from_text` are the columns of text that are read as another kind.
     """
 
     @unchained
@@ -64,8 +66,11 @@ class SparkEngine:
         salts: SaltSource = secret_salt,
         leave: Callable[[], None] | None = None,
         manifest: Manifest | None = None,
+        narrowed: Callable[[Sequence[str]], DataFrame] | None = None,
+        from_text: Collection[str] = (),
     ) -> None:
         self._frame = frame
+        self._narrowed = narrowed
         self._named = named
         self._manifest = manifest
         self._progress = progress
@@ -74,7 +79,8 @@ class SparkEngine:
         self._groups: set[str] = set()
         self._lock = threading.Lock()
         with _failures():
-            self._schema = Schema(tuple(spark_column(name, native) for name, native in frame.dtypes))
+            columns = [spark_column(name, native) for name, native in frame.dtypes]
+        self._schema = Schema(tuple(replace(column, from_text=column.name in from_text) for column in columns))
 
     def describe(self) -> Schema:
         """Return the columns and their kinds, from metadata alone."""
@@ -122,7 +128,7 @@ class SparkEngine:
         """Write a table of the catalogue with the ranked contributions, and the manifest as its property."""
         check_suitable(aggregation, self._schema)
         with self._job() as views:
-            template = self._template(views)
+            template = self._template(aggregation, views)
             pairs = template.pairs(aggregation, template.rows(aggregation, hint=self._hint()))
             prepared = template.prepared(template.ranked(pairs, self._secret(views)))
             frame = self._frame.sparkSession.sql(prepared, args=template.parameters.values)
@@ -157,7 +163,7 @@ class SparkEngine:
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
         self.check(aggregation)
         with self._job() as views:
-            template = self._template(views)
+            template = self._template(aggregation, views)
             if self._manifest is None:
                 counts = self._counts(aggregation, template, views)
             else:
@@ -166,9 +172,12 @@ class SparkEngine:
             found: pa.Table = self._frame.sparkSession.sql(statement, args=template.parameters.values).toArrow()
         return Histogram.from_arrow(found)
 
-    def _template(self, views: "_Views") -> Template:
+    def _template(self, aggregation: Aggregation, views: "_Views") -> Template:
         dialect = SparkDialect()
-        return Template(dialect, views.add("table", self._frame), self._schema, Parameters(dialect))
+        needed = columns_read(aggregation)
+        names = [name for name in self._schema.names if name in needed]
+        frame = self._frame if self._narrowed is None else self._narrowed(names)
+        return Template(dialect, views.add("table", frame), self._schema, Parameters(dialect))
 
     def _counts(self, aggregation: Aggregation, template: Template, views: "_Views") -> str:
         conditions = self._in_domain(aggregation, template.item(aggregation), views)
@@ -176,7 +185,8 @@ class SparkEngine:
             rows = template.rows(aggregation, conditions)
             return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
         rows = template.rows(aggregation, conditions, self._hint())
-        if sql.matters(aggregation) and self._repeated_seldom(aggregation, template, conditions):
+        columnar = self._narrowed is None  # otherwise another pass reads every line again
+        if columnar and sql.matters(aggregation) and self._repeated_seldom(aggregation, template, conditions):
             return template.counts_of_rows(aggregation, rows, self._secret(views))
         pairs = template.bounded_pairs(aggregation, rows)
         kept = template.kept(aggregation, template.ranked(pairs, self._secret(views)))

@@ -1,25 +1,21 @@
 """A prepared dataset as a table of Spark's catalogue, whose property is the manifest."""
 
 import hashlib
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.spark.files import csv_files, is_csv, is_path, parquet_frame
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 PROPERTY = "setwise.prepared"
 
 
 def source_frame(session: SparkSession, source: str) -> DataFrame:
-    """Return the frame of a path of Parquet or CSV files, or of a table; all columns of CSV are text."""
-    suffix = Path(source).suffix.lower()
-    if suffix in (".csv", ".tsv"):
-        separator = "," if suffix == ".csv" else "\t"
-        return session.read.csv(source, header=True, sep=separator, escape='"', inferSchema=False)
-    if _is_path(source):
-        return session.read.parquet(source)
-    return session.table(source)
+    """Return the frame of the files of a path, or of a table."""
+    if is_csv(source):
+        return csv_files(session, source)
+    return parquet_frame(session, source) if is_path(source) else session.table(source)
 
 
 def frame_fingerprint(frame: DataFrame, source: str) -> str:
@@ -42,7 +38,7 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
 
 def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
     """Return the manifest of a table that is a prepared dataset, or None."""
-    if _is_path(source):
+    if is_path(source):
         return None
     session = frame.sparkSession
     properties = session.sql(f"SHOW TBLPROPERTIES {_named(source)}").collect()
@@ -60,10 +56,6 @@ def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> No
     prepared.write.format("parquet").saveAsTable(destination)
     written = manifest.written().replace("\\", "\\\\").replace("'", "\\'")
     session.sql(f"ALTER TABLE {_named(destination)} SET TBLPROPERTIES ('{PROPERTY}' = '{written}')")
-
-
-def _is_path(source: str) -> bool:
-    return "/" in source or Path(source).suffix.lower() in (".parquet", ".pq", ".csv", ".tsv")
 
 
 def _named(table: str) -> str:

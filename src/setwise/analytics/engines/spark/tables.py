@@ -1,17 +1,20 @@
 """What Spark can read as a table: files wherever its session finds them, tables of its catalogue, its own frames."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from setwise.accounting.answer import Progress
+from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
 from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.spark.engine import SparkEngine
+from setwise.analytics.engines.spark.files import csv_columns, csv_format, csv_frame, is_csv, sound_text
 from setwise.analytics.engines.spark.prepared import source_frame, stored_manifest
-from setwise.analytics.schema import Kind
-from setwise.errors import EngineFailed, MissingExtra, UnknownColumn, UnsuitableTable
+from setwise.analytics.schema import Column, Kind, Schema
+from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 
 
 class SharedSession:
@@ -45,22 +48,14 @@ class SharedSession:
 
 try:
     from py4j.protocol import Py4JError
-    from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError
+    from pyspark.errors import PySparkException, PySparkRuntimeError
     from pyspark.sql import DataFrame
+    from pyspark.sql.functions import expr
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
 
 
 _SHARED = SharedSession()
-
-_TYPES = {
-    Kind.INTEGER: "BIGINT",
-    Kind.FLOAT: "DOUBLE",
-    Kind.BOOLEAN: "BOOLEAN",
-    Kind.DATE: "DATE",
-    Kind.TIMESTAMP: "TIMESTAMP_NTZ",
-}
-_PATTERNS = {Kind.INTEGER: "^[+-]?[0-9]+$", Kind.DATE: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
 
 
 @unchained
@@ -70,37 +65,96 @@ def open_spark(source: object, master: str | None, types: Mapping[str, Kind], pr
     Without a master the session that is active is used, or the one the machine's Spark configuration describes.
     """
     if isinstance(source, DataFrame):
-        return SparkEngine(source, progress=progress)
+        chosen = converted_columns(
+            check_types(types), Schema(tuple(spark_column(name, native) for name, native in source.dtypes))
+        )
+        frame = _typed(sound_text(source), chosen)
+        return SparkEngine(frame, progress=progress, from_text={column.name for column in chosen})
     try:
         session, started = _SHARED.join(master)
     except (PySparkRuntimeError, PySparkException, Py4JError, OSError):
         raise EngineFailed("Spark could not be started: it needs Java 17 and a master that answers") from None
     try:
-        frame = source_frame(session, str(source))
-        manifest = stored_manifest(frame, str(source))
-        frame = _typed(frame, str(source), types)
         leave = _SHARED.leave if started else None
-        return SparkEngine(frame, named=str(source), progress=progress, leave=leave, manifest=manifest)
+        return _opened(session, str(source), check_types(types), progress, leave)
     except BaseException as error:
         if started:
             _SHARED.leave()
-        if isinstance(error, AnalysisException | Py4JError):
+        if isinstance(error, PySparkException | Py4JError):
             raise UnsuitableTable(f"Spark finds no table or files {str(source)!r} that it can read") from None
         raise
 
 
-def _typed(frame: DataFrame, source: str, types: Mapping[str, Kind]) -> DataFrame:
-    """Return the columns of a CSV file as their declared types, with null where a cell is not of that type."""
-    for name, kind in types.items():
-        if name not in frame.columns:
-            raise UnknownColumn(f"{source} has no column {name!r}; it has {', '.join(map(repr, frame.columns))}")
-        if kind is Kind.TEXT:
-            continue
-        cell = "`" + name.replace("`", "``") + "`"
-        converted = f"TRY_CAST({cell} AS {_TYPES[kind]})"
-        if kind in _PATTERNS:
-            converted = f"CASE WHEN {cell} RLIKE '{_PATTERNS[kind]}' THEN {converted} END"
-        from pyspark.sql.functions import expr
+def _opened(
+    session: SparkSession,
+    source: str,
+    types: Mapping[str, Kind],
+    progress: Progress,
+    leave: Callable[[], None] | None,
+) -> SparkEngine:
+    if is_csv(source):
+        form = csv_format(source)
+        names = csv_columns(session, source, form)
+        chosen = converted_columns(types, Schema(tuple(Column(name=name, kind=Kind.TEXT) for name in names)))
 
-        frame = frame.withColumn(name, expr(converted))
-    return frame
+        def narrowed(columns: Sequence[str]) -> DataFrame:
+            return _typed(csv_frame(session, source, form, columns), chosen)
+
+        return SparkEngine(
+            narrowed(names),
+            named=source,
+            progress=progress,
+            leave=leave,
+            narrowed=narrowed,
+            from_text={column.name for column in chosen},
+        )
+    frame = source_frame(session, source)
+    manifest = stored_manifest(frame, source)
+    if manifest is None:
+        frame = sound_text(frame)
+    chosen = converted_columns(types, Schema(tuple(spark_column(name, native) for name, native in frame.dtypes)))
+    return SparkEngine(
+        _typed(frame, chosen),
+        named=source,
+        progress=progress,
+        leave=leave,
+        manifest=manifest,
+        from_text={column.name for column in chosen},
+    )
+
+
+def _typed(frame: DataFrame, columns: Iterable[Column]) -> DataFrame:
+    """Return the frame with columns of text read as other kinds, and null where a cell cannot be."""
+    functions = _SparkText()
+    present = [column for column in columns if column.name in frame.columns]
+    if not present:
+        return frame
+    return frame.withColumns(
+        {each.name: expr(converted(SparkDialect().name(each.name), each.kind, functions)) for each in present}
+    )
+
+
+_NATIVE = {Kind.INTEGER: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP_NTZ"}
+
+
+class _SparkText:
+    """The functions of text that conversions need."""
+
+    def trimmed(self, cell: str) -> str:
+        """Return the cell without the blanks around it."""
+        return f"trim(BOTH '{BLANKS}' FROM {cell})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether the whole text matches; under (?d) only a line feed could stand after the end."""
+        return f"{text} RLIKE '(?d)^({pattern})$'"
+
+    def try_cast(self, text: str, kind: Kind) -> str:
+        """Return the text as Spark's type of that kind, or null."""
+        native = {Kind.INTEGER: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP_NTZ"}[
+            kind
+        ]
+        return f"TRY_CAST({text} AS {native})"
+
+    def earlier(self, timestamp: str, minutes: str) -> str:
+        """Return a timestamp so many minutes earlier."""
+        return f"timestampadd(MINUTE, CAST(-({minutes}) AS INT), {timestamp})"
