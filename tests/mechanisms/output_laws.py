@@ -49,7 +49,7 @@ def noise_law(mechanism, histogram):
     drawn = np.zeros(size, dtype=np.int64)
     law = defaultdict(float)
     with _standing_in(WITH_NOISE, "with_noise", lambda counts, *_: counts + drawn):
-        for sizes, mass in _joint_law(noise, size).items():
+        for sizes, mass in joint_law(noise, size).items():
             drawn[:] = sizes
             law[_shown(mechanism.release(histogram, None))] += mass
     return dict(law)
@@ -61,7 +61,7 @@ def _kept(noise):
     return [(z, masses[z + end]) for z in range(-end, end + 1) if masses[z + end] > MOST_LEFT_OUT / 100]
 
 
-def _joint_law(noise, size):
+def joint_law(noise, size):
     """Return the probability of the noises of all counts together."""
     law = defaultdict(float)
     if not isinstance(noise, SharedGaussianNoise):

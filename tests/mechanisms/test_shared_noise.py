@@ -9,7 +9,9 @@ from exact_laws import float_probabilities, reach
 from hypothesis import given
 from hypothesis import strategies as st
 from neighbours import gaussian_cost
+from output_laws import joint_law
 from significance import assert_frequencies, lower_limit
+from tests.sizes import draws
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
@@ -139,20 +141,25 @@ def test_the_law_is_symmetric_and_its_radius_covers(contributions, sigma):
     assert noise.standard_deviation**2 == pytest.approx(sum(z * z * p for z, p in found.items()), rel=0.02)
 
 
+@pytest.mark.statistical
 def test_draws_follow_the_law_and_share_what_they_should():
+    """Each count alone, and two together: what they share makes them equal, or high at once, more often."""
     noise = gaussian_count_noise(labels=3, contributions=3, per_item=1, sigma=Fraction(3))
-    trials = 20_000
-    draws = np.array([noise.draw(3, RANDOMNESS) for _ in range(trials)])
-    found = law(noise)
-    events = list(range(-6, 7))
+    trials = draws(100_000)
+    found = np.array([noise.draw(3, RANDOMNESS) for _ in range(trials)])
+    alone = law(noise)
+    sizes = list(range(-6, 7))
     for place in range(3):
-        assert_frequencies([(draws[:, place] == size).sum() for size in events], [found[s] for s in events], trials)
-    # Half the sum of two squares of differences: only what is a count's own; the product of two: what they share.
-    own = float(noise.own_sigma) ** 2
-    common = float(noise.common / noise.denominator) ** 2
-    apart = draws[:, 0] - draws[:, 1]
-    assert np.mean(apart**2) / 2 == pytest.approx(own + 1 / 8, rel=0.08)
-    assert np.mean(draws[:, 0] * draws[:, 1]) == pytest.approx(common, rel=0.15)
+        assert_frequencies([(found[:, place] == size).sum() for size in sizes], [alone[s] for s in sizes], trials)
+    together = joint_law(noise, 2)
+    first, second = found[:, 0], found[:, 1]
+    events = {
+        "equal": ((first == second).sum(), lambda a, b: a == b),
+        "both high": (((first > 2) & (second > 2)).sum(), lambda a, b: a > 2 and b > 2),
+        "far apart": ((np.abs(first - second) > 4).sum(), lambda a, b: abs(a - b) > 4),
+    }
+    chances = [sum(mass for pair, mass in together.items() if holds(*pair)) for _, holds in events.values()]
+    assert_frequencies([seen for seen, _ in events.values()], chances, trials)
 
 
 def test_noise_is_drawn_for_all_counts_at_once():
@@ -165,11 +172,12 @@ def test_noise_is_drawn_for_all_counts_at_once():
         SharedGaussianNoise(labels=2, denominator=65, own=Fraction(1), common=Fraction(1))
 
 
+@pytest.mark.statistical
 def test_the_highest_of_many_counts_that_share_noise_is_covered():
     labels = tuple(range(60))
     mechanism = KnownGaussian(domain=labels, contributions=60, sigma=Fraction(30))
     assert isinstance(mechanism.noise, SharedGaussianNoise)
-    histogram, trials = Histogram.of(labels, [1000] * 60), 400
+    histogram, trials = Histogram.of(labels, [1000] * 60), draws(4000)
     missed = sum(
         1000 not in mechanism.release(histogram, RANDOMNESS).top(1).intervals(CONFIDENCE)[0] for _ in range(trials)
     )
