@@ -33,6 +33,7 @@ def admitted(wallet, use):
     while wallet.admits(use):
         wallet = wallet.admit(use)
         count += 1
+        assert count < 1000
     return count, wallet
 
 
