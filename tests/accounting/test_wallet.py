@@ -123,6 +123,7 @@ def test_failures_have_their_own_line():
     none = Wallet.for_promise(epsilon=5.0, delta=1e-6, failure_share=0.0)
     assert not none.admits(Use(ApproxDP(epsilon=0.0, delta=1e-12)))
     assert none.size > wallet.size
+    assert compose([gaussian_of(wallet.size)]).delta(5.0).upper + wallet.failures <= 1e-6
     threshold = wallet.admit(Use(ApproxDP(epsilon=0.0, delta=1e-9)))
     assert threshold.left == wallet.left
 

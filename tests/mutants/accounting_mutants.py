@@ -17,6 +17,9 @@ _BINOMIAL = ("rounding_directions",)
 _ATOMS = ("rounding_directions",)
 _KINDS = ("rounding_directions", "conversions")
 _BATCH = ("batch_mixtures", "batch_accuracy")
+_PRICES = ("prices",)
+_WALLET = ("wallet",)
+_MAJORANT = ("gaussian_majorant",)
 
 MUTANTS = (
     Mutant(
@@ -179,5 +182,110 @@ MUTANTS = (
         "return self._atoms(last, low).average(self.above, x).upper",
         "return self.at(tuple(0.5 * (a + b) for a, b in zip(first, last, strict=True)), x).upper",
         _BATCH,
+    ),
+    Mutant(
+        "price: of bounded range, large ratio, understated",
+        "prices.py",
+        "left * theta * (2.0 + theta) * (1.0 + _CHARGE)",
+        "left * theta * (1.999999 + theta) * (1.0 + _CHARGE)",
+        _PRICES,
+    ),
+    Mutant(
+        "price: of bounded range, series cut after a negative term",
+        "prices.py",
+        "for n in range(12, -1, -1))",
+        "for n in range(1, -1, -1))",
+        _PRICES,
+    ),
+    Mutant(
+        "price: Gaussian weight too narrow",
+        "prices.py",
+        "(s / deviation) ** 2)",
+        "(s / deviation) ** 2 * 1.0000001)",
+        _PRICES,
+    ),
+    Mutant(
+        "price: half the ripple of the integer lattice",
+        "prices.py",
+        "ripple = 2.0 * math.exp(-exponent)",
+        "ripple = math.exp(-exponent)",
+        _PRICES,
+    ),
+    Mutant(
+        "price: truncated mass not charged",
+        "prices.py",
+        "raised = (ripple + missing) / (1.0 - missing)",
+        "raised = ripple",
+        _PRICES,
+    ),
+    Mutant(
+        "price: blocks as long as the wallet allows",
+        "prices.py",
+        "int(wallet / (_SINGLY * each))",
+        "int(wallet / each)",
+        _PRICES,
+    ),
+    Mutant(
+        "price: a block pays for less than its uses",
+        "prices.py",
+        "up(wallet + block * each * (1.0 + 4.0 * UNIT))",
+        "up(wallet + (block - 0.01) * each)",
+        _PRICES,
+    ),
+    Mutant(
+        "wallet: registered draws free once it is overdrawn",
+        "wallet.py",
+        "if self.left is None and not self._within_limit(lost):",
+        "if False:",
+        _WALLET,
+    ),
+    Mutant(
+        "wallet: refilled when overdrawn",
+        "wallet.py",
+        "left = None if self.left is None else",
+        "left = self.size if self.left is None else",
+        _WALLET,
+    ),
+    Mutant(
+        "wallet: failures not taken from delta",
+        "wallet.py",
+        "(delta - failures - slack)",
+        "(delta + failures)",
+        _WALLET,
+    ),
+    Mutant(
+        "wallet: no room for the rounding of a sum",
+        "wallet.py",
+        "limit=down(epsilon + slack)",
+        "limit=down(epsilon)",
+        _WALLET,
+    ),
+    Mutant(
+        "majorant: the largest rate instead of the least",
+        "methods/gaussian_majorant.py",
+        "rate = min(cost",
+        "rate = max(cost",
+        _MAJORANT,
+    ),
+    Mutant(
+        "majorant: jumps of draws that start later",
+        "methods/gaussian_majorant.py",
+        "jumps.append(prices[max(start, 0)])",
+        "jumps.append(prices[min(start + 30, len(points) - 1)])",
+        _MAJORANT,
+    ),
+    Mutant(
+        "majorant: Gaussians for nothing",
+        "methods/gaussian_majorant.py",
+        "return up(found + gaussians) if gaussians else found",
+        "return found",
+        _MAJORANT,
+    ),
+    Mutant(
+        "zCDP: of Laplace, series cut too early",
+        "guarantees.py",
+        "for n in range(11))",
+        "for n in range(4))",
+        ("conversions",),
     ),
 )
