@@ -77,10 +77,10 @@ class PostgresqlServer:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
     @contextlib.contextmanager
-    def database(self) -> Iterator[str]:
+    def database(self, encoding: str = "UTF8") -> Iterator[str]:
         """Make a fresh database, yield its address, and drop it."""
         name = f"test_{os.getpid()}_{next(self._numbers)}"
-        self._execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        self._execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING '{encoding}' LOCALE 'C'")
         try:
             yield self.url(name)
         finally:

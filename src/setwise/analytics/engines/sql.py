@@ -165,7 +165,7 @@ class Template:
     def rows(self, aggregation: Aggregation, conditions: Sequence[str] = (), hint: str = "") -> str:
         """Return the rows that count, as columns u, item and, where there is one, v."""
         user = self.schema.column(aggregation.user)
-        every = [f"{self.dialect.name(user.name)} IS NOT NULL", *conditions]
+        every = [f"{self.dialect.user(user)} IS NOT NULL", *conditions]
         columns = [f"{self.dialect.user(user)} AS u", f"{self.item(aggregation)} AS item"]
         if aggregation.null_item is None:
             every += [f"{self.dialect.label(self.schema.column(name))} IS NOT NULL" for name in aggregation.groups]

@@ -22,6 +22,7 @@ try:
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'setwise[postgres]'") from None
 
+from setwise.analytics.engines.postgresql.encodings import sound_relation
 from setwise.analytics.engines.postgresql.prepared import store_table, stored_manifest, table_fingerprint
 
 _SERVER_SALT = "hashtextextended(CAST(gen_random_uuid() AS text), 0)"
@@ -59,10 +60,12 @@ class PostgresqlEngine:
                 raise UnsuitableTable(f"the PostgreSQL database has no table {table!r} that this login may see")
             oid, schema, relation, tuples = found
             columns = connection.execute(_COLUMNS, {"relation": oid}).fetchall()
+            self._schema = Schema(tuple(postgresql_column(*column) for column in columns))
+            self._relation = f"{dialect.name(schema)}.{dialect.name(relation)}"
             self._manifest = stored_manifest(connection, _named(table))
-        self._relation = f"{dialect.name(schema)}.{dialect.name(relation)}"
+            if self._manifest is None:  # what was prepared holds nothing that the server cannot send
+                self._relation = sound_relation(connection, self._relation, self._schema.columns)
         self._rows = int(tuples) if tuples >= 0 else None
-        self._schema = Schema(tuple(postgresql_column(*column) for column in columns))
 
     def describe(self) -> Schema:
         """Return the columns and their kinds, from the catalogue."""
@@ -178,7 +181,9 @@ class PostgresqlEngine:
     def _connected(self, *, read_only: bool = True) -> Iterator["psycopg.Connection[Any]"]:
         """Give a connection of its own to a question, known to `cancel`."""
         with _failures("the PostgreSQL server cannot be reached or refuses the login"):
-            connection = psycopg.connect(self._url, connect_timeout=10, application_name="setwise")
+            connection = psycopg.connect(
+                self._url, connect_timeout=10, application_name="setwise", client_encoding="UTF8"
+            )
         with self._lock:
             self._running.add(connection)
         try:
