@@ -47,6 +47,7 @@ def test_the_json_is_the_contract():
             {"item": "tea <b>", "count": 12, "interval": [3, 22], "noisy": 12},
             {"item": "mate, $x$", "count": 0, "interval": [0, 9], "noisy": -4},
         ],
+        "measure": "users",
         "mechanism": "unknown_gumbel+gaussian",
         "interaction": "setwise",
         "epsilon": {"lower": 0.99, "upper": 0.9951},

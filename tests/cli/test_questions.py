@@ -72,6 +72,7 @@ def test_json_is_the_contract(folder):
     found = json.loads(done.stdout)
     assert list(found) == [
         "items",
+        "measure",
         "mechanism",
         "interaction",
         "epsilon",

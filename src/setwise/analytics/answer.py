@@ -88,6 +88,7 @@ class PrivateAnswer:
         """Return the object that `--json` prints: a contract."""
         return {
             "items": [self._item(each) for each in self.items],
+            "measure": self.measure,
             "mechanism": self.mechanism,
             "interaction": str(self.interaction),
             "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},

@@ -108,7 +108,7 @@ def _answer(
     query, plan = planned.query, planned.plan
     return PrivateAnswer(
         kind=query.kind,
-        measure=measured(query),
+        measure=measured(query, planned.from_text),
         items=items,
         mechanism=plan.mechanism,
         interaction=plan.interaction,

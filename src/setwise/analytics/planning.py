@@ -11,10 +11,10 @@ from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
 from setwise.analytics.budget import Budget, Draws
-from setwise.analytics.engines.base import Aggregation, check_suitable
+from setwise.analytics.engines.base import Aggregation, check_suitable, columns_read
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Query
-from setwise.analytics.schema import Schema
+from setwise.analytics.schema import Column, Schema
 from setwise.analytics.statistics import in_steps, measure_of, release_of, statistics_error, statistics_in_words
 from setwise.analytics.tables.domain import fitted
 from setwise.errors import BudgetExhausted, InvalidParameter
@@ -96,7 +96,7 @@ class Execution:
     """A plan with what is needed to run it: what the engine is asked for, and the mechanism.
 
     `prices` translates the mechanism's own guarantees into what the account registered. `shows_counts` is False when
-    only labels were asked for.
+    only labels were asked for. `from_text` are the columns whose cells are text that is read as another kind.
     """
 
     query: Query
@@ -105,6 +105,7 @@ class Execution:
     mechanism: Mechanism | GroupStatistics
     shows_counts: bool
     prices: tuple[tuple[Guarantee, Guarantee], ...] = ()
+    from_text: tuple[Column, ...] = ()
 
     @property
     def most(self) -> int | None:
@@ -153,13 +154,15 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
                     f"the account {status.name!r} holds registered draws: say which to draw (discover, counts) "
                     "instead of an epsilon"
                 )
-            return _from_total(fit, aggregation, budget, status)
+            execution = _from_total(fit, aggregation, budget, status)
         case Draws():
             if status is None:
                 raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
-            return _from_draws(fit, aggregation, budget, status)
+            execution = _from_draws(fit, aggregation, budget, status)
         case _:
             assert_never(budget)
+    read = columns_read(aggregation)
+    return replace(execution, from_text=tuple(each for each in schema if each.from_text and each.name in read))
 
 
 def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:

@@ -5,12 +5,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import setwise
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.tables import ArrowTable, TypedTable
+from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.source import open_engine
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
+from setwise.mechanisms.planning.request import Total
 from tests.analytics.reading.cells import EXAMPLES, Value, examples, value_of
 
 
@@ -49,3 +52,16 @@ def test_only_text_is_read_as_something_else():
         open_engine(table, types={"which": Kind.DATE})
     with pytest.raises(InvalidParameter, match="has types of its own"):
         open_engine("table", "postgresql://127.0.0.1/none", types={"who": Kind.DATE})
+
+
+@pytest.mark.parametrize("cell", ["2.0", "two"])
+def test_the_heading_says_that_unreadable_cells_count_as_nothing_whether_or_not_there_are_any(
+    tmp_path: Path, cell: str
+):
+    (tmp_path / "table.csv").write_text(f"who,what,much,age\na,x,{cell},1\n")
+    with setwise.open(tmp_path / "table.csv", user="who", types={"much": "integer", "age": "integer"}) as session:
+        answer = session.ask(Query.sum(value="much", clip=9, where="age > 0"), Total(epsilon=1, delta=1e-6))
+    said = "cells of much that are no integer count as nothing; cells of age that are no integer count as nothing"
+    assert answer.measure == f"sum of much, at most 9 of a user; {said}"
+    assert answer.to_dict()["measure"] == answer.measure
+    assert said in answer._repr_html_()

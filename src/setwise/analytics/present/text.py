@@ -1,11 +1,12 @@
 """Questions and answers in words: what was asked, what is counted, why a list ends, and what its intervals promise."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
 from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
+from setwise.analytics.schema import Column
 from setwise.mechanisms.release import Release
 
 if TYPE_CHECKING:
@@ -59,19 +60,21 @@ def average_of_all(answer: "PrivateAnswer", shown: int) -> str:
     return f"That average is over all {total:,} items, not over the {shown:,} shown."
 
 
-def measured(query: Query) -> str:
+def measured(query: Query, from_text: Sequence[Column] = ()) -> str:
     """Return what is counted, for headings: users, events, or a sum, and how a user's part in it is bounded.
 
-    Intervals are about this, not about what an unbounded count would be.
+    Intervals are about this, not about what an unbounded count would be. Columns of text that are read as another kind
+    are named, whether or not a cell could not be read: whether one could is private.
     """
     words = "; ".join(_statistic(each, " per item" if query.item is not None else "") for each in query.statistics)
     match query.contributions:
         case None:
-            return words
+            pass
         case 1:
-            return f"{words}, each under one item"
+            words += ", each under one item"
         case bound:
-            return f"{words}, each under at most {bound:,} items"
+            words += f", each under at most {bound:,} items"
+    return "; ".join([words, *(f"cells of {each.name} that are no {each.kind} count as nothing" for each in from_text)])
 
 
 def _statistic(statistic: Statistic, where: str) -> str:
