@@ -70,7 +70,7 @@ def test_the_output_shown_is_what_comes_out(folder):
 
 def test_commands_run_one_after_the_other(folder):
     commands = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
-    assert len(commands) == 7
+    assert len(commands) == 8
     for command in commands[1:]:
         assert command.startswith("setwise ")
         assert run(command, folder).strip()

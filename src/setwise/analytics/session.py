@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from setwise.accounting.answer import Answer, Interaction, Progress, quiet
 from setwise.accounting.checks import check_delta
@@ -31,6 +31,10 @@ from setwise.mechanisms.labels import Cell, Label, cell_of
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
+
+if TYPE_CHECKING:
+    from setwise.analytics.sql.parser import Statement
+    from setwise.analytics.sql.result import SqlAnswer
 
 
 class Session(Askable):
@@ -134,6 +138,54 @@ class Session(Askable):
             if fitting is None:
                 raise
             raise BudgetExhausted(f"{refused}; {fitting}") from None
+
+    def sql(
+        self,
+        text: str,
+        *,
+        contributions: int | None = None,
+        domain: Domain | None = None,
+        key: str | None = None,
+        **words: Unpack[BudgetWords],
+    ) -> "SqlAnswer":
+        """Return the answer to one SELECT, as columns and rows.
+
+        FROM names the file without its endings, or as it was opened; a table in memory goes by any name. What may be
+        spent stands in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in the words, and
+        so do contributions (`max_groups_contributed`). What is not supported is refused by name.
+        """
+        from setwise.analytics.sql.result import SqlAnswer
+
+        statement, budget = self._read_sql(text, contributions, domain, words)
+        if statement.explain:
+            raise InvalidParameter("EXPLAIN has a plan and no rows: call session.explain with the SELECT")
+        return SqlAnswer(answer=self.ask(statement.query, budget, key=key), outputs=statement.outputs)
+
+    def explain(
+        self,
+        text: str,
+        *,
+        contributions: int | None = None,
+        domain: Domain | None = None,
+        **words: Unpack[BudgetWords],
+    ) -> Plan:
+        """Return how a SELECT would be answered, and what it would cost; EXPLAIN before it may be left out. Free."""
+        statement, budget = self._read_sql(text, contributions, domain, words)
+        return self.preview(statement.query, budget)
+
+    def _read_sql(
+        self, text: str, contributions: int | None, domain: Domain | None, words: BudgetWords
+    ) -> "tuple[Statement, Budget]":
+        from setwise.analytics.sql.parser import parse_sql
+
+        labels = None if domain is None else self.read_domain(domain)
+        statement = parse_sql(text, user=self._user, contributions=contributions, domain=labels)
+        names = {self._name, self._location.name}
+        if self._location.name and statement.table not in names:
+            raise InvalidParameter(
+                f"this session is on the table {self._location.name!r}, not {statement.table!r}: write it after FROM"
+            )
+        return statement, self.budget(statement.paid_by(words))
 
     def prepare(
         self,

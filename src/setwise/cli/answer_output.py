@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from setwise.analytics.answer import AnswerItem, PrivateAnswer
     from setwise.analytics.planning import Plan
+    from setwise.analytics.sql.result import Estimated, SqlAnswer
     from setwise.ledger.status import AccountStatus
 
 _BAR, _SHORTEST_BAR = 30, 6
@@ -25,12 +26,45 @@ _HEADING = 14
 def show_answer(answer: "PrivateAnswer", status: "AccountStatus | None") -> None:
     """Print the items as bars with their intervals, then the promise and the reasons in words."""
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
     console = Console()
     if answer.items:
         console.print(answer_table(answer, console.width))
+    console.print(_notes(answer, status))
+
+
+def show_rows(result: "SqlAnswer", status: "AccountStatus | None") -> None:
+    """Print the rows of a SELECT, each statistic with its interval, then the promise and the reasons in words."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table(box=None, pad_edge=False)
+    for each in result.outputs:
+        table.add_column(each.name, justify="left" if each.statistic is None else "right", overflow="fold")
+        if each.statistic is not None:
+            table.add_column(f"{result.answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
+    for row in result.rows:
+        cells: list[str] = []
+        for value in row.values():
+            cells += _estimated(value) if isinstance(value, dict) else [str(value)]
+        table.add_row(*map(Text, cells))
+    if result.rows:
+        console.print(table)
+    console.print(_notes(result.answer, status))
+
+
+def _estimated(found: "Estimated") -> list[str]:
+    value, ends = found["value"], found["interval"]
+    return ["" if value is None else number(value), "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
+
+
+def _notes(answer: "PrivateAnswer", status: "AccountStatus | None") -> "Table":
+    """Return the promise and the reasons in words."""
+    from rich.table import Table
+    from rich.text import Text
+
     done = "complete" if answer.complete else "not complete"
     lines = [
         ("list", f"{done}: {answer.reason}"),
@@ -48,7 +82,7 @@ def show_answer(answer: "PrivateAnswer", status: "AccountStatus | None") -> None
     notes.add_column(overflow="fold")
     for name, text in lines:
         notes.add_row(name, Text(text))
-    console.print(notes)
+    return notes
 
 
 def _account_in_words(status: "AccountStatus") -> str:

@@ -19,6 +19,7 @@ COMMANDS = {
     "sum": ("queries:sum_column", "Add up a column, each user's own sum clipped."),
     "mean": ("queries:mean", "Average a column over users."),
     "quantile": ("queries:quantile", "Find a median or another quantile over users."),
+    "sql": ("sql:sql", "Ask in SQL, privately."),
     "prepare": ("prepare:prepare", "Bound contributions once, for quick questions."),
     "compose": ("compose:compose", "Say what a set of uses adds up to."),
     "calibrate": ("calibrate:calibrate", "Find the noise, epsilon or count for a target."),

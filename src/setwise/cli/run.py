@@ -12,8 +12,10 @@ from setwise.cli.options import Given
 from setwise.errors import InvalidParameter, UnknownAccount
 
 if TYPE_CHECKING:
+    from setwise.analytics.budget import Budget
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
+    from setwise.analytics.sql.parser import Statement
     from setwise.ledger.account import Account
 
 T = TypeVar("T")
@@ -24,7 +26,6 @@ _PATIENCE = 2.0
 
 def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
     """Ask one question of a table and show the answer, or with a preview what it would be."""
-    from setwise.analytics.budget import BudgetWords
     from setwise.analytics.present.plot import check_picture
     from setwise.analytics.query import SHAPES
     from setwise.analytics.tables.domain import read_domain
@@ -38,7 +39,7 @@ def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
         words["domain"] = read_domain(words["domain"], location_of(given.table, given.engine, given.table_name))
     query = SHAPES[kind](**words)
     with _account(given) as account, open_session(given, account) as session:
-        budget = session.budget({name: getattr(given, name) for name in BudgetWords.__annotations__})  # type: ignore[arg-type]
+        budget = _budget(session, given)
         if given.preview:
             plan = session.preview(query, budget)
             answer_output.show_preview(plan, session.shortage(query, budget, plan), as_json=given.as_json)
@@ -53,6 +54,36 @@ def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
         print(answer.to_csv(), end="")
     else:
         answer_output.show_answer(answer, status)
+
+
+def answer_sql(statement: "Statement", given: Given) -> None:
+    """Ask what a SELECT asks and show its rows, or with a preview what they would cost."""
+    from setwise.analytics.sql.result import SqlAnswer
+    from setwise.cli import answer_output
+
+    given.check_payer()
+    with _account(given) as account, open_session(given, account) as session:
+        budget = _budget(session, given)
+        if given.preview:
+            plan = session.preview(statement.query, budget)
+            shortage = session.shortage(statement.query, budget, plan)
+            answer_output.show_preview(plan, shortage, as_json=given.as_json)
+            return
+        answer = interruptible(lambda: session.ask(statement.query, budget, key=given.key), session.cancel)
+        status = None if account is None else account.status()
+    result = SqlAnswer(answer=answer, outputs=statement.outputs)
+    if given.as_json:
+        print(result.to_json())
+    elif given.as_csv:
+        print(result.to_csv(), end="")
+    else:
+        answer_output.show_rows(result, status)
+
+
+def _budget(session: "Session", given: Given) -> "Budget":
+    from setwise.analytics.budget import BudgetWords
+
+    return session.budget({name: getattr(given, name) for name in BudgetWords.__annotations__})  # type: ignore[arg-type]
 
 
 @contextmanager

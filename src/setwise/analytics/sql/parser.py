@@ -1,0 +1,324 @@
+"""One SELECT read into the query that the structured words would make; nothing of its text reaches an engine."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from sqlglot import exp
+
+from setwise.analytics.budget import BudgetWords
+from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
+from setwise.analytics.sql.syntax import (
+    check_parts,
+    column_name,
+    construct_of,
+    number_in,
+    number_of,
+    parse,
+    unsupported,
+)
+from setwise.analytics.sql.where import filter_text
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.labels import Label
+
+GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds_per_row"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A column of the result: its name, and the place of its group or statistic in the query."""
+
+    name: str
+    group: int | None = None
+    statistic: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A SELECT: its query, the columns of its result, the table it names, and the options of its clause."""
+
+    query: Query
+    outputs: tuple[Output, ...]
+    table: str
+    user: str
+    explain: bool = False
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def paid_by(self, words: BudgetWords) -> BudgetWords:
+        """Return the words for what may be spent, with those of the clause; neither is given twice."""
+        for name in ("epsilon", "delta"):
+            if getattr(self, name) is not None and words.get(name) is not None:
+                raise InvalidParameter(f"{name} is given twice, in OPTIONS and beside the query: give it once")
+        return {
+            **words,
+            "epsilon": words.get("epsilon") if self.epsilon is None else self.epsilon,
+            "delta": words.get("delta") if self.delta is None else self.delta,
+        }
+
+
+def parse_sql(
+    text: str,
+    *,
+    user: str | None = None,
+    contributions: int | None = None,
+    domain: tuple[Label, ...] | None = None,
+) -> Statement:
+    """Return what a SELECT asks, or raise `InvalidParameter` naming what it may not say and what to write instead.
+
+    `user` is the column that says whose row a row is, where the clause does not; `contributions` and `domain` are those
+    of the query.
+
+    >>> sql = "SELECT page, COUNT(DISTINCT who) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
+    >>> parse_sql(sql, user="who").query == Query.top_k(item="page", k=3, per_item=1)
+    True
+    """
+    try:
+        return _statement(text, user, contributions, domain)
+    except RecursionError:
+        raise InvalidParameter("the SQL nests too deep: write it with fewer parentheses") from None
+
+
+def _statement(text: str, user: str | None, contributions: int | None, domain: tuple[Label, ...] | None) -> Statement:
+    select, options, explain = parse(text)
+    if type(select) is not exp.Select:
+        raise unsupported(construct_of(select), "ask one SELECT")
+    _check_clauses(select)
+    named = options.get("privacy_unit_column", user)
+    if named is None:
+        raise InvalidParameter("say whose row a row is: privacy_unit_column in OPTIONS, or the user column beside it")
+    if user is not None and named != user:
+        raise InvalidParameter(
+            f"the user column of this table is {user!r}, not {named!r}: leave out privacy_unit_column"
+        )
+    if "max_groups_contributed" in options:
+        if contributions is not None:
+            raise InvalidParameter("contributions are given twice: leave out max_groups_contributed")
+        contributions = number_in(options["max_groups_contributed"], "max_groups_contributed")  # type: ignore[assignment]
+    groups = _groups(select.args.get("group"))
+    outputs, statistics = _outputs(select, groups, named)
+    k = _limit(select)
+    if k is not None and not groups:
+        raise unsupported("LIMIT without GROUP BY", "leave it out: there is one row")
+    where = select.args.get("where")
+    query = Query(
+        statistics=statistics,
+        item=groups or None,
+        contributions=contributions if groups else None,
+        domain=domain,
+        where=None if where is None else filter_text(where.this),
+        k=k,
+    )
+    if query.k is not None:
+        _check_order(select, query, outputs, named)
+    return Statement(
+        query=query,
+        outputs=outputs,
+        table=_table(select),
+        user=named,
+        explain=explain,
+        **{name: float(number_in(options[name], name)) for name in ("epsilon", "delta") if name in options},
+    )
+
+
+_CLAUSES = {
+    "with_": ("WITH (a common table expression)", "ask the table itself"),
+    "joins": ("JOIN", "join the tables into a file or a view first, and ask that"),
+    "laterals": ("LATERAL", "ask the table itself"),
+    "having": ("HAVING", "write ORDER BY a count DESC LIMIT k, or filter the answer, which costs nothing"),
+    "qualify": ("QUALIFY", "write ORDER BY a count DESC LIMIT k"),
+    "windows": ("WINDOW", "group by columns instead"),
+    "distinct": ("SELECT DISTINCT", "write GROUP BY with COUNT(DISTINCT the user column)"),
+    "offset": ("OFFSET", "ask for the first k"),
+    "sample": ("TABLESAMPLE", "ask the whole table"),
+    "kind": ("SELECT AS", "select columns"),
+}
+
+
+def _check_clauses(select: exp.Expr) -> None:
+    for name, (construct, instead) in _CLAUSES.items():
+        if select.args.get(name):
+            raise unsupported(construct, instead)
+    check_parts(select, "expressions", "from_", "where", "group", "order", "limit")
+
+
+def _table(select: exp.Expr) -> str:
+    source = select.args.get("from_")
+    if source is None:
+        raise InvalidParameter("the SELECT names no table: write FROM and its name")
+    table = source.this
+    if type(table) is not exp.Table:
+        raise unsupported(f"{construct_of(table)} in FROM", "name one table")
+    for name, (construct, instead) in _CLAUSES.items():
+        if table.args.get(name):
+            raise unsupported(construct, instead)
+    check_parts(source, "this")
+    check_parts(table, "this", "db", "catalog")
+    if not all(type(part) is exp.Identifier for part in table.parts):
+        raise unsupported(f"{construct_of(table.this)} in FROM", "name one table")
+    return ".".join(part.name for part in table.parts)
+
+
+def _groups(group: exp.Expr | None) -> tuple[str, ...]:
+    if group is None:
+        return ()
+    check_parts(group, "expressions")
+    return tuple(column_name(each, "GROUP BY") for each in group.expressions)
+
+
+def _outputs(select: exp.Expr, groups: tuple[str, ...], user: str) -> tuple[tuple[Output, ...], tuple[Statistic, ...]]:
+    """Return the columns of the result and the statistics among them."""
+    outputs: list[Output] = []
+    statistics: list[Statistic] = []
+    for each in select.expressions:
+        node, alias = each, None
+        if type(each) is exp.Alias:
+            check_parts(each, "this", "alias")
+            node, alias = each.this, each.alias
+        if type(node) is exp.Column:
+            column = column_name(node, "SELECT")
+            if column not in groups:
+                raise InvalidParameter(f"the column {column!r} is selected but not grouped: add it to GROUP BY")
+            outputs.append(Output(name=alias or column, group=groups.index(column)))
+        else:
+            statistic = _statistic(node, user)
+            outputs.append(Output(name=alias or statistic_name(statistic), statistic=len(statistics)))
+            statistics.append(statistic)
+    if not statistics:
+        raise InvalidParameter("the SELECT has no statistic: add COUNT(DISTINCT the user column)")
+    left_out = set(groups) - {groups[each.group] for each in outputs if each.group is not None}
+    if left_out:
+        raise InvalidParameter(f"the column {min(left_out)!r} is grouped but not selected: add it to SELECT")
+    _check_different("columns of the result", [each.name for each in outputs], "give them different aliases")
+    _check_different("statistics", [statistic_name(each) for each in statistics], "ask for one of them")
+    return tuple(outputs), tuple(statistics)
+
+
+def _check_different(what: str, names: list[str], instead: str) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidParameter(f"two {what} are called {name!r}: {instead}")
+
+
+def _statistic(node: exp.Expr, user: str) -> Statistic:
+    if type(node) is not exp.Anonymous:
+        raise unsupported(f"{construct_of(node)} in SELECT", _INSTEAD)
+    check_parts(node, "this", "expressions")
+    function = str(node.this).upper()
+    arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
+    named = [each for each in node.expressions if type(each) is exp.Kwarg]
+    if function == "COUNT":
+        return _count(arguments, named, user)
+    if function == "APPROX_QUANTILES":
+        raise unsupported(function, f"write PERCENTILE_CONT(x, 0.25, {ROW_BOUNDS} => (low, high)) for each quantile")
+    if function not in _MEASURES:
+        raise unsupported(function, _INSTEAD)
+    if any(type(each) is exp.Distinct for each in arguments):
+        raise unsupported(f"DISTINCT in {function}", "leave it out")
+    make, bounds, shares = _MEASURES[function]
+    if len(arguments) != 1 + shares:
+        takes = "a column and a share" if shares else "one column"
+        raise InvalidParameter(f"{function} takes {takes} and its bounds, not {len(arguments)} values")
+    low, high = _bounds(named, function, bounds)
+    more = {"at": number_of(arguments[1], f"the share of {function}")} if shares else {}
+    return make(column=column_name(arguments[0], function), low=low, high=high, **more)
+
+
+_INSTEAD = "select columns of GROUP BY, and COUNT, SUM, AVG, PERCENTILE_CONT or MEDIAN of columns"
+
+_MEASURES: dict[str, tuple[Callable[..., Statistic], str, int]] = {
+    "SUM": (Sum, GROUP_BOUNDS, 0),
+    "AVG": (Mean, GROUP_BOUNDS, 0),
+    "MEDIAN": (Quantile, ROW_BOUNDS, 0),
+    "PERCENTILE_CONT": (Quantile, ROW_BOUNDS, 1),
+}
+"""The functions of a column: the statistic each is, the name of its bounds, and how many shares it takes."""
+
+
+def _count(arguments: Sequence[exp.Expr], named: Sequence[exp.Expr], user: str) -> Count:
+    match arguments:
+        case [exp.Distinct() as distinct]:
+            check_parts(distinct, "expressions")
+            columns = [column_name(each, "COUNT(DISTINCT ..)") for each in distinct.expressions]
+            if columns != [user]:
+                raise unsupported(f"COUNT(DISTINCT {', '.join(columns)})", f"count users, COUNT(DISTINCT {user})")
+            if named:
+                raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
+            return Count(most=1)
+        case [exp.Star() as star]:
+            check_parts(star)
+            low, high = _bounds(named, "COUNT(*)", GROUP_BOUNDS, f", or count users, COUNT(DISTINCT {user})")
+            if low != 0:
+                raise InvalidParameter(f"the lower bound of COUNT(*) must be 0, not {low}")
+            return Count(most=high)  # type: ignore[arg-type]  # which the record checks
+        case _:
+            instead = f"write COUNT(*, ..) and WHERE column IS NOT NULL, or COUNT(DISTINCT {user})"
+            raise unsupported("COUNT of a column", instead)
+
+
+def _bounds(
+    named: Sequence[exp.Expr], function: str, wanted: str, otherwise: str = ""
+) -> tuple[int | float, int | float]:
+    """Return the bounds given as `wanted => (low, high)`, the only named argument there may be."""
+    for each in named:
+        if each.this.name.lower() != wanted:
+            raise unsupported(f"{each.this.name} in {function}", f"it takes {wanted} => (low, high)")
+    if len(named) != 1:
+        missing = "is needed" if not named else "is given twice"
+        raise InvalidParameter(f"{wanted} => (low, high) {missing} in {function}: say what one user may add{otherwise}")
+    pair = named[0].args["expression"]
+    if type(pair) is not exp.Tuple or len(pair.expressions) != 2:
+        raise unsupported(f"{construct_of(pair)} as {wanted}", "write (low, high)")
+    low, high = (number_of(end, wanted) for end in pair.expressions)
+    return low, high
+
+
+def _limit(select: exp.Expr) -> int | None:
+    """Return the k of ORDER BY .. DESC LIMIT k; neither is there without the other."""
+    order, limit = select.args.get("order"), select.args.get("limit")
+    if order is None and limit is None:
+        return None
+    if limit is None:
+        raise unsupported("ORDER BY without LIMIT", "add LIMIT k for the k highest, or sort the answer")
+    if order is None:
+        raise unsupported("LIMIT without ORDER BY", "add ORDER BY a count DESC")
+    if type(limit) is not exp.Limit:
+        raise unsupported(construct_of(limit), "write LIMIT k")
+    check_parts(limit, "expression")
+    return number_of(limit.args["expression"], "LIMIT")  # type: ignore[return-value]  # which the query checks
+
+
+def _check_order(select: exp.Expr, query: Query, outputs: tuple[Output, ...], user: str) -> None:
+    """Raise unless groups are ordered by what a top-k ranks them by.
+
+    That is the only statistic where it is a count, and users where there are several or others.
+    """
+    order = select.args["order"]
+    check_parts(order, "expressions")
+    if len(order.expressions) != 1:
+        raise unsupported("ORDER BY several columns", "order by one count")
+    (ordered,) = order.expressions
+    check_parts(ordered, "this", "desc", "nulls_first")
+    if not ordered.args.get("desc"):
+        raise unsupported("ascending ORDER BY", "a top-k is of the highest: write DESC")
+    match query.counted:
+        case Count() as ranked:
+            pass
+        case Sum():
+            raise unsupported("ORDER BY beside a sum alone", f"select COUNT(DISTINCT {user}) too and order by it")
+        case None:
+            ranked = Count(most=1)
+        case _:
+            assert_never(query.counted)
+    by = ordered.this
+    names = {each.name: each for each in outputs}
+    if type(by) is exp.Column:
+        found = names.get(column_name(by, "ORDER BY"))
+        chosen = None if found is None or found.statistic is None else query.statistics[found.statistic]
+    else:
+        chosen = _statistic(by, user) if type(by) is exp.Anonymous else None
+    if chosen != ranked:
+        what = f"COUNT(DISTINCT {user})" if ranked.most == 1 else "the COUNT(*) that is selected"
+        raise unsupported(
+            f"ORDER BY {construct_of(by)}", f"groups are ranked by a count: order by {what}, or its alias"
+        )

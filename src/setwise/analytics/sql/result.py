@@ -1,0 +1,77 @@
+"""The answer to a SELECT: the columns it names, and a row for each group."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypedDict
+
+from setwise.analytics.answer import AnswerItem, PrivateAnswer
+from setwise.analytics.sql.parser import Output
+from setwise.mechanisms.labels import Cell, cell_of
+
+
+class Estimated(TypedDict):
+    """A statistic of a row: its value, and its interval where it has one."""
+
+    value: float | None
+    interval: list[float] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlAnswer:
+    """The rows that a SELECT gets, and the `answer` they are of: what was spent, what is promised, and why it ends."""
+
+    answer: PrivateAnswer
+    outputs: tuple[Output, ...]
+
+    def __len__(self) -> int:
+        return len(self.answer)
+
+    def __iter__(self) -> Iterator[dict[str, Cell | Estimated]]:
+        return iter(self.rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of the SELECT."""
+        return tuple(each.name for each in self.outputs)
+
+    @property
+    def rows(self) -> list[dict[str, Cell | Estimated]]:
+        """The rows by column: the cells of the group, and value and interval of each statistic."""
+        return [{each.name: _cell(each, item) for each in self.outputs} for item in self.answer.items]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the object that `setwise sql --json` prints: a contract."""
+        told = self.answer.to_dict()
+        del told["items"]
+        return {"columns": list(self.columns), "rows": self.rows, **told}
+
+    def to_json(self) -> str:
+        """Return the contract as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_csv(self) -> str:
+        """Return the rows as CSV text with a heading; a statistic has its ends in `NAME_lower` and `NAME_upper`."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        ends = ("", "_lower", "_upper")
+        writer.writerow(
+            [each.name + end for each in self.outputs for end in (ends if each.group is None else ends[:1])]
+        )
+        for row in self.rows:
+            cells: list[object] = []
+            for value in row.values():
+                cells += [value["value"], *(value["interval"] or ("", ""))] if isinstance(value, dict) else [value]
+            writer.writerow(cells)
+        return text.getvalue()
+
+
+def _cell(output: Output, item: AnswerItem) -> Cell | Estimated:
+    if output.group is not None:
+        return cell_of(item.item, output.group)
+    if not item.estimates:
+        return {"value": item.count, "interval": None if item.interval is None else list(item.interval)}
+    found = item.estimates[output.statistic or 0]
+    return {"value": found.value, "interval": None if found.interval is None else list(found.interval)}

@@ -1,0 +1,177 @@
+"""SQL text as a syntax tree of sqlglot, with GoogleSQL's clause of options taken out, and the reading of its leaves."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.bigquery import BigQuery
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.bigquery import BigQueryParser
+
+from setwise.errors import InvalidParameter
+
+LONGEST = 10_000
+
+_CLAUSE = "DIFFERENTIAL_PRIVACY"
+
+OPTIONS = ("epsilon", "delta", "privacy_unit_column", "max_groups_contributed")
+"""What the clause may set, by GoogleSQL's names."""
+
+
+class _Dialect(BigQuery):
+    """BigQuery's SQL in which every function is only a name with arguments: none is rewritten, none loses one."""
+
+    class Parser(BigQueryParser):
+        FUNCTIONS: ClassVar[dict[str, Any]] = {}
+
+
+def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
+    """Return the statement, the options of its clause as written, and whether it is an EXPLAIN."""
+    if not isinstance(text, str):
+        raise InvalidParameter(f"a SQL query must be text, not {type(text).__name__}")
+    if len(text) > LONGEST:
+        raise InvalidParameter(f"a SQL query must be at most {LONGEST:,} characters long, not {len(text):,}")
+    dialect = _Dialect()
+    try:
+        tokens = dialect.tokenize(text)
+        explain = bool(tokens) and tokens[0].token_type is TokenType.COMMAND and tokens[0].text.upper() == "EXPLAIN"
+        if explain:
+            text = text[tokens[0].end + 1 :]
+            tokens = dialect.tokenize(text)
+        tokens, options = _without_clause(tokens)
+        statements = [each for each in dialect.parser().parse(tokens, text) if each is not None]
+    except ParseError as error:
+        found = error.errors[0] if error.errors else {}
+        near = f" near {found['highlight']!r}, line {found['line']}" if found.get("highlight") else ""
+        raise InvalidParameter(f"the SQL cannot be read{near}: {found.get('description', 'it is not SQL')}") from None
+    except SqlglotError:
+        raise InvalidParameter("the SQL cannot be read: a quote or a comment is not closed") from None
+    if len(statements) != 1:
+        raise InvalidParameter(f"one SELECT is asked at a time, not {len(statements)} statements: leave out the others")
+    return statements[0], options, explain
+
+
+def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str]]:
+    """Return the tokens without SELECT's `WITH DIFFERENTIAL_PRIVACY OPTIONS (...)`, and the options it sets."""
+    kinds = [token.token_type for token in tokens[:2]]
+    if kinds != [TokenType.SELECT, TokenType.WITH] or len(tokens) < 3:
+        return list(tokens), {}
+    if tokens[2].text.upper() != _CLAUSE:
+        raise unsupported(f"SELECT WITH {tokens[2].text.upper()}", f"write SELECT WITH {_CLAUSE} OPTIONS (...)")
+    place, options = 3, {}
+    if len(tokens) > 4 and tokens[3].text.upper() == "OPTIONS" and tokens[4].token_type is TokenType.L_PAREN:
+        place = 5
+        while place < len(tokens) and tokens[place].token_type is not TokenType.R_PAREN:
+            name, value, taken = _option(tokens[place : place + 4])
+            if name in options:
+                raise InvalidParameter(f"the option {name} is given twice: give it once")
+            options[name] = value
+            place += taken
+            if place < len(tokens) and tokens[place].token_type is TokenType.COMMA:
+                place += 1
+            elif place >= len(tokens) or tokens[place].token_type is not TokenType.R_PAREN:
+                raise InvalidParameter(f"the option {name} must be one number or column, as in epsilon = 1")
+        place += 1
+    return [tokens[0], *tokens[place:]], options
+
+
+def _option(written: Sequence[Token]) -> tuple[str, str, int]:
+    """Return the name and value of the option that the tokens begin with, and how many tokens it takes."""
+    name = written[0].text.lower()
+    if name not in OPTIONS:
+        raise unsupported(f"the option {written[0].text}", f"OPTIONS takes {', '.join(OPTIONS)}")
+    kinds = [token.token_type for token in written[1:]]
+    if name == "privacy_unit_column":
+        if kinds[:2] not in ([TokenType.EQ, TokenType.VAR], [TokenType.EQ, TokenType.IDENTIFIER]):
+            raise InvalidParameter(f"the option {name} must be a column, as in {name} = user_id")
+        return name, written[2].text, 3
+    if kinds[:2] == [TokenType.EQ, TokenType.NUMBER]:
+        return name, written[2].text, 3
+    if kinds == [TokenType.EQ, TokenType.DOT, TokenType.NUMBER]:
+        return name, f".{written[3].text}", 4
+    raise InvalidParameter(f"the option {name} must be a number, as in {name} = 1")
+
+
+def unsupported(construct: str, instead: str) -> InvalidParameter:
+    """Return the refusal of a construct, with what to write instead."""
+    return InvalidParameter(f"{construct} is not supported in SQL here: {instead}")
+
+
+def check_parts(node: exp.Expr, *allowed: str) -> None:
+    """Raise unless only the allowed parts of a node are set: what is not read must not be there."""
+    for name, value in node.args.items():
+        if name not in allowed and value not in (None, False, []):
+            first = value[0] if isinstance(value, list) else value
+            raise unsupported(
+                construct_of(first) if isinstance(first, exp.Expr) else name.strip("_").upper(), "leave it out"
+            )
+
+
+def column_name(node: exp.Expr, where: str) -> str:
+    """Return the name of the plain column that a node is, or refuse it."""
+    if type(node) is not exp.Column or type(node.this) is not exp.Identifier:
+        if type(node) is exp.Literal and node.is_string:
+            raise unsupported(
+                f"the text {node.this!r} in {where}", "write the name of a column, in `backticks` if it needs quotes"
+            )
+        raise unsupported(f"{construct_of(node)} in {where}", "write the name of a column")
+    if node.args.get("table") is not None:
+        raise unsupported(f"the qualified column {node.sql()}", f"write {node.name} alone")
+    check_parts(node, "this")
+    return str(node.name)
+
+
+def number_of(node: exp.Expr, what: str) -> int | float:
+    """Return the number that a node is, with its sign, or refuse it."""
+    if type(node) is exp.Neg:
+        return -number_of(node.this, what)
+    if type(node) is not exp.Literal or node.is_string:
+        raise unsupported(f"{construct_of(node)} as {what}", "write a number")
+    return number_in(str(node.this), what)
+
+
+def number_in(written: str, what: str) -> int | float:
+    """Return a number as it was written, whole ones as integers."""
+    try:
+        return int(written) if written.isdecimal() and len(written) <= 30 else float(written)
+    except ValueError:
+        raise InvalidParameter(f"{what} must be a number, not {written!r}") from None
+
+
+def construct_of(node: exp.Expr) -> str:
+    """Return what people call a node."""
+    match node:
+        case exp.Anonymous():
+            return str(node.this).upper()
+        case exp.Window():
+            return "OVER (a window function)"
+        case exp.Select() | exp.Subquery():
+            return "a subquery"
+        case exp.SetOperation():
+            return node.key.upper()
+        case exp.Add() | exp.Sub() | exp.Mul() | exp.Div() | exp.Mod() | exp.Neg():
+            return "arithmetic"
+        case exp.Star():
+            return "*"
+        case exp.Literal():
+            return f"the constant {node.this!r}"
+        case exp.Column():
+            return f"the column {node.name!r}"
+        case _:
+            return _NAMES.get(type(node), node.key.upper())
+
+
+_NAMES: dict[type[exp.Expr], str] = {
+    exp.With: "WITH (a common table expression)",
+    exp.TableSample: "TABLESAMPLE",
+    exp.TableAlias: "an alias of the table",
+    exp.ILike: "ILIKE",
+    exp.TryCast: "SAFE_CAST",
+    exp.RegexpLike: "a regular expression",
+    exp.Dot: "a field of a record",
+    exp.DPipe: "||",
+    exp.Parameter: "a parameter (@)",
+    exp.Placeholder: "a placeholder (?)",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
