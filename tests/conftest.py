@@ -16,6 +16,8 @@ SPARK_SMOKE = {
     "test_the_one_group_has_a_name",
     "test_the_same_salt_keeps_the_same_items_and_another_does_not",
     "test_a_session_of_the_caller_outlives_the_table",
+    "test_csv_files_share_names_in_any_order_and_have_types",
+    "test_partitions_are_text_whatever_they_are_called",
 }
 """The tests on Spark that `make test` runs; all others on Spark are slow."""
 

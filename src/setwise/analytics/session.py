@@ -302,10 +302,11 @@ def open(  # noqa: A001 - it is called as setwise.open
 
     `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
     pandas or Polars frame, or, with another `engine` ("spark", "postgresql://..."), a table it knows. `types` says
-    which columns of a CSV file are not text. With an `account` of a ledger, questions draw on that account. An
-    account that was opened for a dataset pays only for that one: `dataset` says that the table is it, and without it
-    the name of the file or table must say so. `name` is how the table is called in requests that a ledger keeps; by
-    default what was given as source. `randomness` is the operating system's unless a test brings its own.
+    which columns of text, as all of a CSV file are, hold something else. With an `account` of a ledger, questions draw
+    on that account. An account that was opened for a dataset pays only for that one: `dataset` says that the table is
+    it, and without it the name of the file or table must say so. `name` is how the table is called in requests that a
+    ledger keeps; by default what was given as source. `randomness` is the operating system's unless a test brings its
+    own.
 
     >>> import pyarrow as pa
     >>> visits = pa.table({"who": [n // 2 for n in range(2000)], "page": ["home", "help"] * 1000})

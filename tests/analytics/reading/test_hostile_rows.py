@@ -1,0 +1,70 @@
+"""The contract for reading: whatever rows one user adds, the rest of the table is read as before (docs/reading.md)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from setwise.analytics.schema import Kind
+from tests.analytics.reading import hostile
+from tests.servers.postgresql import PostgresqlServer
+from tests.sizes import cases
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def key_of(name: str) -> str:
+    return name[-4] if name.startswith("hive") else ""
+
+
+@pytest.mark.parametrize("name", list(hostile.DUCKDB))
+def test_no_row_decides_on_duckdb(name: str, tmp_path: Path):
+    write, types = hostile.DUCKDB[name]
+    named = "cells" in name
+    assert not hostile.violations(write, types, "duckdb", tmp_path, cases(120), key=key_of(name), named=named)
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("name", list(hostile.SPARK))
+def test_no_row_decides_on_spark(name: str, tmp_path: Path, spark_session: "SparkSession"):
+    write, types = hostile.SPARK[name]
+    named = "cells" in name
+    assert not hostile.violations(write, types, "spark", tmp_path, cases(12), key=key_of(name), named=named)
+
+
+@pytest.fixture(params=["UTF8", "WIN1252"])
+def database(request: pytest.FixtureRequest, postgresql_server: PostgresqlServer) -> Iterator[tuple[str, str]]:
+    with postgresql_server.database(request.param) as url:
+        yield url, request.param
+
+
+def table_writer(url: str, encoding: str) -> hostile.Writer:
+    """Return a writer of a table; in WIN1252 the hostile user's label has a byte that is no character."""
+
+    def write(folder: Path, rows: list[hostile.Row], case: hostile.Case | None) -> hostile.Source:
+        name = f"rows_{folder.name}"
+        plain = [row for row in rows if row[0] != "\ufffd" or encoding == "UTF8"]
+        with psycopg.connect(url, client_encoding="UTF8") as connection:
+            connection.execute(f"CREATE TABLE {name} (u text, i text, v bigint, t timestamp)")
+            connection.cursor().executemany(f"INSERT INTO {name} VALUES (%s, %s, %s, %s)", plain)
+            if case is not None:
+                undefined = "convert_from(decode('81', 'hex'), getdatabaseencoding())"
+                label = f"'x' || {undefined}" if encoding != "UTF8" else "chr(1) || chr(8232)"
+                user = undefined if encoding != "UTF8" and case.place % 2 else "'zz'"
+                time = ["'infinity'", "'-infinity'", "'4713-01-01 BC'", "NULL"][case.place % 4]
+                connection.execute(f"INSERT INTO {name} SELECT {user}, {label}, {case.integer}, {time}")
+        return name, url, None
+
+    return write
+
+
+def test_no_row_decides_on_postgresql(database: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    url, encoding = database
+    if encoding != "UTF8":  # it has no such character
+        every = hostile.others
+        monkeypatch.setattr(hostile, "others", lambda seed: [row for row in every(seed) if row[0] != "\ufffd"])
+    types: dict[str, Kind] = {}
+    assert not hostile.violations(table_writer(url, encoding), types, url, tmp_path, cases(60))
