@@ -90,6 +90,12 @@ def test_sums_may_be_negative_and_their_intervals_hold():
     assert Use(total.guarantees()[0]) == Use(NoisyTotal(reach=1, noise=total.noise).guarantees()[0])
 
 
+def test_a_group_is_released_once():
+    """Twice under one label, one user would change two values where one use is charged."""
+    with pytest.raises(InvalidParameter, match="distinct"):
+        GroupStatistics(statistics=(NoisyTotal(reach=1, noise=UNIT),), contributions=1, domain=("a", "a"))
+
+
 def test_what_cannot_be_planned():
     for total in (Total(epsilon=1, delta=0, counts=CountNoise.GAUSSIAN), Total(epsilon=1, delta=0, counts="none")):
         with pytest.raises(Exception, match=r"no noise|say nothing"):

@@ -19,7 +19,7 @@ from setwise.accounting.guarantees import DiscreteLaplace, Gaussian, Guarantee, 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
-from setwise.mechanisms.labels import Label
+from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import binary, positive_integer
@@ -214,6 +214,7 @@ class GroupStatistics:
     def __post_init__(self) -> None:
         if self.contributions is not None:
             positive_integer("contributions", self.contributions)
+        object.__setattr__(self, "domain", distinct_labels(self.domain))
         if self.discovery is None and UsersFound() in self.statistics:
             raise InvalidParameter("without a discovery nobody has counted the users: ask for a noisy total")
 
