@@ -159,6 +159,17 @@ def test_the_loss_passes_the_odometer_with_probability_delta_at_most(sqlite_ledg
         assert passed + (4e-7 if failing else 0.0) <= 1e-6, drawn
 
 
+def test_no_odometer_where_failures_take_all_of_delta(sqlite_ledger):
+    sqlite_ledger.open_setwise("ada", ["pure:0.05x200", "approx:0,1e-6"], delta=1e-6)
+    account = sqlite_ledger.account("ada")
+    account.charge(uses("pure:0.05x200", "approx:0,1e-6"), key="0", request="q")
+    assert account.status().odometer.upper == pytest.approx(10.0, rel=1e-9)  # the sum, which needs no delta
+    sqlite_ledger.open_setwise("bob", ["gaussian:20x10", "approx:0,1e-7x10"], delta=1e-6)
+    account = sqlite_ledger.account("bob")
+    account.charge(uses("gaussian:20x10", "approx:0,1e-7x10"), key="0", request="q")
+    assert 1.0 < account.status().odometer.upper < 2.0  # failures fall together: 4.5e-13 of delta is left
+
+
 def test_a_filters_odometer_by_its_entries_is_the_least_statement(ledger):
     ledger.open_filter("bob", epsilon=2.0, delta=1e-6, period="year", rule="zcdp")
     account = ledger.account("bob")

@@ -1,11 +1,12 @@
 """Status of an account: what was promised, what is left, and a bound on the privacy loss of the draws so far."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.bounds import lower_bound
+from setwise.accounting.bounds import classify, lower_bound
 from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, largest_loss
@@ -167,15 +168,17 @@ def pathwise_bound(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) ->
         most, share = terms.totals.most_rho, terms.failure_share
     else:
         registered, beside = filter_parameters(terms.uses), terms.totals
-        failed = registered.failed + (0.0 if beside is None else beside.failure)
+        failed = classify(terms.uses).failure.upper + (0.0 if beside is None else beside.failure)
         most = registered.rho + (0.0 if beside is None else beside.most_rho)
         share = _share(up(failed), terms.delta)
-    odometer = ZcdpOdometer(
-        delta=terms.delta,
-        failure_share=share,
-        most_rho=min(max(most, SMALLEST_EPSILON), LARGEST_EPSILON),
-        spent=Spent(worth.rho),
-    ).answer()
+    odometer = Answer(0.0, math.inf, Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")
+    if share < 1.0:  # else failures leave nothing of delta for an odometer
+        odometer = ZcdpOdometer(
+            delta=terms.delta,
+            failure_share=share,
+            most_rho=min(max(most, SMALLEST_EPSILON), LARGEST_EPSILON),
+            spent=Spent(worth.rho),
+        ).answer()
     if drawn is None:
         return odometer
     total = largest_loss((use.guarantee, use.count) for use in drawn)
@@ -185,5 +188,5 @@ def pathwise_bound(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) ->
 
 
 def _share(failed: float, delta: float) -> float:
-    """Return the share of delta that holds all failures of the registered uses; 1 is never reached."""
-    return min(up(failed / delta * (1 + 1e-15)), 1.0 - 2**-20) if failed else 0.0
+    """Return the share of delta that holds all failures of the registered uses, rounded up."""
+    return up(failed / delta * (1 + 1e-15)) if failed else 0.0
