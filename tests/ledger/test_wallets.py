@@ -1,11 +1,13 @@
 """Wallets: prices that fall with what is left, charged atomically, verified in order, on both stores."""
 
 import io
+import math
 import threading
 
 import pytest
 
 from setwise import Use, compose, parse_use
+from setwise.accounting import prices
 from setwise.accounting.wallet import Wallet, gaussian_of
 from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger.amounts import UNITS, WALLET
@@ -123,10 +125,32 @@ def test_an_understated_price_is_found(ledger, store_url):
         ledger.account("ada").charge(uses("pure:0.1"), key=str(number), request="q")
     with without_triggers(store_url) as run:
         ((amount, number),) = run("SELECT amount, number FROM ledger_movements WHERE what = 'wallet' AND position = 3")
-        run("UPDATE ledger_movements SET amount = ? WHERE number = ?", amount - 1, number)
-        run("UPDATE ledger_balances SET spent = spent - 1 WHERE what = 'wallet'")
+        run("UPDATE ledger_movements SET amount = ? WHERE number = ?", amount - 2**21, number)
+        run("UPDATE ledger_balances SET spent = spent - ? WHERE what = 'wallet'", 2**21)
         redo_hashes(run)
     assert ("ada", 3) in {(fault.account, fault.entry) for fault in ledger.verify().faults}
+
+
+def test_prices_verify_where_functions_round_otherwise(sqlite_ledger, monkeypatch):
+    """Another C library may round exp or erf to the next float: what was charged is still what it says."""
+
+    class OtherMath:
+        def __getattr__(self, name):
+            function = getattr(math, name)
+            if name not in ("exp", "expm1", "erf", "sinh"):
+                return function
+            return lambda x: math.nextafter(function(x), math.inf if hash(x) % 3 else -math.inf)
+
+    sqlite_ledger.open_filter("ada", epsilon=2.0, delta=1e-6, rule="wallet")
+    account = sqlite_ledger.account("ada")
+    for number in range(8):
+        account.charge(uses("pure:0.3" if number % 2 else "bounded-range:0.2"), key=str(number), request="q")
+    before, totals = prices.pure_price(0.3, 0.1), account.terms.totals
+    left = [totals.price(uses("pure:0.3"), {WALLET: UNITS * part // 32}) for part in range(16)]
+    monkeypatch.setattr(prices, "math", OtherMath())
+    assert left != [totals.price(uses("pure:0.3"), {WALLET: UNITS * part // 32}) for part in range(16)]
+    assert prices.pure_price(0.3, 0.1) == pytest.approx(before, rel=1e-12)
+    assert not sqlite_ledger.verify().faults
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, and_, select
 
 from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
-from setwise.ledger.amounts import Totals, WalletTotals
+from setwise.ledger.amounts import WALLET, Totals, WalletTotals
 from setwise.ledger.clock import moment_of
 from setwise.ledger.records import Entry, link, read_uses, write_uses
 from setwise.ledger.register import Record
@@ -132,11 +132,12 @@ class ChainCheck:
         except (InvalidParameter, ValueError):
             self._fault(entry.position, "draws what is not registered")
             return
-        if sorted(found, key=_place) != sorted(expected, key=_place):
+        if _agree(found, expected):
+            expected = found
+        else:
             self._fault(entry.position, "moved other amounts than it says")
         for movement in expected:
-            place = (movement.holder, movement.period, movement.what)
-            self._tally[place] = self._tally.get(place, 0) + movement.amount
+            self._tally[_place(movement)] = self._tally.get(_place(movement), 0) + movement.amount
 
     def _check_charge(self, entry: Entry) -> None:
         if entry.contents.period != period_id(self._terms.period, moment_of(entry.at)):
@@ -170,6 +171,23 @@ class ChainCheck:
 
     def _fault(self, position: int, what: str) -> None:
         self._chain.faults.append(Fault(self._terms.name, position, what))
+
+
+_ROUNDING = 2**20
+"""Units by which a price may differ where another machine's mathematical functions round otherwise: 1e-12 of a wallet.
+
+Prices are solved for to 1e-13 of the wallet and are bounds with more to spare than that.
+"""
+
+
+def _agree(found: Sequence[Movement], expected: Sequence[Movement]) -> bool:
+    """Whether an entry moved what it says; what wallets paid may differ by rounding."""
+    ours, theirs = ({_place(movement): movement.amount for movement in each} for each in (expected, found))
+    return (
+        len(found) == len(expected)
+        and ours.keys() == theirs.keys()
+        and all(abs(amount - theirs[at]) <= (_ROUNDING if at[2] == WALLET else 0) for at, amount in ours.items())
+    )
 
 
 def _place(movement: Movement) -> tuple[int, str, str]:
