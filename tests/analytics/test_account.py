@@ -37,6 +37,21 @@ def left(account):
     return {format_use(Use(use.guarantee)): use.count for use in account.status().left}
 
 
+def test_a_wallet_beside_registered_draws_pays_for_questions(ledger):
+    ledger.open_setwise("eve", ["pure:0.3x2", "approx:0,1e-7x3"], delta=1e-5, wallet=0.4, failure=1e-6)
+    account = ledger.account("eve")
+    _, session = recorded_session(account=account)
+    answer = session.histogram(item="page", contributions=1, counts="gaussian:20")
+    assert [format_use(use) for use in answer.spent] == ["gaussian:20.0", "approx:0.0,1e-07"]
+    session.histogram(item="page", contributions=1, counts="pure:0.3")
+    rest = left(account)
+    assert (rest["pure:0.3"], rest["approx:0.0,1e-07"]) == (1, 1)
+    with pytest.raises(BudgetExhausted, match="times what is left"):
+        session.histogram(item="page", contributions=1, counts="gaussian:2")
+    with pytest.raises(BudgetExhausted, match=r"only pure:0\.3x2"):
+        session.histogram(item="page", contributions=3, counts="pure:0.3")
+
+
 def test_the_most_is_charged_and_the_unused_comes_back(ledger):
     account = ledger.account("ada")
     _, session = recorded_session(account=account)

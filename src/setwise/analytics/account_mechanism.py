@@ -192,7 +192,7 @@ def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
         return Fraction(draws.threshold_delta)
     registered = {
         use.guarantee.delta
-        for use in (*status.left, *status.spent)
+        for use in status.terms.uses
         if isinstance(use.guarantee, ApproxDP) and use.guarantee.epsilon == 0.0
     }
     if len(registered) == 1 and status.kind == "setwise":

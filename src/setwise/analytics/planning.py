@@ -271,14 +271,16 @@ def _plan(
 
 
 def _check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:
-    """Raise unless the account was opened with as many of these draws.
+    """Raise unless the account was opened with as many of these draws, or has a wallet for those it does not register.
 
     Their guarantee is composed next, which is quick for what an account holds but not for whatever anybody may ask.
     """
-    registered = merged((*status.left, *status.spent))
+    registered = status.terms.uses
     counts = {use.guarantee: use.count for use in registered}
     for use in uses:
         if use.guarantee not in counts:
+            if status.terms.totals is not None:
+                continue
             raise InvalidParameter(
                 f"{format_use(use)} is not registered with the account {status.name!r}, "
                 f"which has {', '.join(format_use(each) for each in registered)}"
