@@ -196,6 +196,14 @@ def test_registered_draws_and_a_wallet_in_one_account(ledger):
     assert not ledger.verify().faults
 
 
+def test_draws_that_came_back_are_not_in_the_odometer_by_entries(ledger):
+    ledger.open_setwise("ada", ["pure:0.5x10"], delta=1e-6, wallet=0.3)
+    account = ledger.account("ada")
+    receipt = account.charge(uses("pure:0.5x10"), key="k", request="q")
+    account.settle(receipt, answer="a", returned=uses("pure:0.5x9"))
+    assert account.status_by_entries().odometer.upper == pytest.approx(0.5)
+
+
 def test_joint_promises_with_wallets(ledger):
     ledger.open_setwise("ada", ["pure:0.1x5"], delta=1e-6, dataset="d", wallet=0.2)
     ledger.open_setwise("bob", ["pure:0.1x5"], delta=1e-6, dataset="d")

@@ -200,13 +200,14 @@ class Account:
         if status.drawn is not None:
             return status
         with self._store.reading() as connection:
-            charged = merged(
-                use
-                for entry in entries_of(connection, self._holder, self.name)
-                if entry.contents.kind == "charge" and entry.contents.period == status.period
-                for use in entry.uses
-            )
-        return replace(status, drawn=charged, worth=filter_parameters(charged))
+            counts: dict[Guarantee, int] = {}
+            for entry in entries_of(connection, self._holder, self.name):
+                if entry.contents.period == status.period:
+                    sign = 1 if entry.contents.kind == "charge" else -1  # a settlement lists what came back
+                    for use in entry.uses:
+                        counts[use.guarantee] = counts.get(use.guarantee, 0) + sign * use.count
+        known = tuple(Use(guarantee, count) for guarantee, count in counts.items() if count)
+        return replace(status, drawn=known, worth=filter_parameters(known))
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
