@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise
@@ -106,6 +106,7 @@ def selected(groups, asked, more=""):
     return f"SELECT {columns} FROM events" + (f" GROUP BY {', '.join(groups)}" if groups else "") + more
 
 
+@settings(deadline=None)
 @given(
     st.lists(statistics(), min_size=1, max_size=3, unique_by=lambda pair: statistic_name(pair[0])),
     st.lists(st.sampled_from(["country", "plan"]), unique=True),
@@ -119,6 +120,7 @@ def test_sql_and_structured_words_make_equal_queries(asked, groups, contribution
     assert bounded.contributions == (contributions if groups else None)
 
 
+@settings(deadline=None)
 @given(st.lists(OTHERS, max_size=2, unique_by=lambda pair: statistic_name(pair[0])), st.integers(1, 100))
 def test_an_ordered_limit_is_a_top_k(others, k):
     asked = [USERS, *others]
@@ -138,6 +140,7 @@ def test_common_shapes_are_those_of_the_words():
     assert query_of("SELECT COUNT(DISTINCT user_id) FROM t") == Query.count(per_user=1)
 
 
+@settings(deadline=None)
 @given(CONDITIONS)
 def test_where_means_what_the_filter_means(condition):
     query = query_of(f"SELECT COUNT(DISTINCT user_id) FROM t WHERE {in_sql(condition)}")

@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from setwise.cli.main import main
+from setwise.ledger.ledger import Ledger
 
 COUNTED = "SELECT page, COUNT(DISTINCT who) AS users FROM visits GROUP BY page ORDER BY users DESC LIMIT 2"
 TOTAL = ("--user", "who", "--epsilon", "4", "--delta", "1e-6")
@@ -62,6 +63,17 @@ def test_a_public_domain_is_read_from_a_file(sql, tmp_path):
     asked = "SELECT page, COUNT(DISTINCT who) FROM visits GROUP BY page"
     told = sql(asked, "--table", "visits=visits.parquet", *TOTAL, "--domain", "pages.txt", "--json").stdout
     assert {row["page"] for row in json.loads(told)["rows"]} == {"home", "help", "news"}
+
+
+def test_an_account_pays_and_a_key_replays(sql, tmp_path):
+    with Ledger.open(str(tmp_path / "setwise.db")) as ledger:
+        ledger.open_filter("ada", epsilon=5, delta=1e-6)
+    words = (COUNTED, "--table", "visits=visits.parquet", "--user", "who", "--account", "ada", "--key", "a")
+    total = ("--epsilon", "1", "--delta", "1e-8", "--json")
+    first, second = (sql(*words, *total) for _ in range(2))
+    assert first.stderr == ""
+    assert json.loads(first.stdout)["rows"]
+    assert first.stdout == second.stdout
 
 
 @pytest.mark.parametrize(
