@@ -35,7 +35,7 @@ def histogram() -> dict[str, Any]:
         answer = visits.histogram(
             item="item", epsilon=table.EPSILON, delta=table.DELTA, contributions=table.CONTRIBUTIONS
         )
-    return {"released": {str(each.item): float(each.count or 0) for each in answer}, "law": "integer"}
+    return {"released": {str(each.label): float(each.count or 0) for each in answer}, "law": "integer"}
 
 
 if __name__ == "__main__":

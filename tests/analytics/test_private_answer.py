@@ -8,9 +8,10 @@ import pytest
 from setwise.accounting.answer import Interaction
 from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import parse_use, rounded_down, rounded_up
-from setwise.analytics.answer import AnswerItem, PrivateAnswer
+from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.plot import plot_answer
 from setwise.errors import InvalidParameter
+from setwise.mechanisms.release import Item
 
 
 def answer(**changes):
@@ -18,8 +19,8 @@ def answer(**changes):
         "kind": "top-k",
         "measure": "users",
         "items": (
-            AnswerItem(item="tea <b>", count=12, interval=(3, 22), noisy=12),
-            AnswerItem(item="mate, $x$", count=0, interval=(0, 9), noisy=-4),
+            Item(label="tea <b>", count=12, interval=(3, 22), noisy=12),
+            Item(label="mate, $x$", count=0, interval=(0, 9), noisy=-4),
         ),
         "mechanism": "unknown_gumbel+gaussian",
         "interaction": Interaction.SETWISE,
@@ -37,7 +38,7 @@ def answer(**changes):
     return PrivateAnswer(**(given | changes))
 
 
-LABELS_ONLY = {"items": (AnswerItem(item=7), AnswerItem(item=5))}
+LABELS_ONLY = {"items": (Item(label=7), Item(label=5))}
 NOTHING = {"items": ()}
 
 
@@ -77,7 +78,7 @@ def test_answers_stored_before_counts_were_whole_can_be_read():
 
 
 def test_where_only_the_highest_are_shown_the_average_is_said_to_be_of_all(tmp_path):
-    many = tuple(AnswerItem(item=place, count=9, interval=(3, 22), noisy=9) for place in range(101))
+    many = tuple(Item(label=place, count=9, interval=(3, 22), noisy=9) for place in range(101))
     assert "over all 101 items, not over the 100 shown" in answer(items=many)._repr_html_()
     assert "not over the" not in answer(items=many[:100])._repr_html_()
     answer(items=many).plot(str(tmp_path / "a.svg"))

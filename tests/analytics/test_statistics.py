@@ -170,7 +170,7 @@ def test_means_are_near_and_their_intervals_hold(shop):
     assert set(answer.labels) == {"shop 0", "shop 1", "shop 2"}
     for item in answer:
         (mean,) = item.estimates
-        assert mean.value == pytest.approx(20 + 10 * int(item.item[-1]), abs=1.0)
+        assert mean.value == pytest.approx(20 + 10 * int(item.label[-1]), abs=1.0)
         assert mean.interval[0] <= mean.value <= mean.interval[1]
     assert answer.epsilon.upper <= 1.0
     assert PrivateAnswer.from_stored(answer.stored()) == answer
@@ -201,13 +201,13 @@ def test_signed_sums_and_groups_of_several_columns(shop):
 
 def test_counts_by_several_columns_are_histograms_like_any_other(shop):
     answer = shop.histogram(item=("shop", "plan"), contributions=3, epsilon=2, delta=1e-6)
-    assert {item.item: round(item.count, -3) for item in answer} == {
+    assert {item.label: round(item.count, -3) for item in answer} == {
         (f"shop {group}", plan): 2000 for group in range(3) for plan in range(2)
     }
     assert answer.to_arrow().column_names[:3] == ["shop", "plan", "count"]
     domain = [("shop 1", 0), ("shop 9", 1)]
     known = shop.histogram(item=("shop", "plan"), contributions=3, domain=domain, epsilon=2)
-    assert {item.item: item.count > 1000 for item in known} == {("shop 1", 0): True, ("shop 9", 1): False}
+    assert {item.label: item.count > 1000 for item in known} == {("shop 1", 0): True, ("shop 9", 1): False}
     top = shop.top_k(item=["shop", "plan"], k=2, epsilon=2, delta=1e-6)
     assert len(top.labels[0]) == 2
 

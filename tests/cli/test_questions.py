@@ -327,7 +327,7 @@ def test_no_bar_and_no_number_is_cut(folder, width):
     assert ("█" in shown) == (width >= 60)
     for each in answer:
         low, high = each.interval
-        assert re.search(rf"{each.item} +{each.count:,} +{low:,} to {high:,}", shown)
+        assert re.search(rf"{each.label} +{each.count:,} +{low:,} to {high:,}", shown)
 
 
 def test_ctrl_c_stops_the_query(tmp_path):

@@ -13,27 +13,12 @@ from setwise.accounting.notation import format_use, parse_use, rounded_up
 from setwise.analytics.query import canonical
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.labels import Label, cell_of
-from setwise.mechanisms.statistics import Estimate
+from setwise.mechanisms.release import Estimate, Item
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
     import polars
     import pyarrow
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerItem:
-    """One item; with counts, the whole number to report, an interval around it, and the noisy count as it was drawn.
-
-    `noisy` may be negative and is unbiased before selection: add up these. An answer about other statistics has an
-    estimate for each instead.
-    """
-
-    item: Label
-    count: int | None = None
-    interval: tuple[int, int] | None = None
-    noisy: int | None = None
-    estimates: tuple[Estimate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +36,7 @@ class PrivateAnswer:
 
     kind: str
     measure: str
-    items: tuple[AnswerItem, ...]
+    items: tuple[Item, ...]
     mechanism: str
     interaction: Interaction
     epsilon: Bracket
@@ -72,17 +57,17 @@ class PrivateAnswer:
     def __len__(self) -> int:
         return len(self.items)
 
-    def __iter__(self) -> Iterator[AnswerItem]:
+    def __iter__(self) -> Iterator[Item]:
         return iter(self.items)
 
     def __str__(self) -> str:
-        lines = [f"{in_words(each.item)}{_said(each, self.statistics)}" for each in self.items]
+        lines = [f"{in_words(each.label)}{_said(each, self.statistics)}" for each in self.items]
         return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
 
     @property
     def labels(self) -> tuple[Label, ...]:
         """The items, highest first."""
-        return tuple(each.item for each in self.items)
+        return tuple(each.label for each in self.items)
 
     def to_dict(self) -> dict[str, object]:
         """Return the object that `--json` prints: a contract."""
@@ -98,8 +83,8 @@ class PrivateAnswer:
             "interval_note": self.interval_note,
         }
 
-    def _item(self, each: AnswerItem) -> dict[str, object]:
-        label = dict(zip(self.groups, each.item, strict=True)) if isinstance(each.item, tuple) else each.item
+    def _item(self, each: Item) -> dict[str, object]:
+        label = dict(zip(self.groups, each.label, strict=True)) if isinstance(each.label, tuple) else each.label
         if not self.statistics:
             return {"item": label, "count": each.count, "interval": _listed(each.interval), "noisy": each.noisy}
         found = {
@@ -140,9 +125,9 @@ class PrivateAnswer:
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the items as columns: item, count, lower, upper, noisy; several columns and statistics as several."""
-        columns: dict[str, list[Any]] = {"item": [each.item for each in self.items]}
+        columns: dict[str, list[Any]] = {"item": [each.label for each in self.items]}
         if self.groups:
-            labels = [[cell_of(each.item, place) for each in self.items] for place in range(len(self.groups))]
+            labels = [[cell_of(each.label, place) for each in self.items] for place in range(len(self.groups))]
             columns = dict(zip(self.groups, labels, strict=True))
         if not self.statistics:
             columns["count"] = [each.count for each in self.items]
@@ -224,7 +209,7 @@ _EARLIER_NOTE = (
 )
 
 
-def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> AnswerItem:
+def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> Item:
     """Return a stored item; a count stored before all were whole and none negative becomes so, in its interval."""
     label = found["item"]
     if answer.get("groups"):
@@ -232,14 +217,14 @@ def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> AnswerItem:
     if answer.get("statistics"):
         told = (found[name] for name in answer["statistics"])
         estimates = tuple(Estimate(value=each["value"], interval=_two(each["interval"])) for each in told)
-        return AnswerItem(item=label, estimates=estimates)
+        return Item(label=label, estimates=estimates)
     interval, count = _two(found["interval"]), found["count"]
     if isinstance(count, float):
         count = math.floor(count + 0.5)
     if count is not None:
         count = max(0, count)
     pair = None if interval is None else (min(interval[0], count), max(interval[1], count))
-    return AnswerItem(item=label, count=count, interval=pair, noisy=found.get("noisy"))
+    return Item(label=label, count=count, interval=pair, noisy=found.get("noisy"))
 
 
 def _two(interval: Sequence[Any] | None) -> tuple[Any, Any] | None:
@@ -289,7 +274,7 @@ def number(value: float) -> str:
     return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _said(each: AnswerItem, statistics: Sequence[str]) -> str:
+def _said(each: Item, statistics: Sequence[str]) -> str:
     if each.count is not None:
         return f": {_in_interval(each.count, each.interval)}"
     parts = zip(statistics, each.estimates, strict=True)

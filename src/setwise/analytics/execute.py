@@ -7,7 +7,7 @@ from typing import Protocol
 
 from setwise.accounting.answer import Interaction
 from setwise.accounting.guarantees import Use
-from setwise.analytics.answer import AnswerItem, PrivateAnswer
+from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import Budget
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.payer import Payer
@@ -18,6 +18,7 @@ from setwise.analytics.statistics import in_units, statistics_note
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.release import Item
 from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, GroupTable
 
 
@@ -77,8 +78,8 @@ def _answered(planned: Execution, reader: Reader, randomness: Randomness) -> Pri
     release = mechanism.release(read, randomness)
     cut = release if query.k is None else release.top(query.k)
     items = tuple(
-        AnswerItem(
-            item=_label(query, item.label),
+        Item(
+            label=_label(query, item.label),
             count=item.count if planned.shows_counts else None,
             interval=None if interval is None or not planned.shows_counts else (interval.lower, interval.upper),
             noisy=item.noisy if planned.shows_counts else None,
@@ -92,8 +93,8 @@ def _answered(planned: Execution, reader: Reader, randomness: Randomness) -> Pri
 def _of_statistics(planned: Execution, release: GroupRelease) -> PrivateAnswer:
     statistics = planned.query.statistics
     items = tuple(
-        AnswerItem(
-            item=_label(planned.query, label),
+        Item(
+            label=_label(planned.query, label),
             estimates=tuple(in_units(each, found) for each, found in zip(statistics, estimates, strict=True)),
         )
         for label, estimates in zip(release.labels, release.estimates, strict=True)
@@ -103,7 +104,7 @@ def _of_statistics(planned: Execution, release: GroupRelease) -> PrivateAnswer:
 
 
 def _answer(
-    planned: Execution, items: tuple[AnswerItem, ...], spent: Sequence[Use], complete: bool, note: str
+    planned: Execution, items: tuple[Item, ...], spent: Sequence[Use], complete: bool, note: str
 ) -> PrivateAnswer:
     query, plan = planned.query, planned.plan
     return PrivateAnswer(

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from setwise.analytics.answer import AnswerItem, PrivateAnswer
+    from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.planning import Plan
     from setwise.analytics.sql.result import Estimated, SqlAnswer
     from setwise.ledger.status import AccountStatus
+    from setwise.mechanisms.release import Item
 
 _BAR, _SHORTEST_BAR = 30, 6
 """Cells of the widest bar, and of the narrowest that is worth drawing."""
@@ -139,7 +140,7 @@ def _statistics_table(answer: "PrivateAnswer") -> "Table":
         table.add_column(name, justify="right", overflow="fold")
         table.add_column(f"{answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
     for place, each in enumerate(answer.items, start=1):
-        cells = [str(place), in_words(each.item)]
+        cells = [str(place), in_words(each.label)]
         for found in each.estimates:
             ends = found.interval
             cells += [number(found.value), "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
@@ -147,13 +148,13 @@ def _statistics_table(answer: "PrivateAnswer") -> "Table":
     return table
 
 
-def _cells(place: int, each: "AnswerItem", truth: "dict[object, int] | None") -> list[str]:
+def _cells(place: int, each: "Item", truth: "dict[object, int] | None") -> list[str]:
     low, high = each.interval or (0, 0)
     counted = ["", ""] if each.count is None else [f"{each.count:,}", f"{low:,} to {high:,}"]
-    return [str(place), in_words(each.item), *counted, "" if truth is None else f"{truth.get(each.item, 0):,}"]
+    return [str(place), in_words(each.label), *counted, "" if truth is None else f"{truth.get(each.label, 0):,}"]
 
 
-def _bar(each: "AnswerItem", reach: float, width: int) -> "Text":
+def _bar(each: "Item", reach: float, width: int) -> "Text":
     """Return the count as a bar, and lighter how far the interval reaches beyond it."""
     from rich.text import Text
 

@@ -56,16 +56,27 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A released value in whole units, and the interval that the noise leaves; None where it has none."""
+
+    value: float
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One released label; with counts, the whole number to report and the noisy count as it was drawn.
+    """One released label; with counts, the whole number to report, its interval, and the noisy count as it was drawn.
 
     `count` is `noisy` raised to the least count an item can have, or fitted to an order known before. `noisy` is
-    unbiased before selection and may be negative.
+    unbiased before selection and may be negative: add up these. An item of other statistics has an estimate for each
+    instead of a count.
     """
 
     label: Label
     count: int | None = None
+    interval: tuple[int, int] | None = None
     noisy: int | None = None
+    estimates: tuple[Estimate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import binary, positive_integer
 from setwise.mechanisms.quantile import GridQuantile
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE
+from setwise.mechanisms.release import CONFIDENCE, Estimate
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
@@ -56,14 +56,6 @@ class GroupTable:
     totals: tuple[Mapping[Label, int], ...]
     numbers: tuple[Mapping[Label, int], ...]
     cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """A released value in whole units, and the interval that the noise leaves; None where it has none."""
-
-    value: float
-    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

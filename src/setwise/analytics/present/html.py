@@ -2,8 +2,9 @@
 
 from html import escape
 
-from setwise.analytics.answer import AnswerItem, PrivateAnswer, in_words, number
+from setwise.analytics.answer import PrivateAnswer, in_words, number
 from setwise.analytics.present.text import average_of_all
+from setwise.mechanisms.release import Item
 
 MOST_ROWS = 100
 
@@ -54,8 +55,8 @@ def _shown(cell: object) -> str:
 _CELL = "padding:2px 10px;white-space:nowrap;"
 
 
-def _row(place: int, each: AnswerItem, counted: bool, reach: float) -> str:
-    label = escape(in_words(each.item))
+def _row(place: int, each: Item, counted: bool, reach: float) -> str:
+    label = escape(in_words(each.label))
     name = f"<td style='{_CELL}color:#888'>{place}</td><td style='{_CELL}text-align:left'>{label}</td>"
     if not counted or each.count is None or each.interval is None:
         return f"<tr>{name}</tr>"
@@ -73,5 +74,5 @@ def _row(place: int, each: AnswerItem, counted: bool, reach: float) -> str:
     )
 
 
-def _high(each: AnswerItem) -> float:
+def _high(each: Item) -> float:
     return float(each.interval[1]) if each.interval is not None else 0.0

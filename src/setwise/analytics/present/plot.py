@@ -10,7 +10,8 @@ from setwise.analytics.present.text import average_of_all
 from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
-    from setwise.analytics.answer import AnswerItem, PrivateAnswer
+    from setwise.analytics.answer import PrivateAnswer
+    from setwise.mechanisms.release import Item
 
 _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
@@ -49,7 +50,7 @@ def plot_answer(answer: "PrivateAnswer", path: str) -> None:
         if interval is not None:
             ends = [[count - interval[0]], [interval[1] - count]]
             axes.errorbar(count, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
-    axes.set_yticks(places, [_short(in_words(each.item)) for each in shown])
+    axes.set_yticks(places, [_short(in_words(each.label)) for each in shown])
     axes.invert_yaxis()
     if answer.statistics or any(each.count is not None for each in shown):
         axes.set_xlabel(answer.measure)
@@ -68,7 +69,7 @@ def plot_answer(answer: "PrivateAnswer", path: str) -> None:
         raise InvalidParameter(f"{path!r} cannot be written") from None
 
 
-def _drawn(each: "AnswerItem") -> tuple[float, tuple[float, float] | None]:
+def _drawn(each: "Item") -> tuple[float, tuple[float, float] | None]:
     """Return the value and interval to draw: the count, or the first statistic."""
     if each.estimates:
         return each.estimates[0].value, each.estimates[0].interval

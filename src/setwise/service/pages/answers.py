@@ -59,7 +59,7 @@ _QUOTE = "'"
 
 def to_spreadsheet(answer: PrivateAnswer) -> str:
     """Return the items as CSV in which no label is a formula; leaving out a first apostrophe gives each label back."""
-    return replace(answer, items=tuple(replace(each, item=_quoted(each.item)) for each in answer.items)).to_csv()
+    return replace(answer, items=tuple(replace(each, label=_quoted(each.label)) for each in answer.items)).to_csv()
 
 
 def _quoted(label: Label) -> Label:
@@ -85,7 +85,7 @@ def bars(answer: PrivateAnswer) -> list[dict[str, object]]:
         interval: tuple[float, float] | None = each.interval
         if each.estimates:
             value, interval = each.estimates[0].value, each.estimates[0].interval
-        drawn.append({"item": in_words(each.item), "count": value, "interval": interval})
+        drawn.append({"item": in_words(each.label), "count": value, "interval": interval})
     return drawn
 
 
