@@ -96,7 +96,7 @@ def test_frames_hold_the_items(changes):
     found = answer(**changes)
     rows = [
         {
-            "item": e.item,
+            "item": e.label,
             "count": e.count,
             "lower": e.interval and e.interval[0],
             "upper": e.interval and e.interval[1],

@@ -26,7 +26,7 @@ from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.planner import Mechanism, plan
 from setwise.mechanisms.planning.request import CountNoise, Total
 from setwise.mechanisms.planning.statistics import StatisticsChoice, plan_statistics
-from setwise.mechanisms.release import Preview
+from setwise.mechanisms.release import ErrorEstimate
 from setwise.mechanisms.statistics import GroupStatistics
 from setwise.mechanisms.two_phase import TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
@@ -50,7 +50,7 @@ class Plan:
     delta: float
     method: str
     statement: str
-    error: Preview
+    error: ErrorEstimate
     why: str
     alone: tuple[float, float] | None = None
 
@@ -82,7 +82,7 @@ class Plan:
             uses=tuple(parse_use(use) for use in found["uses"]),
             interaction=Interaction.parse(found["interaction"]),
             epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),
-            error=Preview(confidence=Fraction(str(found["confidence"])), **expected),
+            error=ErrorEstimate(confidence=Fraction(str(found["confidence"])), **expected),
             alone=None if found["alone"] is None else (found["alone"]["epsilon"], found["alone"]["delta"]),
             **{name: found[name] for name in ("mechanism", "delta", "method", "statement", "why")},
         )
@@ -252,7 +252,7 @@ def _plan(
     uses: tuple[Use, ...],
     overall: Answer,
     delta: float,
-    error: Preview,
+    error: ErrorEstimate,
     why: str,
     alone: tuple[float, float] | None = None,
 ) -> Plan:

@@ -12,9 +12,8 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import LARGEST_TAU
 from setwise.mechanisms.planning.statistics import StatisticsChoice
 from setwise.mechanisms.quantile import LARGEST_GRID, GridQuantile
-from setwise.mechanisms.release import CONFIDENCE, Preview
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Estimate
 from setwise.mechanisms.statistics import (
-    Estimate,
     NoisyMean,
     NoisyTotal,
     StatisticRelease,
@@ -110,7 +109,7 @@ def in_units(statistic: Statistic, estimate: Estimate) -> Estimate:
             assert_never(statistic)
 
 
-def statistics_error(choice: StatisticsChoice) -> Preview:
+def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the error to expect: of finding groups, and of the first statistic where it is a count or sum in steps."""
     found = None if choice.discovery is None else choice.discovery.preview
     release = choice.mechanism.statistics[0]
@@ -128,7 +127,7 @@ def statistics_error(choice: StatisticsChoice) -> Preview:
             pass
         case _:
             assert_never(release)
-    return Preview(
+    return ErrorEstimate(
         confidence=CONFIDENCE,
         expected_error=error,
         radius=radius,

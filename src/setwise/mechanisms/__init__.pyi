@@ -12,9 +12,9 @@ from setwise.mechanisms.planning.request import CountNoise as CountNoise
 from setwise.mechanisms.planning.request import MechanismName as MechanismName
 from setwise.mechanisms.planning.request import Total as Total
 from setwise.mechanisms.randomness import SystemRandomness as SystemRandomness
+from setwise.mechanisms.release import ErrorEstimate as ErrorEstimate
 from setwise.mechanisms.release import Interval as Interval
 from setwise.mechanisms.release import Item as Item
-from setwise.mechanisms.release import Preview as Preview
 from setwise.mechanisms.release import Release as Release
 from setwise.mechanisms.two_phase import GaussianCounts as GaussianCounts
 from setwise.mechanisms.two_phase import LaplaceCounts as LaplaceCounts

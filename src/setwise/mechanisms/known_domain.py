@@ -16,7 +16,7 @@ from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
 from setwise.mechanisms.parameters import binary, float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Item, Preview, Release, Selection, ranked_items, with_noise
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.gumbel import gumbel_order
 
 
@@ -55,10 +55,12 @@ class KnownLaplace:
         guarantee = DiscreteLaplace(scale=float(self.noise.scale), sensitivity=self.per_item)
         return (Use(guarantee, min(self.contributions, max(1, len(self.domain)))),)
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
         noise = self.noise
-        return Preview(confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
+        return ErrorEstimate(
+            confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence)
+        )
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every label of the domain with its noisy count, highest first."""
@@ -112,10 +114,12 @@ class KnownGaussian:
         """Return what one release costs."""
         return (Use(Gaussian(sigma=float(binary(self.sigma))), min(self.contributions, max(1, len(self.domain)))),)
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
         noise = self.noise
-        return Preview(confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
+        return ErrorEstimate(
+            confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence)
+        )
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every label of the domain with its noisy count, highest first."""
@@ -213,13 +217,13 @@ class KnownGumbel:
         """Return what one release costs."""
         return (Use(BoundedRange(epsilon=float_above(self.epsilon)), min(self.k, len(self.domain))),)
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
         confidence = probability("confidence", confidence)
         picks = min(self.k, len(self.domain))
         # One pick misses by s with probability at most |domain| exp(-rate s).
         odds = picks * len(self.domain) / float(1 - confidence)
-        return Preview(confidence=confidence, shortfall=math.ceil(math.log(odds) / float(self.rate)))
+        return ErrorEstimate(confidence=confidence, shortfall=math.ceil(math.log(odds) / float(self.rate)))
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the k highest labels, in order, without counts."""

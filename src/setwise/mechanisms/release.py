@@ -190,7 +190,7 @@ def ranked_items(labels: tuple[Label, ...], noisy: list[int], least: int) -> tup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
+class ErrorEstimate:
     """The error to expect, from the exact noise law and the parameters alone.
 
     `expected_error` is E|noise| on a count and `radius` how far its interval reaches down where no threshold is near:

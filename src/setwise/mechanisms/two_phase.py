@@ -16,7 +16,7 @@ from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
 from setwise.mechanisms.parameters import binary, positive_integer, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Item, Preview, Release, with_noise
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release, with_noise
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 
 
@@ -61,10 +61,12 @@ class OrderedLeastSquares:
             return ()
         return (Use(Gaussian(sigma=float(binary(self.sigma))), changeable),)
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect before the projection, which can only make the sequence closer in l2."""
         noise = self.noise
-        return Preview(confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
+        return ErrorEstimate(
+            confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence)
+        )
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels in their order with projected counts."""
@@ -199,10 +201,10 @@ class TwoPhaseTopK:
         """Return what one release may cost."""
         return self.discovery.guarantees() + self._count_uses(self._picks)
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
         found = self.discovery.preview(confidence)
-        return Preview(
+        return ErrorEstimate(
             confidence=confidence,
             expected_error=self.noise.expected_absolute,
             radius=self.noise.radius(confidence),

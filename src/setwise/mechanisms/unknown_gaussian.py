@@ -16,7 +16,7 @@ from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise, truncation_level
 from setwise.mechanisms.parameters import binary, float_above, float_below, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Preview, Release, Selection, ranked_items, with_noise
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Release, Selection, ranked_items, with_noise
 
 
 class Threshold(StrEnum):
@@ -86,11 +86,11 @@ class TruncatedGaussian:
         rho = self.contributions * Fraction(self.per_item) ** 2 / (2 * self.deviation**2)
         return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
         noise = self.noise
         radius = noise.radius(confidence)
-        return Preview(
+        return ErrorEstimate(
             confidence=confidence,
             expected_error=noise.expected_absolute,
             radius=radius,
@@ -164,11 +164,11 @@ class UnknownGaussian:
         step = Gaussian(sigma=float(binary(self.sigma)))
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
         noise = self.noise
         radius = noise.radius(confidence)
-        return Preview(
+        return ErrorEstimate(
             confidence=confidence,
             expected_error=noise.expected_absolute,
             radius=radius,

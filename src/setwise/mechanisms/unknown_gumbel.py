@@ -12,7 +12,7 @@ from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import LARGEST_PICK_EPSILON, SMALLEST_RATE
 from setwise.mechanisms.parameters import float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Item, Preview, Release
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release
 from setwise.mechanisms.sampling.fixed_point import ceil_divide, ln
 from setwise.mechanisms.sampling.gumbel import gumbel_order
 
@@ -83,14 +83,14 @@ class UnknownGumbel:
         """Return what one release may cost: k picks, and the threshold's delta."""
         return self._uses(self.k)
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
         confidence = probability("confidence", confidence)
         rate = float(self.rate)
         # A count ahead of the threshold by s falls behind it with probability 1/(1 + exp(rate s)).
         lead = math.log(float(confidence / (1 - confidence))) / rate
         odds = self.k * (self.limit + 1) / float(1 - confidence)
-        return Preview(
+        return ErrorEstimate(
             confidence=confidence,
             detectable=self.offset + max(0, math.ceil(lead)),
             shortfall=math.ceil(math.log(odds) / rate),

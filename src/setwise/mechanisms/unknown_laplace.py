@@ -13,7 +13,7 @@ from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.parameters import binary, float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Preview, Release, Selection, ranked_items, with_noise
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.fixed_point import exp_minus
 
 _TAIL_BITS = 512
@@ -135,14 +135,14 @@ class UnknownLaplace:
         step = DiscreteLaplace(scale=float(self.noise.scale), sensitivity=self.per_item)
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=delta))
 
-    def preview(self, confidence: Fraction = CONFIDENCE) -> Preview:
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
         confidence = probability("confidence", confidence)
         noise = self.noise
         threshold = self.per_item + self.margin + 1
         # With a noisy threshold, each of the two noises may take half of what is left.
         noises = 1 if self.limit is None else 2
-        return Preview(
+        return ErrorEstimate(
             confidence=confidence,
             expected_error=noise.expected_absolute,
             radius=noise.radius(confidence),

@@ -13,7 +13,7 @@ from setwise.mechanisms.planning.accuracy import ranking_shortfall
 from setwise.mechanisms.planning.cost import certified_price, estimated_price, least_spread
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 from setwise.mechanisms.planning.search import Split, splits
-from setwise.mechanisms.release import CONFIDENCE, Preview
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate
 from setwise.mechanisms.statistics import HistogramMechanism
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
@@ -44,7 +44,7 @@ class Choice:
     mechanism: Mechanism
     name: str
     epsilon: float
-    preview: Preview
+    preview: ErrorEstimate
     merit: float
     why: str
 
@@ -140,7 +140,7 @@ def _planned(split: Split, bounds: Bounds, total: Total, confidence: Fraction, p
     )
 
 
-def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> Preview:
+def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
     """Return the mechanism's preview, with what a histogram's noise needs when it is cut to a top k.
 
     That is the lead that puts labels in order and, over a known domain, the radius that holds for the highest.
@@ -163,7 +163,7 @@ def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> Pr
             assert_never(mechanism)
 
 
-def _merit(preview: Preview, total: Total) -> float:
+def _merit(preview: ErrorEstimate, total: Total) -> float:
     reach = max(preview.detectable or 0, preview.shortfall or 0)
     width = 0 if total.counts is CountNoise.NONE else preview.radius or 0
     return float(reach + width)
@@ -233,7 +233,7 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[Split, ...], bounds
     return f"{given} (with probability {float(best.preview.confidence):.0%} each); next best, {rest}"
 
 
-def _expectation(preview: Preview, total: Total) -> str:
+def _expectation(preview: ErrorEstimate, total: Total) -> str:
     reach = max(preview.detectable or 0, preview.shortfall or 0)
     parts = [f"finds items that are {reach:,} ahead"] if reach else []
     if preview.radius is not None and total.counts is not CountNoise.NONE:
