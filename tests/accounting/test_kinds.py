@@ -47,7 +47,7 @@ class Staircase(Guarantee):
     def price(self, left):
         return self.pure().price(left)
 
-    def without_failure(self):
+    def split_off_failure(self):
         return self.pure(), 0.0
 
 
@@ -96,8 +96,8 @@ def test_every_kind_is_described_in_full(kind):
     assert type(use.guarantee) is kind
     assert parse_use(format_use(use)) == use
     assert all(use.guarantee.in_words())
-    rest, failure = use.guarantee.without_failure()
+    rest, failure = use.guarantee.split_off_failure()
     assert failure == use.guarantee.zero_concentrated().delta
-    assert rest is None or rest.without_failure() == (rest, 0.0) or rest == use.guarantee
-    known = use.guarantee.attained_by()
-    assert known is None or known.attained_by() == known
+    assert rest is None or rest.split_off_failure() == (rest, 0.0) or rest == use.guarantee
+    known = use.guarantee.worst_known_example()
+    assert known is None or known.worst_known_example() == known

@@ -52,7 +52,7 @@ def classify(uses: Sequence[Use]) -> ClassifiedUses:
     classes: list[Use] = []
     gaussians: list[tuple[Gaussian, int]] = []
     for use in uses:
-        rest, failure = use.guarantee.without_failure()
+        rest, failure = use.guarantee.split_off_failure()
         if failure:
             failed.append((failure, use.count))
         match rest:
@@ -127,7 +127,7 @@ def _from_curve(
 def bounds_for(uses: Sequence[Use], interaction: Interaction, progress: Progress) -> Iterator[Bound]:
     """Yield the bounds that cover the uses, the tight ones first."""
     if interaction is Interaction.ADAPTIVE:
-        yield from _on_the_fly(uses)
+        yield from _adaptive_bounds(uses)
         return
     kinds = classify(uses)
     if not kinds.classes:
@@ -221,7 +221,9 @@ def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interacti
         if part.wallet < _LARGEST_WALLET
     ]
     if interaction is Interaction.SETWISE:
-        attained = [Use(BoundedRange(epsilon=epsilon).attained_by(), count) for epsilon, count in splits[-1].small]
+        attained = [
+            Use(BoundedRange(epsilon=epsilon).worst_known_example(), count) for epsilon, count in splits[-1].small
+        ]
         below = bound(attained, splits[-1].large)
     else:
         below = lower_bound(uses)
@@ -390,7 +392,7 @@ def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
     yield Bound(BASIC, BASIC_STATEMENT, False, lambda x, _: basic.delta(x), epsilon)
 
 
-def _on_the_fly(uses: Sequence[Use]) -> Iterator[Bound]:
+def _adaptive_bounds(uses: Sequence[Use]) -> Iterator[Bound]:
     """Yield the bounds of filters: they hold when parameters too are chosen on the fly, up to these totals."""
     from setwise.accounting.filters import filter_parameters
     from setwise.accounting.methods.gaussian_majorant import in_any_order
@@ -414,7 +416,7 @@ def _on_the_fly(uses: Sequence[Use]) -> Iterator[Bound]:
 
 def lower_bound(uses: Sequence[Use]) -> Bound:
     """Return the exact composition of mechanisms that satisfy the guarantees: no promise can be below it."""
-    witnesses = [Use(known, use.count) for use in uses if (known := use.guarantee.attained_by()) is not None]
+    witnesses = [Use(known, use.count) for use in uses if (known := use.guarantee.worst_known_example()) is not None]
     if not witnesses:
         return _from_curve("nothing", "nothing", lambda _: Bracket(0.0, 0.0), Bracket(0.0, 0.0), tight=True)
     return linear_bound(classify(witnesses))

@@ -121,7 +121,7 @@ def _search(
     forward = 1.0 if best > worst else -1.0
     bad: tuple[float, float] | None = None
     good: tuple[float, float] | None = None
-    further = 1.1
+    further, width, slow = 1.1, math.inf, 0
     point = min(max(start, left), right)
     for _ in range(_MOST_CERTIFIED):
         value, slack = excess(point)
@@ -138,9 +138,11 @@ def _search(
             point, further = point + (forward if bad else -forward) * move, 4.0 * further
         elif abs(good[0] - bad[0]) <= spacing:
             return good[0]
-        else:  # just beyond the crossing, on the good side, so that both ends close in
+        else:  # just beyond the crossing, on the good side; the middle where the excess jumps and secants crawl
             share = min(max(bad[1] / (bad[1] - good[1]), 0.05), 0.95)
-            point = bad[0] + (share + 0.02 * (1.0 - share)) * (good[0] - bad[0])
+            now = abs(good[0] - bad[0])
+            slow, width = (slow + 1 if now > 0.5 * width else 0), now
+            point = bad[0] + (0.5 if slow > 2 else share + 0.02 * (1.0 - share)) * (good[0] - bad[0])
         if whole:
             point = float(round(point))
             if bad is not None and good is not None:

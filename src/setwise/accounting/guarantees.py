@@ -82,11 +82,11 @@ class Guarantee(ABC):
         """Return what a use costs a Gaussian wallet with `left` behind it, failures aside; infinite without a pair."""
         return math.inf
 
-    def without_failure(self) -> "tuple[Guarantee | None, float]":
+    def split_off_failure(self) -> "tuple[Guarantee | None, float]":
         """Return the guarantee that composes in its place when nothing fails, None for nothing, and P[failure]."""
         return self, 0.0
 
-    def attained_by(self) -> "Guarantee | None":
+    def worst_known_example(self) -> "Guarantee | None":
         """Return known noise that satisfies the guarantee, as bad as we know some to be, or None.
 
         What such mechanisms compose to is a lower bound on what the guarantees alone can promise.
@@ -183,7 +183,7 @@ class BoundedRange(Guarantee):
         """
         return Fraction(self.epsilon)
 
-    def attained_by(self) -> PureDP:
+    def worst_known_example(self) -> PureDP:
         """Randomized response of half its epsilon is epsilon-BR: epsilon-DP implies 2 epsilon-BR.
 
         Theorem: DurfeeRo19.
@@ -317,10 +317,10 @@ class ZeroConcentratedDP(Guarantee):
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         return self
 
-    def without_failure(self) -> tuple[Guarantee | None, float]:
+    def split_off_failure(self) -> tuple[Guarantee | None, float]:
         return (ZeroConcentratedDP(rho=self.rho, xi=self.xi) if self.rho or self.xi else None), self.delta
 
-    def attained_by(self) -> Guarantee | None:
+    def worst_known_example(self) -> Guarantee | None:
         if self.xi < 0.0 or not 1e-23 < self.rho < 4e5:
             return ApproxDP(epsilon=0.0, delta=self.delta) if self.delta else None
         return Gaussian(sigma=1 / math.sqrt(2 * self.rho) * (1 + 1e-14))
@@ -356,7 +356,7 @@ class ConcentratedDP(Guarantee):
     def concentrated(self) -> "ConcentratedDP":
         return self
 
-    def attained_by(self) -> Guarantee | None:
+    def worst_known_example(self) -> Guarantee | None:
         if self.mu >= self.tau**2 / 2 and 1e-12 < self.tau < 999:
             return Gaussian(sigma=1 / self.tau * (1 + 1e-14))
         return None
@@ -395,7 +395,7 @@ class ApproxDP(Guarantee):
     def largest_loss(self) -> Fraction:
         return Fraction(self.epsilon)
 
-    def without_failure(self) -> tuple[Guarantee | None, float]:
+    def split_off_failure(self) -> tuple[Guarantee | None, float]:
         """(epsilon, delta)-DP is epsilon-DP outside an event of probability delta.
 
         Theorem: MurtaghVa16.
@@ -439,7 +439,7 @@ class DiscreteLaplace(Guarantee):
     def largest_loss(self) -> Fraction:
         return self.sensitivity / Fraction(self.scale)
 
-    def without_failure(self) -> tuple[Guarantee, float]:
+    def split_off_failure(self) -> tuple[Guarantee, float]:
         if self.sensitivity == 1:
             return self.pure(), 0.0  # its loss takes two values: it is randomized response
         return (self if self.sensitivity <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
@@ -472,7 +472,7 @@ class DiscreteGaussian(Guarantee):
     def price(self, left: float) -> float:
         return prices.integer_gaussian_price(self.sigma, self.sensitivity, left)
 
-    def without_failure(self) -> tuple[Guarantee, float]:
+    def split_off_failure(self) -> tuple[Guarantee, float]:
         return (self if 80 * self.sigma <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
 
 
@@ -519,7 +519,7 @@ class TruncatedDiscreteGaussian(Guarantee):
         """Return the loss (2 T s - s^2)/(2 sigma^2) at the edge of the overlap."""
         return Fraction((2 * self.bound - self.sensitivity) * self.sensitivity) / (2 * Fraction(self.sigma) ** 2)
 
-    def without_failure(self) -> tuple[Guarantee, float]:
+    def split_off_failure(self) -> tuple[Guarantee, float]:
         if 80 * self.sigma <= MOST_NOISE_VALUES:
             return self, self.failure()
         whole = self.zero_concentrated()

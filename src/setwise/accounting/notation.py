@@ -25,6 +25,17 @@ def syntax() -> str:
     return "  ".join(f"{kind}:{each.example}{_parameter_names(each)}" for kind, each in KINDS.items())
 
 
+def calibrated_kinds(free: str) -> str:
+    """Return an example of every kind whose parameter a ? can stand for, by what is then searched for.
+
+    >>> calibrated_kinds("epsilon")
+    'pure:?x25, bounded-range:?x25'
+    """
+    return ", ".join(
+        f"{kind}:?x{each.example.partition('x')[2]}" for kind, each in KINDS.items() if each.calibrates == free
+    )
+
+
 def _parameter_names(kind: type[Guarantee]) -> str:
     names, fewest = [field.name for field in fields(kind)], _fewest(kind)  # type: ignore[arg-type]
     if len(names) == 1:

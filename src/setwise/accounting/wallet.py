@@ -105,7 +105,7 @@ class Wallet:
 
     def shortage(self, use: Use) -> str:
         """Return, in words, why the use does not fit and what would."""
-        _, failure = use.guarantee.without_failure()
+        _, failure = use.guarantee.split_off_failure()
         if self._failed_after(use) > self.failures:
             return (
                 f"this use fails outright with probability {use.count * failure:.3g}, "
@@ -135,7 +135,7 @@ class Wallet:
         return replace(self, left=left, failed=failed, lost=lost)
 
     def _failed_after(self, use: Use) -> float:
-        _, failure = use.guarantee.without_failure()
+        _, failure = use.guarantee.split_off_failure()
         return up(self.failed + use.count * failure * (1.0 + 4.0 * UNIT)) if failure else self.failed
 
     def _lost_after(self, use: Use) -> Fraction | None:

@@ -38,6 +38,9 @@ from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
 Prices = tuple[tuple[Guarantee, Guarantee], ...]
 
+_COUNTED = "pure:E, gaussian:S or discrete-laplace:B"
+"""What a count may draw from an account."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
@@ -120,7 +123,9 @@ def _shared_noise(guarantee: Guarantee) -> Counts:
         case Gaussian(sigma=sigma):
             return GaussianCounts(sigma=Fraction(sigma))
         case _:
-            raise InvalidParameter(f"counts must draw pure:E or gaussian:S, not {_in_notation(guarantee)}")
+            raise InvalidParameter(
+                f"counts must draw pure:E, gaussian:S or discrete-laplace:B, not {_in_notation(guarantee)}"
+            )
 
 
 def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatus) -> KnownGumbel | UnknownGumbel:
@@ -183,7 +188,9 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, Prices, s
                 f"{_in_notation(guarantee)} is for counts a user moves by {sensitivity}, not by per_item = {per_item}"
             )
         case _:
-            raise InvalidParameter(f"counts must draw pure:E or gaussian:S, not {_in_notation(guarantee)}")
+            raise InvalidParameter(
+                f"counts must draw pure:E, gaussian:S or discrete-laplace:B, not {_in_notation(guarantee)}"
+            )
 
 
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:

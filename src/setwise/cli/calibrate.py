@@ -4,15 +4,17 @@ from typing import Annotated
 
 import typer
 
-from setwise.cli.compose import Kind
+from setwise.accounting.notation import calibrated_kinds
+from setwise.cli.compose import InteractionOption
 from setwise.cli.options import AsJson
 
 Plan = Annotated[
     list[str],
     typer.Argument(
         metavar="MECH...",
-        help="Uses as for compose, one of them with a ? for what is to be found: gaussian:?x10 or laplace:?x10 (the "
-        "smallest noise), pure:?x25 or bounded-range:?x25 (the largest epsilon), pure:0.1x? (the largest count).",
+        help="Uses as for compose, one of them with a ? for what is to be found: the smallest noise "
+        f"({calibrated_kinds('noise')}), the largest epsilon ({calibrated_kinds('epsilon')}), or the largest count "
+        "(pure:0.1x?).",
     ),
 ]
 
@@ -21,7 +23,7 @@ def calibrate(
     uses: Plan,
     epsilon: Annotated[float, typer.Option(help="The overall epsilon to meet.")],
     delta: Annotated[float, typer.Option(help="The overall delta to meet.")],
-    interaction: Kind = "setwise",
+    interaction: InteractionOption = "setwise",
     as_json: AsJson = False,
 ) -> None:
     """Find the smallest noise, largest per-use epsilon or largest count that meets a target for planned uses."""

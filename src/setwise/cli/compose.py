@@ -15,14 +15,14 @@ Mech = Annotated[
         help=f"KIND:PARAMETERS[xCOUNT], in order: {syntax()}",
     ),
 ]
-Kind = Annotated[str, typer.Option(help="batch, ordered, setwise or adaptive.")]
+InteractionOption = Annotated[str, typer.Option(help="batch, ordered, setwise or adaptive.")]
 
 
 def compose(
     uses: Mech,
     delta: Annotated[float | None, typer.Option(help="The overall delta; epsilon is found.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The overall epsilon; delta is found.")] = None,
-    interaction: Kind = "setwise",
+    interaction: InteractionOption = "setwise",
     width: Annotated[
         float | None,
         typer.Option(help="Refine until no wider than this share of the upper end, or refuse."),

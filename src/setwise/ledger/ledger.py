@@ -121,7 +121,7 @@ class Ledger:
             period=parse_period(period),
             epsilon=compose(whole, Interaction.SETWISE).epsilon(delta),
             delta=float(delta),
-            failure_share=0.5 if any(use.guarantee.without_failure()[1] for use in whole) else 0.0,
+            failure_share=0.5 if any(use.guarantee.split_off_failure()[1] for use in whole) else 0.0,
             uses=registered,
             totals=beside,
         )

@@ -55,7 +55,7 @@ class LinearStage:
 
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
     """Return a coarse version of all uses, a bounded-range one as the randomized response of half its epsilon."""
-    halves = [(BoundedRange(epsilon=epsilon).attained_by(), count) for epsilon, count in groups]
+    halves = [(BoundedRange(epsilon=epsilon).worst_known_example(), count) for epsilon, count in groups]
     return coarse_saddle((*linear, *halves))
 
 

@@ -90,7 +90,7 @@ class BoundedRangeStep:
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """A table that `_compete_all` fills, and its rows each shifted by one more, so that columns are values of x."""
+        """A table that `_maximise_tail` fills, and its rows, each shifted by one more: columns are values of x."""
         table = np.full((self.cells + 1, 2 * self.cells + 1), -1.0)
         row, column = table.strides
         return table, np.lib.stride_tricks.as_strided(table, (self.cells + 1, self.cells), (row + column, column))
@@ -167,9 +167,9 @@ class BoundedRangeStep:
                 np.maximum(out[start:stop], value, out=out[start:stop])
                 choices.spans.append((j, start, stop))
         if rough.size:
-            self._compete_singly(rough, f, terms, omega, out, choices)
+            self._maximise_rough_cells(rough, f, terms, omega, out, choices)
         if tail < omega.size:
-            self._compete_all(tail, f, terms, omega, out)
+            self._maximise_tail(tail, f, terms, omega, out)
             # Where the grid was cut the lower values are of no account; elsewhere they are worth a closer look.
             start = tail + 1 - cells
             middle = cells // 2
@@ -219,7 +219,7 @@ class BoundedRangeStep:
         smooth += [(j, first, last) for j, (first, last) in spans.items()]
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
-    def _compete_all(self, tail: int, f: Floats, terms: "Terms", omega: Floats, out: Floats) -> None:
+    def _maximise_tail(self, tail: int, f: Floats, terms: "Terms", omega: Floats, out: Floats) -> None:
         """Let the cells of the tail compete, and its grid points with every t: a square of values, a few operations.
 
         A cell has a say only near its own best t. Chords continued further would magnify rounding where f is flat, as
@@ -244,7 +244,7 @@ class BoundedRangeStep:
         count = min(out.size - start, 2 * cells)
         np.maximum(out[start : start + count], best[:count], out=out[start : start + count])
 
-    def _compete_singly(
+    def _maximise_rough_cells(
         self,
         rough: Integers,
         f: Floats,

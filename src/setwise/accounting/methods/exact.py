@@ -87,9 +87,11 @@ def pure_sum(uses: Iterable[Use], interaction: Interaction) -> Answer:
     """
     pairs = [(use.guarantee, use.count) for use in uses]
     upper = total_loss(pairs)
-    if upper is None or any(guarantee.without_failure()[1] for guarantee, _ in pairs):
+    if upper is None or any(guarantee.split_off_failure()[1] for guarantee, _ in pairs):
         return Answer(0.0, math.inf, interaction, BASIC, BASIC_STATEMENT)
-    lower = total_loss((known, count) for guarantee, count in pairs if (known := guarantee.attained_by()) is not None)
+    lower = total_loss(
+        (known, count) for guarantee, count in pairs if (known := guarantee.worst_known_example()) is not None
+    )
     assert lower is not None  # noise that satisfies a bounded guarantee is bounded
     below = float(lower)
     return Answer(

@@ -46,7 +46,7 @@ def subgaussian_sum(uses: Iterable[Use]) -> SubgaussianSum | None:
     mean, variance = [], []
     failed: list[tuple[float, int]] = []
     for use in uses:
-        rest, failure = use.guarantee.without_failure()
+        rest, failure = use.guarantee.split_off_failure()
         failed.append((failure, use.count))
         if rest is None:
             continue

@@ -1,4 +1,7 @@
-"""The interface of engines: what a query asks of a table, and the checks that every engine makes first."""
+"""The interface of engines: what a query asks of a table, and the checks that every engine makes first.
+
+A new engine implements `Engine` and is chosen by `open_engine` in tables/source.py.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction

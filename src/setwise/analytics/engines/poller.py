@@ -7,7 +7,7 @@ from types import TracebackType
 INTERVAL = 0.1
 
 
-class Watch:
+class Poller:
     """Calls `look` every tenth of a second while the block runs, until it returns True."""
 
     def __init__(self, look: Callable[[], bool]) -> None:
@@ -15,7 +15,7 @@ class Watch:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="setwise-watch", daemon=True)
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "Poller":
         self._thread.start()
         return self
 

@@ -1,4 +1,7 @@
-"""What the ledger needs of a database: consistent reading, exclusive writing, and appending an entry."""
+"""What the ledger needs of a database: consistent reading, exclusive writing, and appending an entry.
+
+A new store implements `Store` here, brings triggers of its own, and is chosen by its address in connect.py.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager

@@ -1,4 +1,7 @@
-"""The ledger in PostgreSQL 15 or later: an entry, its movements and its balances in one statement."""
+"""The ledger in PostgreSQL 15 or later: an entry and its movements in one statement.
+
+Triggers (postgresql_triggers.py) check the entry and bring balances up to date in the same transaction.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,7 +58,7 @@ class PostgresqlStore:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Open a consistent view: every query in it sees the same state."""
-        with self._telling(), self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
+        with self._as_store_failed(), self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             try:
                 yield connection
             finally:
@@ -64,12 +67,12 @@ class PostgresqlStore:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """Open a transaction that is alone in changing what is opened; charges go on meanwhile."""
-        with self._telling(), self._transaction("SELECT pg_advisory_xact_lock(%s)", _ALONE) as connection:
+        with self._as_store_failed(), self._transaction("SELECT pg_advisory_xact_lock(%s)", _ALONE) as connection:
             yield connection
 
     def append(self, draft: Draft) -> Entry:
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
-        return self._twice(lambda: self._append_once(draft))
+        return self._retry_once(lambda: self._append_once(draft))
 
     def append_priced(self, holder: int, draft: Callable[[Connection], Draft]) -> Entry:
         """Do the same with a draft that is made while nobody else can charge the account."""
@@ -79,11 +82,11 @@ class PostgresqlStore:
             with self._transaction(lock, holder) as connection:
                 return self.append_in(connection, draft(connection))
 
-        return self._twice(once)
+        return self._retry_once(once)
 
-    def _twice(self, append: Callable[[], Entry]) -> Entry:
+    def _retry_once(self, append: Callable[[], Entry]) -> Entry:
         """Append, a second time when the connection was cut: a key is used once, so that is safe."""
-        with self._telling():
+        with self._as_store_failed():
             try:
                 return append()
             except DBAPIError as error:
@@ -153,7 +156,7 @@ class PostgresqlStore:
             connection.close()
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _as_store_failed(self) -> Iterator[None]:
         """Turn what goes wrong with the database into one sentence."""
         try:
             yield

@@ -1,4 +1,4 @@
-"""Reading the tables, each by an index."""
+"""Read-only queries, each served by an index; writes are in sqlite.py and postgresql.py."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

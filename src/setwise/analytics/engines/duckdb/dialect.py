@@ -1,4 +1,4 @@
-"""DuckDB's SQL: quoting, casts, the exact sum and the salted hash that the shared query asks for."""
+"""DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -45,7 +45,7 @@ def _kind(native: str) -> Kind:
 
 
 class DuckDBDialect:
-    """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that the shared query asks for."""
+    """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
     def name(self, identifier: str) -> str:
         """Return an identifier in quotes."""

@@ -23,7 +23,7 @@ from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
 from setwise.analytics.engines.errors import unchained
 from setwise.analytics.engines.files import files_fingerprint, files_of
-from setwise.analytics.engines.poller import Watch
+from setwise.analytics.engines.poller import Poller
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.sql import SaltSource, secret_salt
 from setwise.analytics.schema import Kind, Schema
@@ -221,7 +221,7 @@ class DuckDBEngine:
         with self._lock:
             self._running.add(cursor)
         try:
-            with _failures(self.spill), Watch(look):
+            with _failures(self.spill), Poller(look):
                 yield cursor
         finally:
             with self._lock:

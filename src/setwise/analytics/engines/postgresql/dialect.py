@@ -1,4 +1,4 @@
-"""PostgreSQL's SQL: quoting, casts, the exact sum and the salted hash that the shared query asks for."""
+"""PostgreSQL's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
 from collections.abc import Sequence
 from typing import assert_never

@@ -1,4 +1,4 @@
-"""Spark's SQL: quoting, casts, the exact sum and the salted hash that the shared query asks for."""
+"""Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -43,7 +43,7 @@ def _kind(native: str) -> Kind:
 
 
 class SparkDialect:
-    """Spark's SQL: quoting, casts, the exact sum and the salted hash that the shared query asks for."""
+    """Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
     def name(self, identifier: str) -> str:
         """Return an identifier in quotes."""

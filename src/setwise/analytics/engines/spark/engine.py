@@ -12,7 +12,7 @@ from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, columns_read, label_kind
 from setwise.analytics.engines.errors import unchained
-from setwise.analytics.engines.poller import Watch
+from setwise.analytics.engines.poller import Poller
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.sql import Parameters, SaltSource, Template, secret_salt
@@ -248,7 +248,7 @@ class SparkEngine:
         with self._lock:
             self._groups.add(group)
         try:
-            with _failures(), Watch(look):
+            with _failures(), Poller(look):
                 yield views
         except BaseException:
             self._cancel_group(group)

@@ -2,7 +2,7 @@
 import { element } from "./api.js";
 import { kindInWords, parsed } from "./uses.js";
 
-const COUNTED = ["pure", "gaussian", "discrete-laplace", "discrete-gaussian"];
+const COUNTED = ["pure", "gaussian", "discrete-laplace"];
 
 export class Question {
   constructor(form, choices) {

@@ -14,12 +14,12 @@ const NOUNS = {
   "discrete-laplace": ["integer Laplace count", (p) => `scale ${p[0]}`],
   "discrete-gaussian": ["integer Gaussian count", (p) => `σ ${p[0]}`],
   "truncated-gaussian": ["truncated Gaussian count", (p) => `σ ${p[0]}`],
-  "zcdp": ["zCDP use", (p) => `ρ ${p[0]}`],
+  "zcdp": ["zCDP use", (p) => `ρ ${p[0]}${Number(p[2] ?? 0) ? `, δ ${p[2]}` : ""}`],
   "cdp": ["concentrated use", (p) => `μ ${p[0]}, τ ${p[1]}`],
 };
 
 function words(use) {
-  if (use.kind === "approx") return use.parameters[0] === 0 ? ["threshold", `δ ${digits(use.parameters[1], 6)}`] : ["approximate use", `ε ${digits(use.parameters[0], 6)}`];
+  if (use.kind === "approx") return use.parameters[0] === 0 ? ["threshold", `δ ${digits(use.parameters[1], 6)}`] : ["approximate use", `ε ${digits(use.parameters[0], 6)}, δ ${digits(use.parameters[1], 6)}`];
   const [noun, at] = NOUNS[use.kind] ?? [use.kind, (p) => p.join(", ")];
   return [noun, at(use.parameters.map((each) => digits(each, 6)))];
 }
