@@ -44,7 +44,7 @@ def reaches_beyond_microseconds(kind: pa.DataType) -> bool:
 
 
 def is_sound_text(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Whether every cell is UTF-8; in a dictionary only its entries are looked at."""
+    """Whether every cell is UTF-8."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:

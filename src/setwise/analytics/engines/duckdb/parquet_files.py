@@ -117,11 +117,10 @@ def hive_values(file: Path) -> dict[str, str | None]:
     return {each[1]: None if each[2] == NO_VALUE else _decoded(unquote_to_bytes(each[2])) for each in found if each}
 
 
-def _opened(file: Path, *, coded: Sequence[str] = ()) -> "pq.ParquetFile":
+def _opened(file: Path) -> "pq.ParquetFile":
     """Return a file for Arrow to read by its Parquet types, as DuckDB does.
 
     A schema of Arrow that was stored beside them is left out: reading into categories fails on text that is not UTF-8.
-    `coded` columns are read with their dictionaries.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -133,7 +132,7 @@ def _opened(file: Path, *, coded: Sequence[str] = ()) -> "pq.ParquetFile":
         before, key, after = source.read(size).rpartition(_ARROW_SCHEMA)
     footer = before + key.upper() + after
     metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + footer + size.to_bytes(4, "little") + b"PAR1"))
-    return pq.ParquetFile(file, metadata=metadata, read_dictionary=list(coded))
+    return pq.ParquetFile(file, metadata=metadata)
 
 
 def _footer(file: Path) -> dict[str, tuple[str, str, int]]:
@@ -150,10 +149,10 @@ def _footer(file: Path) -> dict[str, tuple[str, str, int]]:
 
 
 def _has_sound_text(file: Path, name: str) -> bool:
-    """Whether every cell of a column of text is UTF-8; of a column with a dictionary only that is looked at."""
+    """Whether every cell of a column of text is UTF-8."""
     from setwise.analytics.engines.duckdb.arrow_cells import is_sound_text
 
-    with _opened(file, coded=[name]) as opened:
+    with _opened(file) as opened:
         return all(is_sound_text(batch.column(0)) for batch in opened.iter_batches(columns=[name], batch_size=2**17))
 
 
