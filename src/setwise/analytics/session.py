@@ -2,7 +2,7 @@
 
 import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,7 @@ from setwise.accounting.intervals import up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable
 from setwise.analytics.budget import Budget, BudgetWords, budget_of
+from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
@@ -291,6 +292,9 @@ def open(  # noqa: A001 - it is called as setwise.open
     engine: str = "duckdb",
     table: str | None = None,
     types: Mapping[str, Kind] | None = None,
+    separator: str | None = None,
+    columns: Sequence[str] | None = None,
+    encoding: str = "utf-8",
     account: DatasetPayer | None = None,
     memory: str | None = None,
     dataset: str | None = None,
@@ -302,11 +306,12 @@ def open(  # noqa: A001 - it is called as setwise.open
 
     `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
     pandas or Polars frame, or, with another `engine` ("spark", "postgresql://..."), a table it knows. `types` says
-    which columns of text, as all of a CSV file are, hold something else. With an `account` of a ledger, questions draw
-    on that account. An account that was opened for a dataset pays only for that one: `dataset` says that the table is
-    it, and without it the name of the file or table must say so. `name` is how the table is called in requests that a
-    ledger keeps; by default what was given as source. `randomness` is the operating system's unless a test brings its
-    own.
+    which columns of text, as all of a CSV file are, hold something else. For CSV files `separator` is the character
+    between cells, `columns` are the names of files without a header, and `encoding` is UTF-8 or one of a byte per
+    character, such as cp1252. With an `account` of a ledger, questions draw on that account. An account that was
+    opened for a dataset pays only for that one: `dataset` says that the table is it, and without it the name of the
+    file or table must say so. `name` is how the table is called in requests that a ledger keeps; by default what was
+    given as source. `randomness` is the operating system's unless a test brings its own.
 
     >>> import pyarrow as pa
     >>> visits = pa.table({"who": [n // 2 for n in range(2000)], "page": ["home", "help"] * 1000})
@@ -320,7 +325,8 @@ def open(  # noqa: A001 - it is called as setwise.open
         account.check_dataset(location.name if dataset is None else dataset)
     elif dataset is not None:
         raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
-    opened = open_engine(source, engine, table=table, types=types, memory=memory, progress=progress)
+    csv = CsvOptions(separator=separator, columns=None if columns is None else tuple(columns), encoding=encoding)
+    opened = open_engine(source, engine, table=table, types=types, csv=csv, memory=memory, progress=progress)
     called = str(source) if isinstance(source, str | Path) else type(source).__name__
     if table and "::" not in called:
         called = f"{called}::{table}"

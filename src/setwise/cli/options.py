@@ -77,6 +77,16 @@ ColumnTypes = Annotated[
         help="The kind of a CSV column that is not text, as in minutes=integer; may be repeated.",
     ),
 ]
+Separator = Annotated[
+    str | None, typer.Option(metavar="CHAR", help="The character between the cells of a CSV file, such as ';'.")
+]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="The CSV file has no header; give --columns too.")]
+ColumnNames = Annotated[
+    str | None, typer.Option("--columns", metavar="A,B,...", help="The columns of a CSV file without a header.")
+]
+Encoding = Annotated[
+    str, typer.Option(help="The encoding of a CSV file: utf-8, or one of a byte per character such as cp1252.")
+]
 Memory = Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4GiB.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -116,6 +126,10 @@ class Given:
     engine: EngineName = "duckdb"
     table_name: TableName = None
     types: ColumnTypes = None
+    separator: Separator = None
+    no_header: NoHeader = False
+    columns: ColumnNames = None
+    encoding: Encoding = "utf-8"
     memory: Memory = None
     account: Annotated[
         str | None,

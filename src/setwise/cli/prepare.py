@@ -23,6 +23,10 @@ def prepare(
     engine: options.EngineName = "duckdb",
     table_name: options.TableName = None,
     types: options.ColumnTypes = None,
+    separator: options.Separator = None,
+    no_header: options.NoHeader = False,
+    columns: options.ColumnNames = None,
+    encoding: options.Encoding = "utf-8",
     memory: options.Memory = None,
 ) -> None:
     """Rank every user's items once and store them, so that top-k and histogram on DEST run at the engine's own speed.
@@ -37,7 +41,18 @@ def prepare(
 
     if not replace:
         _check_free(out, engine)
-    given = options.Given(table=table, user=user, engine=engine, table_name=table_name, types=types, memory=memory)
+    given = options.Given(
+        table=table,
+        user=user,
+        engine=engine,
+        table_name=table_name,
+        types=types,
+        separator=separator,
+        no_header=no_header,
+        columns=columns,
+        encoding=encoding,
+        memory=memory,
+    )
     with open_session(given, None) as session:
         interruptible(
             lambda: session.prepare(out, item=item, value=value, where=where, null_item=null_item), session.cancel

@@ -113,6 +113,9 @@ def open_session(given: Given, account: "Account | None") -> "Iterator[Session]"
             engine=given.engine,
             table=given.table_name,
             types=_kinds(given.types or ()),
+            separator=_separator(given.separator),
+            columns=_columns(given),
+            encoding=given.encoding,
             account=account,
             dataset=given.dataset,
             memory=given.memory,
@@ -121,6 +124,16 @@ def open_session(given: Given, account: "Account | None") -> "Iterator[Session]"
     ):
         tell_rows(session.rows)
         yield session
+
+
+def _separator(given: str | None) -> str | None:
+    return "\t" if given in ("\\t", "tab") else given
+
+
+def _columns(given: Given) -> list[str] | None:
+    if given.no_header != (given.columns is not None):
+        raise InvalidParameter("--no-header and --columns A,B,... go together: a file without a header has no names")
+    return None if given.columns is None else given.columns.split(",")
 
 
 def _kinds(types: Sequence[str]) -> "dict[str, Kind]":

@@ -2,17 +2,21 @@
 
 import gzip
 import io
+import json
 import random
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
+import setwise
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.csv_reader import CsvFile, CsvFormat
 from setwise.analytics.engines.csv_records import Layout
 from setwise.analytics.tables.source import open_engine
-from setwise.errors import UnsuitableTable
+from setwise.cli.main import app
+from setwise.errors import InvalidParameter, UnsuitableTable
 from tests.analytics.reading import csv_specification
 
 TOKENS = [b'"', b'"', b",", b",", b"\n", b"\n", b"\r", b"\r\n", b"a", b'""', b"\0", b"\xff", b"\xc3\xa9", b"x y"]
@@ -185,3 +189,19 @@ def test_single_byte_encodings_and_files_without_a_header():
     for bad in ({"encoding": "gbk"}, {"encoding": "nonsense"}, {"separator": "é"}, {"columns": ("a", "a")}):
         with pytest.raises(ValueError, match="must be"):
             CsvFormat(**bad)
+
+
+def test_the_holder_says_how_a_file_is_written(tmp_path: Path):
+    file = tmp_path / "export.txt"
+    file.write_bytes("".join(f"{who};Zoë\r\n" for who in range(50)).encode("cp1252"))
+    given = {"separator": ";", "columns": ["who", "what"], "encoding": "cp1252"}
+    with setwise.open(file, user="who", **given) as session:
+        assert session.schema.names == ("who", "what")
+        assert session.top_k(item="what", k=1, epsilon=100, delta=1e-3, contributions=1).labels == ("Zoë",)
+    words = ["--separator", ";", "--no-header", "--columns", "who,what", "--encoding", "cp1252"]
+    asked = ["top-k", str(file), "--user", "who", "--item", "what", "-k", "1", "--epsilon", "100", "--delta", "0.001"]
+    told = CliRunner().invoke(app, [*asked, "--contributions", "1", "--json", *words])
+    assert json.loads(told.stdout)["items"][0]["item"] == "Zoë"
+    for wrong, match in (({"separator": ";;"}, "the separator"), ({"encoding": "utf-16"}, "the encoding")):
+        with pytest.raises(InvalidParameter, match=match):
+            setwise.open(file, user="who", **(given | wrong))

@@ -5,10 +5,11 @@ import glob
 import hashlib
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from setwise.analytics.engines.csv_reader import COMPRESSIONS, CsvFile, CsvFormat
-from setwise.errors import UnsuitableTable
+from setwise.errors import InvalidParameter, UnsuitableTable
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 CSV_SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -48,6 +49,28 @@ def files_fingerprint(files: Sequence[Path]) -> str:
         digest.update(f"{str(file)!r} {told.st_size} {told.st_mtime_ns} ".encode())
         digest.update(hashlib.sha256(tail).digest())
     return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvOptions:
+    """How the holder of CSV files says they are written: `columns` are the names of files without a header.
+
+    Without a separator the ending of the files tells it: a comma for .csv, a tab for .tsv.
+    """
+
+    separator: str | None = None
+    columns: tuple[str, ...] | None = None
+    encoding: str = "utf-8"
+
+    def format_of(self, suffix: str) -> CsvFormat:
+        """Return the format of files with this ending, or raise `InvalidParameter`."""
+        separator = CSV_SEPARATORS.get(suffix, ",") if self.separator is None else self.separator
+        problem = ""
+        try:
+            return CsvFormat(separator=separator, columns=self.columns, encoding=self.encoding)
+        except ValueError as error:
+            problem = str(error)
+        raise InvalidParameter(problem)
 
 
 def open_csv(files: Sequence[Path], form: CsvFormat) -> tuple[CsvFile, ...]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from setwise.accounting.answer import Progress, quiet
-from setwise.analytics.engines.csv_reader import COMPRESSIONS, CsvFormat
-from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, files_of, suffix_of
+from setwise.analytics.engines.csv_reader import COMPRESSIONS
+from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, CsvOptions, files_of, suffix_of
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -32,6 +32,7 @@ def open_engine(
     *,
     table: str | None = None,
     types: Mapping[str, Kind] | None = None,
+    csv: CsvOptions | None = None,
     memory: str | None = None,
     progress: Progress = quiet,
 ) -> PreparingEngine:
@@ -41,13 +42,13 @@ def open_engine(
     "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
     "postgresql://..." (for the table that `source` names). `table` names a table inside a database file;
     `file::table` says the same. `types` says which columns of text, as all of a CSV file are, hold something else.
-    `memory` limits DuckDB, as in "4GiB".
+    `csv` says how CSV files are written. `memory` limits DuckDB, as in "4GiB".
     """
     if engine == "duckdb" and type(source).__module__.partition(".")[0] != "pyspark":
         from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 
         manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
-        opened = duckdb_table(source, table, types or {})
+        opened = duckdb_table(source, table, types or {}, csv or CsvOptions())
         return DuckDBEngine(opened, memory=memory, progress=progress, manifest=manifest)
     if engine.startswith(("postgresql://", "postgres://")):
         from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
@@ -58,7 +59,8 @@ def open_engine(
     if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
         from setwise.analytics.engines.spark.tables import open_spark
 
-        return open_spark(source, None if engine in ("duckdb", "spark") else engine, types or {}, progress)
+        master = None if engine in ("duckdb", "spark") else engine
+        return open_spark(source, master, types or {}, csv or CsvOptions(), progress)
     raise InvalidParameter(
         "engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not "
         f"{without_password(engine)!r}"
@@ -80,19 +82,21 @@ def without_password(address: str) -> str:
     return f"{scheme}://{user.partition(':')[0]}{at}{place}{'?' if kept else ''}{kept}"
 
 
-def duckdb_table(source: Source, table: str | None, types: Mapping[str, Kind]) -> "DuckDBTable":
+def duckdb_table(
+    source: Source, table: str | None, types: Mapping[str, Kind], csv: CsvOptions | None = None
+) -> "DuckDBTable":
     """Return what DuckDB is to read."""
     from setwise.analytics.engines.duckdb.tables import TypedTable
 
     match source:
         case str() | Path():
-            found = _file_table(str(source), table)
+            found = _file_table(str(source), table, csv or CsvOptions())
         case _:
             found = _frame_table(source)
     return TypedTable(found, types) if types else found
 
 
-def _file_table(source: str, table: str | None) -> "DuckDBTable":
+def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable":
     from setwise.analytics.engines.duckdb.csv_files import CsvFiles
     from setwise.analytics.engines.duckdb.parquet_files import ParquetFiles
     from setwise.analytics.engines.duckdb.sqlite import SqliteTable
@@ -112,8 +116,8 @@ def _file_table(source: str, table: str | None) -> "DuckDBTable":
         return database(files[0], table)
     if stems <= set(PARQUET_SUFFIXES) or magics == {_PARQUET_MAGIC}:
         return ParquetFiles(files, os.path.abspath(path))
-    if len(stems) == 1 and (suffix := stems.pop()) in CSV_SEPARATORS:
-        return CsvFiles(files, os.path.abspath(path), CsvFormat(separator=CSV_SEPARATORS[suffix]))
+    if len(stems) == 1 and ((suffix := stems.pop()) in CSV_SEPARATORS or csv.separator is not None):
+        return CsvFiles(files, os.path.abspath(path), csv.format_of(suffix))
     raise UnsuitableTable(f"{path} is not Parquet, CSV, DuckDB or SQLite, or mixes several of them")
 
 

@@ -38,17 +38,12 @@ cloudpickle.register_pickle_by_value(csv_records)  # type: ignore[no-untyped-cal
 
 def is_path(source: str) -> bool:
     """Whether a source is a path and not the name of a table."""
-    return "/" in source or _suffix(source) in (*PARQUET_SUFFIXES, *CSV_SEPARATORS)
+    return "/" in source or csv_suffix(source) in (*PARQUET_SUFFIXES, *CSV_SEPARATORS)
 
 
 def is_csv(source: str) -> bool:
     """Whether a source is a path of CSV files."""
-    return _suffix(source) in CSV_SEPARATORS
-
-
-def csv_format(source: str) -> CsvFormat:
-    """Return the format that the ending of a path tells."""
-    return CsvFormat(separator=CSV_SEPARATORS[_suffix(source)])
+    return csv_suffix(source) in CSV_SEPARATORS
 
 
 def csv_files(session: SparkSession, source: str) -> DataFrame:
@@ -199,7 +194,8 @@ def _python_of_this_machine(session: SparkSession) -> Iterator[None]:
             context.pythonExec = before
 
 
-def _suffix(source: str) -> str:
+def csv_suffix(source: str) -> str:
+    """Return the ending that tells the format of a path, without that of its compression."""
     stem, suffix = os.path.splitext(source.rstrip("/"))
     return os.path.splitext(stem)[1].lower() if suffix.lower() in COMPRESSIONS else suffix.lower()
 

@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 from setwise.accounting.answer import Progress
 from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
 from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.spark.engine import SparkEngine
-from setwise.analytics.engines.spark.files import csv_columns, csv_format, csv_frame, is_csv, sound_text
+from setwise.analytics.engines.spark.files import csv_columns, csv_frame, csv_suffix, is_csv, sound_text
 from setwise.analytics.engines.spark.prepared import source_frame, stored_manifest
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
@@ -59,7 +60,9 @@ _SHARED = SharedSession()
 
 
 @unchained
-def open_spark(source: object, master: str | None, types: Mapping[str, Kind], progress: Progress) -> SparkEngine:
+def open_spark(
+    source: object, master: str | None, types: Mapping[str, Kind], csv: CsvOptions, progress: Progress
+) -> SparkEngine:
     """Return an engine for a frame, a path of Parquet or CSV files, or the name of a table in the catalogue.
 
     Without a master the session that is active is used, or the one the machine's Spark configuration describes.
@@ -76,7 +79,7 @@ def open_spark(source: object, master: str | None, types: Mapping[str, Kind], pr
         raise EngineFailed("Spark could not be started: it needs Java 17 and a master that answers") from None
     try:
         leave = _SHARED.leave if started else None
-        return _opened(session, str(source), check_types(types), progress, leave)
+        return _opened(session, str(source), check_types(types), csv, progress, leave)
     except BaseException as error:
         if started:
             _SHARED.leave()
@@ -89,11 +92,12 @@ def _opened(
     session: SparkSession,
     source: str,
     types: Mapping[str, Kind],
+    csv: CsvOptions,
     progress: Progress,
     leave: Callable[[], None] | None,
 ) -> SparkEngine:
     if is_csv(source):
-        form = csv_format(source)
+        form = csv.format_of(csv_suffix(source))
         names = csv_columns(session, source, form)
         chosen = converted_columns(types, Schema(tuple(Column(name=name, kind=Kind.TEXT) for name in names)))
 
