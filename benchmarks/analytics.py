@@ -9,9 +9,10 @@ The table has 10 million rows, 1 million users and 100,000 items. The floor is t
 group by user and item, then by item. unrestricted_vs_floor: a private top 100 over the floor's top 1,001.
 restricted_vs_floor: a private histogram with 10 items per user over the floor. prepared_vs_plain: the bounded top 1,001
 of a prepared dataset over a plain GROUP BY item of the source. spark_vs_floor: Spark's bounded histogram over Spark's
-own floor. peers: for each library, its time for the histogram of 1 million rows and 50,000 users over ours (so above 1,
-we are faster). Times are the best of several runs in turn, for the peers of two in one process. cpu: the first three by
-processor time of this process, which a busy machine disturbs less.
+own floor. plain_csv_vs_duckdb_reader, quoted_csv_vs_duckdb_reader: the exact histogram of 1 million rows of CSV by our
+reader over that by DuckDB's. peers: for each library, its time for the histogram of 1 million rows and 50,000 users
+over ours (so above 1, we are faster). Times are the best of several runs in turn, for the peers of two in one process.
+cpu: the first three by processor time of this process, which a busy machine disturbs less.
 """
 
 import argparse
@@ -94,6 +95,24 @@ def duckdb_times(folder: Path, rounds: int) -> dict[str, Spent]:
     prepared.close()
     exact.close()
     return {**times, **preparing}
+
+
+def csv_times(folder: Path, rounds: int) -> dict[str, Spent]:
+    """Return the times of the exact histogram of 1 million rows of CSV: DuckDB's own reader, and ours within DuckDB."""
+    events = write_events(folder / "rows.parquet", rows=1_000_000, users=100_000, items=10_000)
+    calls: dict[str, Callable[[], object]] = {}
+    exact = duckdb.connect()
+    exact.execute("SET preserve_insertion_order = false")
+    for name, quotes in (("plain", ""), ("quoted", ", FORCE_QUOTE *")):
+        file = folder / f"{name}.csv"
+        columns = "user_id, item, 'some text here' AS note, item % 100 AS amount, DATE '2024-01-02' AS day"
+        exact.execute(f"COPY (SELECT {columns} FROM read_parquet('{events}')) TO '{file}' (HEADER{quotes})")
+        pairs = f"(SELECT user_id, item FROM read_csv('{file}', all_varchar = true) GROUP BY user_id, item)"
+        floor = f"SELECT item, COUNT(*) AS n FROM {pairs} GROUP BY item"
+        engine = open_engine(file)
+        calls[f"{name} floor"] = lambda floor=floor: exact.sql(floor).to_arrow_table()
+        calls[f"{name} ours"] = lambda engine=engine: engine.histogram(Aggregation(user="user_id", item="item"))
+    return in_turn(calls, rounds)
 
 
 def spark_times(folder: Path, rounds: int) -> dict[str, Spent]:
@@ -204,6 +223,11 @@ def measure(folder: Path, chosen: argparse.Namespace) -> dict[str, object]:
     }
     told: dict[str, object] = {name: times[ours].wall / times[exact].wall for name, (ours, exact) in pairs.items()}
     told["cpu"] = {name: times[ours].cpu / times[exact].cpu for name, (ours, exact) in pairs.items()}
+    csv = csv_times(folder, chosen.rounds)
+    for name in ("plain", "quoted"):
+        ours, theirs = csv[f"{name} ours"], csv[f"{name} floor"]
+        say(f"1 million rows of {name} CSV: DuckDB's reader {theirs.wall:.2f} s, ours {ours.wall:.2f} s")
+        told[f"{name}_csv_vs_duckdb_reader"] = ours.wall / theirs.wall
     if not chosen.skip_spark:
         spark = spark_times(folder, chosen.rounds)
         say(f"Spark on two cores: floor {spark['floor'].wall:.2f} s, bounded {spark['restricted'].wall:.2f} s")
