@@ -205,3 +205,30 @@ def test_the_holder_says_how_a_file_is_written(tmp_path: Path):
     for wrong, match in (({"separator": ";;"}, "the separator"), ({"encoding": "utf-16"}, "the encoding")):
         with pytest.raises(InvalidParameter, match=match):
             setwise.open(file, user="who", **(given | wrong))
+
+
+def others_records(rng: random.Random, shape: str) -> list[bytes]:
+    """Return well-formed records of others, each with a cell of its own: of one line, or of several."""
+    records = []
+    for place in range(rng.randint(1, 6)):
+        inner = "".join(
+            rng.choice(["x", '""', ",", "" if shape == "single" else "\n"]) for _ in range(rng.randint(0, 5))
+        )
+        start = "t" if shape == "text first" or not inner else ""
+        records.append(f'{place},"{start}{inner}"\n'.encode() if rng.random() < 0.7 else f"{place},x\n".encode())
+    return records
+
+
+@pytest.mark.parametrize(("shape", "swallowed"), [("single", False), ("text first", False), ("any", True)])
+def test_raw_damage_swallows_only_records_that_span_lines_and_begin_with_an_end(shape: str, swallowed: bool):
+    """The limit of docs/reading.md: no reader can do better where a separator or line end follows an opening quote."""
+    rng = random.Random(7)
+    lost = 0
+    for _ in range(10_000):
+        records = others_records(rng, shape)
+        damage = b"".join(rng.choice([b'"', b'"', b",", b"z", b'""']) for _ in range(rng.randint(1, 6))) + b"\n"
+        place = rng.randint(0, len(records))
+        with_damage = b"".join([*records[:place], damage, *records[place:]])
+        before, after = (csv_specification.read(data, 2) for data in (b"".join(records), with_damage))
+        lost += not set(before) <= set(after)
+    assert bool(lost) is swallowed
