@@ -212,6 +212,11 @@ def test_counts_by_several_columns_are_histograms_like_any_other(shop):
     assert len(top.labels[0]) == 2
 
 
+def test_a_top_k_by_a_real_valued_sum_is_refused_rather_than_ranked_by_users(shop):
+    with pytest.raises(UnsuitableTable, match="ranks by users, rows or whole sums"):
+        shop.top_k(item="shop", k=1, value="spent", per_item=60, epsilon=1, delta=1e-6)
+
+
 def test_one_discovery_serves_several_statistics(shop):
     statistics = (Count(), Mean(column="spent", low=0, high=60), Quantile(column="age", low=0, high=120))
     query = Query(item="shop", k=2, contributions=3, statistics=statistics)

@@ -17,7 +17,7 @@ from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
 from setwise.analytics.statistics import in_steps, measure_of, release_of, statistics_error, statistics_in_words
 from setwise.analytics.tables.domain import fitted
-from setwise.errors import BudgetExhausted, InvalidParameter
+from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.labels import cell_of
@@ -184,12 +184,19 @@ def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
 def _fitted_query(query: Query, schema: Schema) -> Query:
     """Return the query with its labels as the item columns have them, and its statistics in steps of their columns."""
     columns = [schema.column(name) for name in query.groups]
-    return replace(
+    fit = replace(
         query,
         domain=None if query.domain is None else fitted(query.domain, columns),
         null_item=None if query.null_item is None else cell_of(fitted((query.null_item,), columns[:1])[0], 0),
         statistics=tuple(in_steps(each, schema) for each in query.statistics),
     )
+    if query.k is not None and query.counted is not None and fit.counted is None:
+        kind = schema.column(query.counted.column or "").kind
+        raise UnsuitableTable(
+            f"a top k ranks by users, rows or whole sums, and the value column {query.counted.column!r} is {kind}: "
+            "declare it an integer, or ask for the sum as a statistic of the groups with the most users"
+        )
+    return fit
 
 
 def _from_total(query: Query, aggregation: Aggregation, total: Total, status: AccountStatus | None) -> Execution:
