@@ -47,7 +47,7 @@ def test_what_would_fit_is_said_where_a_total_cannot_be_paid(shop: Team):
         "dataset": "shop",
         "account": "ada-little",
         "query": {"kind": "count"},
-        "spend": {"kind": "total", "epsilon": 1.0, "delta": 0.0},
+        "spend": {"kind": "total", "epsilon": 1.5, "delta": 0.0},
     }
     refused = shop.ada.post("/queries", json=body, headers={"Idempotency-Key": "little"})
     assert refused.status_code == 402

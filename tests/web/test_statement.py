@@ -45,9 +45,10 @@ def test_the_odometer_of_each_moment_is_what_the_account_showed_then(
         spent = 0.0
         for reading, odometer, (picks, counts, _, _) in zip(readings, shown, steps, strict=True):
             spent += 0.1 * picks + 0.2 * counts
-            # A filter gets nothing back, and its standing knows only sums of zCDP: the entries also know the epsilons.
+            # A filter gets nothing back. Its status knows only sums of amounts; the entries also know the epsilons and
+            # the exact zCDP constants, which are smaller by less than one percent here.
             expected = min(odometer, spent) if total else odometer
-            assert abs(reading.epsilon - expected) <= 1e-9 * expected
+            assert (0.99 if total else 1 - 1e-9) * expected <= reading.epsilon <= (1 + 1e-9) * expected
 
 
 def test_of_many_charges_some_readings_are_kept_and_the_last(tmp_path: Path) -> None:

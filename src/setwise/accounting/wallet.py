@@ -44,7 +44,7 @@ class Wallet:
     >>> from setwise.accounting.guarantees import PureDP
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
     >>> round(wallet.admit(Use(PureDP(epsilon=0.1), 10)).left, 4)
-    0.0987
+    0.0995
     >>> wallet.admission(Use(PureDP(epsilon=0.4), 5))
     <Admission.PLAIN_SUM: 'plain-sum'>
     """

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypedDict
 
-from setwise.analytics.answer import AnswerItem, PrivateAnswer
+from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.sql.parser import Output
 from setwise.mechanisms.labels import Cell, cell_of
+from setwise.mechanisms.release import Item
 
 
 class Estimated(TypedDict):
@@ -68,9 +69,9 @@ class SqlAnswer:
         return text.getvalue()
 
 
-def _cell(output: Output, item: AnswerItem) -> Cell | Estimated:
+def _cell(output: Output, item: Item) -> Cell | Estimated:
     if output.group is not None:
-        return cell_of(item.item, output.group)
+        return cell_of(item.label, output.group)
     if not item.estimates:
         return {"value": item.count, "interval": None if item.interval is None else list(item.interval)}
     found = item.estimates[output.statistic or 0]

@@ -145,8 +145,8 @@ def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fracti
 def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
     """Return the deviations of a count and of its own part, relative to independent noise of the same cost.
 
-    >>> [round(part, 3) for part in relative_deviations(10, 10)]
-    [0.658, 0.573]
+    >>> [round(part, 2) for part in relative_deviations(10, 10)]
+    [0.66, 0.57]
     """
     theta, alone = best_theta(labels, changeable), math.sqrt(changeable)
     factor = _factor(labels, changeable, theta)
