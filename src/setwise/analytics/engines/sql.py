@@ -153,6 +153,11 @@ def _sent(value: Value) -> Bound:
             assert_never(value)
 
 
+def within(number: str) -> str:
+    """Return SQL for the number moved to the nearest one that a count can be."""
+    return f"GREATEST(LEAST({number}, {LARGEST_COUNT}), -{LARGEST_COUNT})"
+
+
 @dataclass(frozen=True, slots=True)
 class Template:
     """The statements about one relation of an engine, written in its dialect; parameters gather on the way."""
@@ -231,7 +236,7 @@ class Template:
         kept = f"SELECT item, {columns} FROM ({pairs}) AS pairs"
         if salt is not None:
             kept = self.kept(aggregation, self.ranked(pairs, salt, columns), columns)
-        added = [self.dialect.whole(self._within(f"COALESCE(SUM(w{place}), 0)")) for place, _ in numbered]
+        added = [self.dialect.whole(within(f"COALESCE(SUM(w{place}), 0)")) for place, _ in numbered]
         sums = [f"{total} AS s{place}, COUNT(w{place}) AS n{place}" for place, total in enumerate(added)]
         first = f"item AS label, {self.dialect.whole('0')} AS cell, -1 AS measure, COUNT(*) AS users"
         lines = [f"SELECT {', '.join([first, *sums])} FROM kept GROUP BY item"]
@@ -257,10 +262,6 @@ class Template:
             number = f"ROUND(({found} - ({origin})) / {step})"
         clipped = self.dialect.whole(f"GREATEST(LEAST({number}, {measure.most}), {measure.least})")
         return f"CASE WHEN {found} IS NOT NULL THEN {clipped} END"
-
-    @staticmethod
-    def _within(number: str) -> str:
-        return f"GREATEST(LEAST({number}, {LARGEST_COUNT}), -{LARGEST_COUNT})"
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
         """Return the same as `counts` of `kept` of `ranked` of `pairs`, by numbering rows and grouping none of them.

@@ -10,7 +10,7 @@ from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, label_kind
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
-from setwise.analytics.engines.sql import Parameters, Template
+from setwise.analytics.engines.sql import Parameters, Template, within
 from setwise.analytics.schema import Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
 from setwise.mechanisms.labels import Label, cell_of
@@ -68,7 +68,7 @@ class DuckDBQuery:
         if parts > 1:
             places = range(len(aggregation.measures))
             added = ["users", *(f"{name}{place}" for place in places for name in ("s", "n"))]
-            sums = ", ".join(f"CAST(SUM({name}) AS BIGINT) AS {name}" for name in added)
+            sums = ", ".join(f"{self._dialect.whole(within(f'SUM({name})'))} AS {name}" for name in added)
             statement, values = f"SELECT label, cell, measure, {sums} FROM part_statistics GROUP BY ALL", {}
         return group_table(self._cursor.sql(statement, params=values).to_arrow_table(), aggregation)
 
