@@ -203,7 +203,7 @@ def test_a_query_cut_short_is_refused(cut):
         parse_sql(WHOLE[:cut], user="id")
 
 
-# The examples of GoogleSQL's documentation, adapted: each is answered, or refused by name
+# Queries in the style of GoogleSQL's examples: each is answered, or refused by name
 
 BOUNDED = "contribution_bounds_per_group => (0, 100)"
 
