@@ -61,7 +61,7 @@ def test_no_choice_beats_the_bound_and_one_reaches_its_lower_end(groups, beside,
     assert found <= answer.upper
     assert answer.lower <= found * (1 + 1e-3)
     # A lower end is lowered to that of the orders, whose own brackets are a thousandth wide.
-    assert answer.width <= (4e-3 if len(groups) == 1 else 0.12) * answer.upper
+    assert answer.width <= (2.5e-3 if len(groups) == 1 else 0.12) * answer.upper
     assert answer.method in {"batch-optimum", "certified-optimum"}
 
 

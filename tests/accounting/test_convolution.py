@@ -96,7 +96,7 @@ def test_the_charge_covers_the_error_of_the_transform_and_is_no_guess(uses, tilt
         ]
         total = mpmath.fsum(weights)
         worst = max(abs(weight / total - float(value)) for weight, value in zip(weights, tilted, strict=True))
-    assert 1e-6 * charge < worst <= charge
+    assert 1e-4 * charge < worst <= charge
 
 
 @pytest.mark.parametrize(("epsilon", "count"), [(0.1, 40), (0.1, 4000), (1.0, 300)])
