@@ -36,7 +36,7 @@ from setwise.mechanisms.unknown_gaussian import UnknownGaussian
 from setwise.mechanisms.unknown_gumbel import UnknownGumbel
 from setwise.mechanisms.unknown_laplace import UnknownLaplace
 
-Prices = tuple[tuple[Guarantee, Guarantee], ...]
+AccountNames = tuple[tuple[Guarantee, Guarantee], ...]
 
 _COUNTED = "pure:E, gaussian:S or discrete-laplace:B"
 """What a count may draw from an account."""
@@ -48,7 +48,7 @@ class Drawn:
 
     mechanism: Mechanism | GroupStatistics
     name: str
-    prices: Prices = ()
+    account_names: AccountNames = ()
 
 
 def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Drawn:
@@ -70,12 +70,12 @@ def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Draw
     name = str(MechanismName.KNOWN_GUMBEL if bounds.domain is not None else MechanismName.UNKNOWN_GUMBEL)
     if draws.counts is None:
         return Drawn(mechanism=picks, name=name)
-    counts, prices, noise = _count_noise(draws.counts, bounds.per_item)
+    counts, account_names, noise = _count_noise(draws.counts, bounds.per_item)
     bound = bounds.changeable if bounds.domain is not None else bounds.contributions
     return Drawn(
         mechanism=TwoPhaseTopK(discovery=picks, counts=counts, contributions=bound),
         name=f"{name}+{noise}",
-        prices=prices,
+        account_names=account_names,
     )
 
 
@@ -86,7 +86,7 @@ def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: 
     """
     if bounds.domain is None or bounds.k is not None:
         raise InvalidParameter("draws pay for statistics of all rows or of a public domain: give a domain, or a total")
-    prices: dict[Guarantee, Guarantee] = {}
+    account_names: dict[Guarantee, Guarantee] = {}
     statistics: list[StatisticRelease] = []
     for each in wanted:
         match each:
@@ -101,12 +101,12 @@ def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: 
                 reaches = (noisy.reach, 1) if isinstance(noisy, NoisyMean) else (noisy.reach,)
                 noise = _shared_noise(draws.counts)
                 for reach in reaches:
-                    prices |= {guarantee_of(noise, reach): draws.counts}
+                    account_names |= {guarantee_of(noise, reach): draws.counts}
                 statistics.append(replace(noisy, noise=noise))
             case _:
                 assert_never(each)
     mechanism = GroupStatistics(statistics=tuple(statistics), contributions=bounds.contributions, domain=bounds.domain)
-    return Drawn(mechanism=mechanism, name="statistics", prices=tuple(prices.items()))
+    return Drawn(mechanism=mechanism, name="statistics", account_names=tuple(account_names.items()))
 
 
 _UNIT = LaplaceCounts(scale=Fraction(1))
@@ -149,29 +149,29 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Dra
         raise InvalidParameter("without a bound on contributions labels must be picked: give discover")
     if draws.counts is None:
         raise InvalidParameter("say what each count draws: give counts, such as pure:0.1")
-    counts, prices, _ = _count_noise(draws.counts, bounds.per_item)
+    counts, account_names, _ = _count_noise(draws.counts, bounds.per_item)
     match counts:
         case LaplaceCounts(scale=scale) if bounds.domain is not None:
             laplace = KnownLaplace(domain=bounds.domain, contributions=changed, per_item=bounds.per_item, scale=scale)
-            return Drawn(mechanism=laplace, name=str(MechanismName.KNOWN_LAPLACE), prices=prices)
+            return Drawn(mechanism=laplace, name=str(MechanismName.KNOWN_LAPLACE), account_names=account_names)
         case GaussianCounts(sigma=sigma) if bounds.domain is not None:
             gaussian = KnownGaussian(domain=bounds.domain, contributions=changed, per_item=bounds.per_item, sigma=sigma)
-            return Drawn(mechanism=gaussian, name=str(MechanismName.KNOWN_GAUSSIAN), prices=prices)
+            return Drawn(mechanism=gaussian, name=str(MechanismName.KNOWN_GAUSSIAN), account_names=account_names)
         case LaplaceCounts(scale=scale):
             above = UnknownLaplace(
                 contributions=changed, per_item=bounds.per_item, scale=scale, delta=_threshold(draws, status)
             )
-            return Drawn(mechanism=above, name=str(MechanismName.UNKNOWN_LAPLACE), prices=prices)
+            return Drawn(mechanism=above, name=str(MechanismName.UNKNOWN_LAPLACE), account_names=account_names)
         case GaussianCounts(sigma=sigma):
             beyond = UnknownGaussian(
                 contributions=changed, per_item=bounds.per_item, sigma=sigma, delta=_threshold(draws, status)
             )
-            return Drawn(mechanism=beyond, name="unknown_gaussian", prices=prices)
+            return Drawn(mechanism=beyond, name="unknown_gaussian", account_names=account_names)
         case _:
             assert_never(counts)
 
 
-def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, Prices, str]:
+def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNames, str]:
     """Return the noise one count draws, how the account calls it, and its name."""
     match guarantee:
         case PureDP(epsilon=epsilon):

@@ -11,7 +11,7 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import Budget
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.payer import Payer
-from setwise.analytics.planning import Execution
+from setwise.analytics.planning import ExecutablePlan
 from setwise.analytics.present.text import ending, interval_note, measured
 from setwise.analytics.query import EVERYTHING, Query, canonical, statistic_name
 from setwise.analytics.statistics import in_units, statistics_note
@@ -48,7 +48,7 @@ def request_text(table: str, user: str, query: Query, budget: Budget) -> str:
 
 
 def execute(
-    planned: Execution, reader: Reader, payer: Payer, *, key: str, request: str, randomness: Randomness
+    planned: ExecutablePlan, reader: Reader, payer: Payer, *, key: str, request: str, randomness: Randomness
 ) -> PrivateAnswer:
     """Charge the plan, run it, store its answer and return what is stored.
 
@@ -64,7 +64,7 @@ def execute(
     return PrivateAnswer.from_stored(payer.settle(receipt, answer=answer.stored(), returned=returned))
 
 
-def _answered(planned: Execution, reader: Reader, randomness: Randomness) -> PrivateAnswer:
+def _answered(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
     """Return the answer, from a mechanism that reads no more than it needs."""
     query, mechanism, confidence = planned.query, planned.mechanism, planned.plan.error.confidence
     if isinstance(mechanism, GroupStatistics):
@@ -90,7 +90,7 @@ def _answered(planned: Execution, reader: Reader, randomness: Randomness) -> Pri
     return _answer(planned, items, release.spent, release.complete, note)
 
 
-def _of_statistics(planned: Execution, release: GroupRelease) -> PrivateAnswer:
+def _of_statistics(planned: ExecutablePlan, release: GroupRelease) -> PrivateAnswer:
     statistics = planned.query.statistics
     items = tuple(
         Item(
@@ -104,7 +104,7 @@ def _of_statistics(planned: Execution, release: GroupRelease) -> PrivateAnswer:
 
 
 def _answer(
-    planned: Execution, items: tuple[Item, ...], spent: Sequence[Use], complete: bool, note: str
+    planned: ExecutablePlan, items: tuple[Item, ...], spent: Sequence[Use], complete: bool, note: str
 ) -> PrivateAnswer:
     query, plan = planned.query, planned.plan
     return PrivateAnswer(
@@ -117,7 +117,7 @@ def _answer(
         delta=plan.delta,
         method=plan.method,
         statement=plan.statement,
-        spent=planned.priced(spent),
+        spent=planned.in_account_names(spent),
         complete=complete if query.k is None else len(items) == query.k,
         reason=ending(query, len(items), complete),
         why=plan.why,

@@ -92,11 +92,11 @@ _EXPECTED = ("expected_error", "radius", "detectable", "shortfall")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Execution:
+class ExecutablePlan:
     """A plan with what is needed to run it: what the engine is asked for, and the mechanism.
 
-    `prices` translates the mechanism's own guarantees into what the account registered. `shows_counts` is False when
-    only labels were asked for. `from_text` are the columns whose cells are text that is read as another kind.
+    `account_names` maps the mechanism's own guarantees to those that the account registered. `shows_counts` is False
+    when only labels were asked for. `from_text` are the columns whose cells are text that is read as another kind.
     """
 
     query: Query
@@ -104,7 +104,7 @@ class Execution:
     aggregation: Aggregation
     mechanism: Mechanism | GroupStatistics
     shows_counts: bool
-    prices: tuple[tuple[Guarantee, Guarantee], ...] = ()
+    account_names: tuple[tuple[Guarantee, Guarantee], ...] = ()
     from_text: tuple[Column, ...] = ()
 
     @property
@@ -112,13 +112,13 @@ class Execution:
         """How many of the highest groups the mechanism reads; None when it reads all."""
         return None if isinstance(self.mechanism, GroupStatistics) else groups_read(self.mechanism)
 
-    def priced(self, spent: Sequence[Use]) -> tuple[Use, ...]:
-        """Return the mechanism's uses in the words of the account."""
-        words = dict(self.prices)
-        return merged(Use(words.get(use.guarantee, use.guarantee), use.count) for use in spent)
+    def in_account_names(self, spent: Sequence[Use]) -> tuple[Use, ...]:
+        """Return the mechanism's uses as the account names them."""
+        names = dict(self.account_names)
+        return merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in spent)
 
     def unused(self, spent: Sequence[Use]) -> tuple[Use, ...]:
-        """Return what was charged and not spent; `spent` is in the words of the account."""
+        """Return what was charged and not spent; `spent` is as the account names it."""
         gone = {use.guarantee: use.count for use in merged(spent)}
         left = ((use.guarantee, use.count - gone.get(use.guarantee, 0)) for use in merged(self.plan.uses))
         return tuple(Use(guarantee, count) for guarantee, count in left if count > 0)
@@ -139,7 +139,7 @@ def groups_read(mechanism: Mechanism) -> int | None:
             assert_never(mechanism)
 
 
-def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: AccountStatus | None) -> Execution:
+def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: AccountStatus | None) -> ExecutablePlan:
     """Return how the query will be answered, or raise what is wrong with it; no row of the table is read.
 
     `status` is that of the account that pays, None when the question brings its own total.
@@ -154,15 +154,15 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
                     f"the account {status.name!r} holds registered draws: say which to draw (discover, counts) "
                     "instead of an epsilon"
                 )
-            execution = _from_total(fit, aggregation, budget, status)
+            executable = _from_total(fit, aggregation, budget, status)
         case Draws():
             if status is None:
                 raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
-            execution = _from_draws(fit, aggregation, budget, status)
+            executable = _from_draws(fit, aggregation, budget, status)
         case _:
             assert_never(budget)
     read = columns_read(aggregation)
-    return replace(execution, from_text=tuple(each for each in schema if each.from_text and each.name in read))
+    return replace(executable, from_text=tuple(each for each in schema if each.from_text and each.name in read))
 
 
 def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
@@ -199,7 +199,7 @@ def _fitted_query(query: Query, schema: Schema) -> Query:
     return fit
 
 
-def _from_total(query: Query, aggregation: Aggregation, total: Total, status: AccountStatus | None) -> Execution:
+def _from_total(query: Query, aggregation: Aggregation, total: Total, status: AccountStatus | None) -> ExecutablePlan:
     mechanism: Mechanism | GroupStatistics
     if query.counted is None:
         choice = plan_statistics(query.bounds, total, [release_of(each) for each in query.statistics])
@@ -217,7 +217,7 @@ def _from_total(query: Query, aggregation: Aggregation, total: Total, status: Ac
     else:
         overall, delta = certified_price(uses, status.delta, Interaction.ADAPTIVE), status.delta
         alone = (certified_price(uses, own, Interaction.SETWISE).upper, own)
-    return Execution(
+    return ExecutablePlan(
         query=query,
         plan=_plan(name, uses, overall, delta, error, why, alone),
         aggregation=aggregation,
@@ -226,7 +226,7 @@ def _from_total(query: Query, aggregation: Aggregation, total: Total, status: Ac
     )
 
 
-def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> Execution:
+def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> ExecutablePlan:
     if query.counted is None:
         drawn = drawn_statistics(query.bounds, [release_of(each) for each in query.statistics], draws)
     else:
@@ -237,20 +237,20 @@ def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: Ac
         error, why = statistics_error(choice), f"{given}; {statistics_in_words(query, choice)}"
     else:
         error, why = drawn.mechanism.preview(), given
-    words = dict(drawn.prices)
-    uses = merged(Use(words.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
+    names = dict(drawn.account_names)
+    uses = merged(Use(names.get(use.guarantee, use.guarantee), use.count) for use in drawn.mechanism.guarantees())
     interaction = Interaction.ADAPTIVE
     if status.kind == "setwise":
         interaction = Interaction.SETWISE
         _check_registered(uses, status)
     overall = certified_price(uses, status.delta, interaction)
-    return Execution(
+    return ExecutablePlan(
         query=query,
         plan=_plan(drawn.name, uses, overall, status.delta, error, why),
         aggregation=aggregation,
         mechanism=drawn.mechanism,
         shows_counts=draws.counts is not None,
-        prices=drawn.prices,
+        account_names=drawn.account_names,
     )
 
 

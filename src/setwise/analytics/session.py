@@ -21,7 +21,7 @@ from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine,
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff
-from setwise.analytics.planning import Execution, Plan, plan_query
+from setwise.analytics.planning import ExecutablePlan, Plan, plan_query
 from setwise.analytics.query import Domain, Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.suggestions import what_fits
@@ -106,7 +106,7 @@ class Session(Askable):
         """Return how the question would be answered: mechanism, cost and expected error. No row is read: it is free."""
         return self.plan(query, budget).plan
 
-    def plan(self, query: Query, budget: Budget) -> Execution:
+    def plan(self, query: Query, budget: Budget) -> ExecutablePlan:
         """Return the plan with what is needed to run it, or raise what is wrong with the question."""
         if self._location.prepared and query.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)

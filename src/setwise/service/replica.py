@@ -13,7 +13,7 @@ from setwise.service.auth.people import People
 from setwise.service.auth.rate_limit import Buckets
 from setwise.service.metrics import Metrics
 from setwise.service.queries.engine_pool import Engines
-from setwise.service.queries.handler import Questions
+from setwise.service.queries.handler import QuestionService
 from setwise.service.queries.jobs import Jobs
 from setwise.service.queries.runner import Runner
 from setwise.service.settings import Settings
@@ -47,7 +47,7 @@ class Service:
     engines: Engines
     calculators: WorkerPool
     planners: WorkerPool
-    questions: Questions
+    questions: QuestionService
     jobs: Jobs
     runner: Runner
 
@@ -99,7 +99,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         engines=engines,
         calculators=calculators,
         planners=planners,
-        questions=Questions(datasets, accounts, engines, planners, SystemRandomness()),
+        questions=QuestionService(datasets, accounts, engines, planners, SystemRandomness()),
         jobs=jobs,
         runner=Runner(jobs, metrics, threads, settings),
     )

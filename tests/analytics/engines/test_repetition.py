@@ -40,7 +40,7 @@ def test_both_forms_keep_the_same(probed: Backend, monkeypatch: pytest.MonkeyPat
         ):
             found = []
             for threshold in (0.0, 1e9):
-                monkeypatch.setattr(sql, "SELDOM", threshold)
+                monkeypatch.setattr(sql, "MOST_ROWS_PER_PAIR", threshold)
                 histogram = engine.histogram(asked)
                 top = engine.top(asked, 5)
                 assert top.labels == histogram.ranked(5).labels
@@ -50,12 +50,12 @@ def test_both_forms_keep_the_same(probed: Backend, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(("items", "numbered"), [(4, False), (5000, True)])
-def test_rows_are_numbered_where_they_seldom_repeat(
+def test_rows_are_numbered_where_they_rarely_repeat(
     probed: Backend, monkeypatch: pytest.MonkeyPatch, items: int, numbered: bool
 ):
     chosen = []
-    judge = sql.seldom
-    monkeypatch.setattr(sql, "seldom", lambda *seen: chosen.append(judge(*seen)) or chosen[-1])
+    judge = sql.rows_rarely_repeat
+    monkeypatch.setattr(sql, "rows_rarely_repeat", lambda *seen: chosen.append(judge(*seen)) or chosen[-1])
     with probed.engine(events(5_000, 200, items)) as engine:
         engine.histogram(Aggregation(user="u", item="i", contributions=3))
         engine.histogram(Aggregation(user="u", item="i"))

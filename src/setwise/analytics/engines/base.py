@@ -94,7 +94,7 @@ class Aggregation:
         return tuple(dict.fromkeys(each.column for each in self.measures if each.column is not None))
 
     @property
-    def sampled(self) -> int | None:
+    def items_kept_per_user(self) -> int | None:
         """How many items each user keeps at random; None when users keep every item they have."""
         return None if self.item is None else self.contributions
 

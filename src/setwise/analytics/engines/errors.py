@@ -10,7 +10,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def unchained(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Drop the driver's error from the chain of errors that the call raises, because it may quote private rows."""
 
     @wraps(call)

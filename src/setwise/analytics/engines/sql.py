@@ -90,7 +90,7 @@ class Dialect(Protocol):
         """Return a number that is known to fit as a 64-bit integer."""
         ...
 
-    def key(self, user: str, item: str, salt: str) -> str:
+    def rank_hash(self, user: str, item: str, salt: str) -> str:
         """Return the salted hash of a user's item by which it is ranked among that user's items."""
         ...
 
@@ -159,7 +159,7 @@ def within(number: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class StatementBuilder:
     """The statements about one relation of an engine, written in its dialect; parameters gather on the way."""
 
     dialect: Dialect
@@ -213,7 +213,7 @@ class Template:
 
     def ranked(self, pairs: str, salt: str, columns: str = "n") -> str:
         """Return (item, n, rank): every user's items in a uniformly random order, numbered from 1."""
-        order = self.dialect.key("u", "item", salt)
+        order = self.dialect.rank_hash("u", "item", salt)
         rank = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}, item)"
         return f"SELECT item, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
@@ -267,11 +267,11 @@ class Template:
         """Return the same as `counts` of `kept` of `ranked` of `pairs`, by numbering rows and grouping none of them.
 
         A user's equal items stand together in the order, so DENSE_RANK numbers distinct items, and ROW_NUMBER - RANK
-        the rows of one item, from 0. It is quicker where rows seldom repeat, and cannot leave out the items whose value
+        the rows of one item, from 0. It is quicker where rows rarely repeat, and cannot leave out the items whose value
         is not positive: it is for counts of rows only.
         """
         numbers = "DENSE_RANK() OVER salted AS rank, ROW_NUMBER() OVER salted - RANK() OVER salted AS earlier"
-        salted = f"WINDOW salted AS (PARTITION BY u ORDER BY {self.dialect.key('u', 'item', salt)}, item)"
+        salted = f"WINDOW salted AS (PARTITION BY u ORDER BY {self.dialect.rank_hash('u', 'item', salt)}, item)"
         numbered = f"SELECT item, {numbers} FROM ({rows}) AS counted {salted}"
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
         return f"SELECT item AS label, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY item"
@@ -318,20 +318,20 @@ def secret_salt() -> int:
     return secrets.randbits(SALT_BITS)
 
 
-SELDOM = 2.0
+MOST_ROWS_PER_PAIR = 2.0
 """Up to this many rows for every user and item, numbering rows beats grouping them first."""
 
 
-def matters(aggregation: Aggregation) -> bool:
+def has_two_forms(aggregation: Aggregation) -> bool:
     """Whether there is a choice: sums must be grouped, and without a bound nothing is ranked."""
-    return aggregation.sampled is not None and aggregation.value is None
+    return aggregation.items_kept_per_user is not None and aggregation.value is None
 
 
-def probe(template: Template, aggregation: Aggregation, some: str) -> str:
+def probe(builder: StatementBuilder, aggregation: Aggregation, some: str) -> str:
     """Return how many rows, and how many pairs of user and item, all rows of some of the users are."""
-    return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({template.pairs(aggregation, some)}) AS pairs"
+    return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, some)}) AS pairs"
 
 
-def seldom(found: int | None, pairs: int) -> bool:
+def rows_rarely_repeat(found: int | None, pairs: int) -> bool:
     """Whether rows should be numbered as they are; either form gives the same histogram, sooner or later."""
-    return found is not None and found <= SELDOM * pairs
+    return found is not None and found <= MOST_ROWS_PER_PAIR * pairs

@@ -43,7 +43,7 @@ _LINKS = {
 async def preview(request: Request, body: Question) -> PreviewView:
     """Say what a question would cost and how far off its answer may be; free, and no data is touched."""
     service = service_of(request)
-    planned, left = await service.questions.preview(caller(request), body.request(), service.threads)
+    planned, left = await service.questions.preview(caller(request), body.raw_question(), service.threads)
     return PreviewView.of(planned, left)
 
 
@@ -110,7 +110,7 @@ async def cancel_query(request: Request, query: QueryId) -> QueryView:
 def _started(service: Service, identity: Identity, body: QuestionBody, key: str) -> RunningQuery:
     text = body.model_dump_json(exclude_none=True)
     asked = Asked(person=identity.person.name, account=body.account, key=key, request=text)
-    return service.runner.start(asked, service.questions.work(identity, body.request()))
+    return service.runner.start(asked, service.questions.work(identity, body.raw_question()))
 
 
 async def _visible(service: Service, identity: Identity, id_: str) -> Job:

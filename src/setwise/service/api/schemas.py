@@ -23,7 +23,7 @@ from setwise.analytics.budget import Draws
 from setwise.analytics.query import LARGEST_K
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
-from setwise.service.queries.handler import Request
+from setwise.service.queries.handler import RawQuestion
 from setwise.service.storage.schema import NAME, NAME_IN_WORDS
 
 NO_CONTROL = r"^[^\u0000-\u001f\u007f]*$"
@@ -266,9 +266,9 @@ class QuestionBody(Body):
     query: AskedQuery
     spend: AskedSpending
 
-    def request(self) -> Request:
+    def raw_question(self) -> RawQuestion:
         """Return what is asked, still to be checked."""
-        return Request(
+        return RawQuestion(
             dataset=self.dataset,
             account=self.account,
             query=self.query.model_dump(exclude_none=True),

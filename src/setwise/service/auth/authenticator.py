@@ -73,7 +73,7 @@ class Authenticator:
                 identity = await self._recognised("token", secret.strip())
             elif cookie:
                 identity = await self._recognised("cookie", cookie)
-                self._check_form(request, identity)
+                self._check_csrf(request, identity)
             else:
                 raise NotSignedIn("give a token in the header Authorization: Bearer TOKEN")
         except NotSignedIn:
@@ -128,8 +128,8 @@ class Authenticator:
     def _count_failure(self, request: Request) -> None:
         self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 
-    def _check_form(self, request: Request, identity: Identity) -> None:
-        """A cookie is sent by the browser whoever made the page; a change must also repeat the form's value."""
+    def _check_csrf(self, request: Request, identity: Identity) -> None:
+        """Raise unless a change made with a cookie repeats the page's token: browsers send cookies for any page."""
         if request.method in _SAFE_METHODS:
             return
         given = request.headers.get(CSRF_HEADER, "")

@@ -59,11 +59,11 @@ def kind_in_words(text: str) -> str:
 _TITLES = {
     401: "Sign in",
     402: "The account cannot pay",
-    403: "Not for you",
-    404: "Nothing here",
-    409: "That is taken",
-    429: "Too fast",
-    503: "Not now",
+    403: "Not allowed",
+    404: "Page not found",
+    409: "Name or key already used",
+    429: "Too many requests",
+    503: "Service busy",
 }
 
 
@@ -117,7 +117,7 @@ def error_page(request: Request, error: Exception, problem: Response) -> Respons
             says = "there is no such page"
         case _:
             says = "the service failed to answer; its log names the place"
-    title = _TITLES.get(problem.status_code, "That did not work")
+    title = _TITLES.get(problem.status_code, "Something went wrong")
     sentence = says[:1].upper() + says[1:].rstrip(".") + "."
     return render(request, "error.html", status=problem.status_code, title=title, says=sentence)
 

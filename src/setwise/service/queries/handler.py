@@ -8,7 +8,7 @@ from setwise.accounting.guarantees import Use
 from setwise.analytics.budget import Budget
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.planning import Execution, Plan
+from setwise.analytics.planning import ExecutablePlan, Plan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.analytics.suggestions import what_fits
@@ -33,8 +33,8 @@ _LARGEST_REMEMBERED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a person asks of which data set, who pays, and how much: not checked yet."""
+class RawQuestion:
+    """What a person asks of which data set, which account pays and how much, as it came: not checked yet."""
 
     dataset: str
     account: str
@@ -43,8 +43,8 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """A request that was checked against what the data set's steward allows and the person's account."""
+class CheckedQuestion:
+    """A question that was checked against what the data set's steward allows and the person's account."""
 
     dataset: Dataset
     account: Account
@@ -53,7 +53,7 @@ class Question:
     schema: Schema
 
 
-class Questions:
+class QuestionService:
     """Checks, previews and answers questions."""
 
     def __init__(
@@ -65,23 +65,23 @@ class Questions:
         self._workers = workers
         self._randomness = randomness
 
-    async def preview(self, identity: Identity, request: Request, threads: Threads) -> tuple[Plan, tuple[Use, ...]]:
+    async def preview(self, identity: Identity, raw: RawQuestion, threads: Threads) -> tuple[Plan, tuple[Use, ...]]:
         """Return the plan of a question, and what is left of the account that would pay; no data is touched."""
-        question = await threads.run(self._checked, identity, request)
+        question = await threads.run(self._checked, identity, raw)
         with _at_plan():
-            planned: Execution = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
+            planned: ExecutablePlan = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
         return planned.plan, (await threads.run(question.account.status)).left
 
-    def work(self, identity: Identity, request: Request) -> Work:
-        """Return what answers the request in a thread of the runner."""
-        return lambda running: self._answered(identity, request, running)
+    def work(self, identity: Identity, raw: RawQuestion) -> Work:
+        """Return what answers the question in a thread of the runner."""
+        return lambda running: self._answered(identity, raw, running)
 
-    def _answered(self, identity: Identity, request: Request, running: RunningQuery) -> str:
+    def _answered(self, identity: Identity, raw: RawQuestion, running: RunningQuery) -> str:
         """Check, plan, charge, run, and return the text of the answer that is stored."""
-        question = self._checked(identity, request)
+        question = self._checked(identity, raw)
         running.resume()
         with _at_plan(), stage_span("plan"):
-            planned: Execution = self._workers.calculate(
+            planned: ExecutablePlan = self._workers.calculate(
                 _to_plan(question), remember=_is_small(question.query), check=running.timing.check
             )
         dataset = question.dataset
@@ -102,28 +102,28 @@ class Questions:
             raise (error if fits is None else BudgetExhausted(f"{error}; {fits}")) from None
         return answer.stored()
 
-    def _what_fits(self, question: Question, needed: Sequence[Use]) -> str | None:
+    def _what_fits(self, question: CheckedQuestion, needed: Sequence[Use]) -> str | None:
         """Return in words a smaller total that the account would pay for, or None."""
         account = question.account
         if not isinstance(question.spending, Total):
             return None
 
         def fits(other: Total) -> bool:
-            planned: Execution = self._workers.calculate(_to_plan(replace(question, spending=other)))
+            planned: ExecutablePlan = self._workers.calculate(_to_plan(replace(question, spending=other)))
             return account.shortage(planned.plan.uses) is None
 
         return what_fits(question.spending, needed, account.status(), fits)
 
-    def _checked(self, identity: Identity, request: Request) -> Question:
+    def _checked(self, identity: Identity, raw: RawQuestion) -> CheckedQuestion:
         """Return the question, or raise what is wrong with it, naming the field; no data is touched."""
         with at_field("account"):
-            account = self._accounts.own(identity, request.account)
+            account = self._accounts.own(identity, raw.account)
         with at_field("dataset"):
-            if request.dataset != account.terms.dataset:
-                raise UnknownName(f"the account {request.account!r} is not on a data set named {request.dataset!r}")
-            dataset = self._datasets.get(request.dataset)
+            if raw.dataset != account.terms.dataset:
+                raise UnknownName(f"the account {raw.account!r} is not on a data set named {raw.dataset!r}")
+            dataset = self._datasets.get(raw.dataset)
         with at_field("query"):
-            query = _bounded(Query.from_dict(request.query), dataset)
+            query = _bounded(Query.from_dict(raw.query), dataset)
         if query.kind == "histogram" and query.contributions is None and query.domain is None:
             with at_field("query.contributions"):
                 raise InvalidParameter(
@@ -132,11 +132,11 @@ class Questions:
         schema = self._engines.schema(dataset)
         _check_columns(query, dataset, schema)
         with at_field("spend"):
-            spending = request.spending()
-        return Question(dataset=dataset, account=account, query=query, spending=spending, schema=schema)
+            spending = raw.spending()
+        return CheckedQuestion(dataset=dataset, account=account, query=query, spending=spending, schema=schema)
 
 
-def _to_plan(question: Question) -> PlanQuestion:
+def _to_plan(question: CheckedQuestion) -> PlanQuestion:
     return PlanQuestion(
         query=question.query,
         spending=question.spending,

@@ -8,7 +8,7 @@ from setwise.accounting.answer import Answer
 from setwise.accounting.compose import compose
 from setwise.accounting.notation import format_use
 from setwise.analytics.budget import Budget
-from setwise.analytics.planning import Execution, plan_query
+from setwise.analytics.planning import ExecutablePlan, plan_query
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.ledger.status import status_of
@@ -83,7 +83,7 @@ class PlanQuestion:
     schema: Schema
     terms: Terms
 
-    def result(self) -> Execution:
+    def result(self) -> ExecutablePlan:
         """Return the plan; no row is read. It is the same however much of the account is left."""
         opened = status_of(self.terms, WHOLE_LIFE, {}, 0)
         return plan_query(self.query, self.spending, self.user, self.schema, opened)

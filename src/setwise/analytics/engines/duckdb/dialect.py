@@ -139,6 +139,6 @@ class DuckDBDialect:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS BIGINT)"
 
-    def key(self, user: str, item: str, salt: str) -> str:
-        """Return the rank key: the salt enters between two rounds of hashing, for as one more argument it biases."""
+    def rank_hash(self, user: str, item: str, salt: str) -> str:
+        """Return the hash that ranks an item; the salt enters between two rounds: as a third argument it biases."""
         return f"hash(xor(hash({user}, {item}), CAST({salt} AS UBIGINT)))"

@@ -21,7 +21,7 @@ from setwise.analytics.engines.base import Aggregation, check_suitable, columns_
 from setwise.analytics.engines.duckdb.prepared import write_prepared
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
-from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.files import files_fingerprint, files_of
 from setwise.analytics.engines.poller import Poller
 from setwise.analytics.engines.prepared import Manifest
@@ -77,7 +77,7 @@ class DuckDBEngine:
     may grow to `spill` bytes (by default half of what is free there).
     """
 
-    @unchained
+    @without_driver_error
     def __init__(
         self,
         table: DuckDBTable,
@@ -105,7 +105,7 @@ class DuckDBEngine:
         """Return the columns and their kinds, from metadata alone."""
         return self._schema if self._manifest is None else self._manifest.schema()
 
-    @unchained
+    @without_driver_error
     def rows(self) -> int | None:
         """Return about how many rows there are where metadata tells."""
         with _failures(self.spill), self._connection.cursor() as cursor:
@@ -119,17 +119,17 @@ class DuckDBEngine:
             self._manifest.check(aggregation)
             self._manifest.check_fresh(files_fingerprint(files_of(self._manifest.origin)))
 
-    @unchained
+    @without_driver_error
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
         return self._run(aggregation, None)
 
-    @unchained
+    @without_driver_error
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         return self._run(aggregation, most)
 
-    @unchained
+    @without_driver_error
     def statistics(self, aggregation: Aggregation) -> GroupTable:
         """Return the exact measures of every group."""
         self.check(aggregation)
@@ -146,7 +146,7 @@ class DuckDBEngine:
             raise UnsuitableTable("changes of a table in memory would go unseen: write it to Parquet and prepare that")
         return self._table.origin, files_fingerprint(files_of(self._table.origin))
 
-    @unchained
+    @without_driver_error
     def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Write a directory with the ranked contributions as Parquet and the manifest beside them."""
         check_suitable(aggregation, self._schema)

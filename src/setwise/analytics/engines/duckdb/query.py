@@ -10,7 +10,7 @@ from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, label_kind
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
-from setwise.analytics.engines.sql import Parameters, Template, within
+from setwise.analytics.engines.sql import Parameters, StatementBuilder, within
 from setwise.analytics.schema import Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
 from setwise.mechanisms.labels import Label, cell_of
@@ -37,31 +37,31 @@ class DuckDBQuery:
 
     def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> Histogram:
         """Return (label, count) pairs, reading about `rows` rows in `parts` parts of the users."""
-        seldom = self._repeated_seldom(aggregation, rows)
+        number_rows = self._rows_rarely_repeat(aggregation, rows)
         if parts == 1:
-            template = self._template()
-            counts = self._counts(template, aggregation, seldom)
-            return self._found(template, aggregation, counts, most)
+            builder = self._builder()
+            counts = self._counts(builder, aggregation, number_rows)
+            return self._found(builder, aggregation, counts, most)
         for part in range(parts):
-            template = self._template()
+            builder = self._builder()
             user = self._dialect.user(self._schema.column(aggregation.user))
-            counts = self._counts(template, aggregation, seldom, [f"hash({user}) % {parts} = {part}"])
+            counts = self._counts(builder, aggregation, number_rows, [f"hash({user}) % {parts} = {part}"])
             opening = "CREATE TEMP TABLE part_counts AS" if part == 0 else "INSERT INTO part_counts"
-            self._cursor.execute(f"{opening} {counts}", template.parameters.values)
+            self._cursor.execute(f"{opening} {counts}", builder.parameters.values)
         summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
         return self._found(
-            self._template(), aggregation, f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most
+            self._builder(), aggregation, f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most
         )
 
     def statistics(self, aggregation: Aggregation, parts: int) -> GroupTable:
         """Return the measures of every group, from so many parts of the users."""
         statement, values = "", {}
         for part in range(parts):
-            template = self._template()
+            builder = self._builder()
             user = self._dialect.user(self._schema.column(aggregation.user))
-            rows = self._rows(template, aggregation, [f"hash({user}) % {parts} = {part}"] if parts > 1 else [])
-            salt = None if aggregation.sampled is None else template.parameters.add(self._salt)
-            statement, values = template.statistics(aggregation, rows, salt), template.parameters.values
+            rows = self._rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"] if parts > 1 else [])
+            salt = None if aggregation.items_kept_per_user is None else builder.parameters.add(self._salt)
+            statement, values = builder.statistics(aggregation, rows, salt), builder.parameters.values
             if parts > 1:
                 opening = "CREATE TEMP TABLE part_statistics AS" if part == 0 else "INSERT INTO part_statistics"
                 self._cursor.execute(f"{opening} {statement}", values)
@@ -74,27 +74,27 @@ class DuckDBQuery:
 
     def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
         """Return (label, count) of a relation that holds ranked contributions."""
-        template = self._template()
+        builder = self._builder()
         conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, "item")]
-        return self._found(template, aggregation, template.counts_of_prepared(aggregation, conditions), most)
+        return self._found(builder, aggregation, builder.counts_of_prepared(aggregation, conditions), most)
 
     def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
         """Yield what a prepared dataset holds, (item, n, rank, users), part by part of the users."""
         for part in range(parts):
-            template = self._template()
+            builder = self._builder()
             user = self._dialect.user(self._schema.column(aggregation.user))
-            rows = self._rows(template, aggregation, [f"hash({user}) % {parts} = {part}"])
-            ranked = template.ranked(template.pairs(aggregation, rows), template.parameters.add(self._salt))
-            statement = template.prepared(ranked)
-            yield self._cursor.sql(statement, params=template.parameters.values).to_arrow_reader(BATCH_ROWS)
+            rows = self._rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"])
+            ranked = builder.ranked(builder.pairs(aggregation, rows), builder.parameters.add(self._salt))
+            statement = builder.prepared(ranked)
+            yield self._cursor.sql(statement, params=builder.parameters.values).to_arrow_reader(BATCH_ROWS)
 
-    def _template(self) -> Template:
+    def _builder(self) -> StatementBuilder:
         relation = self._table.relation(self._cursor, self._schema.names)
-        return Template(self._dialect, relation, self._schema, Parameters(self._dialect))
+        return StatementBuilder(self._dialect, relation, self._schema, Parameters(self._dialect))
 
-    def _found(self, template: Template, aggregation: Aggregation, counts: str, most: int | None) -> Histogram:
-        statement = counts if most is None else template.highest(counts, most)
-        found = self._cursor.sql(statement, params=template.parameters.values)
+    def _found(self, builder: StatementBuilder, aggregation: Aggregation, counts: str, most: int | None) -> Histogram:
+        statement = counts if most is None else builder.highest(counts, most)
+        found = self._cursor.sql(statement, params=builder.parameters.values)
         if len(aggregation.groups) > 1:
             table = found.to_arrow_table()
             return Histogram.of(_labels(table.column("label")), table.column("count").to_numpy())
@@ -102,33 +102,33 @@ class DuckDBQuery:
         return Histogram.of(columns["label"], columns["count"])
 
     def _counts(
-        self, template: Template, aggregation: Aggregation, seldom: bool, conditions: Sequence[str] = ()
+        self, builder: StatementBuilder, aggregation: Aggregation, number_rows: bool, conditions: Sequence[str] = ()
     ) -> str:
-        rows = self._rows(template, aggregation, conditions)
-        if aggregation.sampled is None:
-            return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
-        salt = template.parameters.add(self._salt)
-        if seldom:
-            return template.counts_of_rows(aggregation, rows, salt)
-        kept = template.kept(aggregation, template.ranked(template.bounded_pairs(aggregation, rows), salt))
-        return template.counts(aggregation, kept)
+        rows = self._rows(builder, aggregation, conditions)
+        if aggregation.items_kept_per_user is None:
+            return builder.counts(aggregation, builder.bounded_pairs(aggregation, rows))
+        salt = builder.parameters.add(self._salt)
+        if number_rows:
+            return builder.counts_of_rows(aggregation, rows, salt)
+        kept = builder.kept(aggregation, builder.ranked(builder.bounded_pairs(aggregation, rows), salt))
+        return builder.counts(aggregation, kept)
 
-    def _rows(self, template: Template, aggregation: Aggregation, conditions: Sequence[str]) -> str:
+    def _rows(self, builder: StatementBuilder, aggregation: Aggregation, conditions: Sequence[str]) -> str:
         every = list(conditions)
         if aggregation.domain is not None:
-            every.append(self._in_domain(aggregation, template.item(aggregation)))
-        return template.rows(aggregation, every)
+            every.append(self._in_domain(aggregation, builder.item(aggregation)))
+        return builder.rows(aggregation, every)
 
-    def _repeated_seldom(self, aggregation: Aggregation, rows: int) -> bool:
-        """Whether users seldom have several rows for an item; learned from some of the users."""
-        if not sql.matters(aggregation) or not self._table.columnar:
+    def _rows_rarely_repeat(self, aggregation: Aggregation, rows: int) -> bool:
+        """Whether users rarely have several rows for an item; learned from some of the users."""
+        if not sql.has_two_forms(aggregation) or not self._table.columnar:
             return False
-        template = self._template()
+        builder = self._builder()
         user = self._dialect.user(self._schema.column(aggregation.user))
-        some = self._rows(template, aggregation, [f"hash({user}) % {max(1, rows // PROBED_ROWS)} = 0"])
-        statement = sql.probe(template, aggregation, some)
-        [(found, pairs)] = self._cursor.execute(statement, template.parameters.values).fetchall()
-        return sql.seldom(found, pairs)
+        some = self._rows(builder, aggregation, [f"hash({user}) % {max(1, rows // PROBED_ROWS)} = 0"])
+        statement = sql.probe(builder, aggregation, some)
+        [(found, pairs)] = self._cursor.execute(statement, builder.parameters.values).fetchall()
+        return sql.rows_rarely_repeat(found, pairs)
 
     def _in_domain(self, aggregation: Aggregation, item: str) -> str:
         import pyarrow as pa
@@ -156,7 +156,7 @@ def _labels(column: "pa.ChunkedArray") -> list[Label]:
 
 
 def group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable:
-    """Return what `Template.statistics` found."""
+    """Return what `StatementBuilder.statistics` found."""
     labels = _labels(found.column("label"))
     kinds, cells, users = (found.column(name).to_numpy() for name in ("measure", "cell", "users"))
     groups = np.flatnonzero(kinds == -1)

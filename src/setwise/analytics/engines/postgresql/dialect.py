@@ -130,8 +130,8 @@ class PostgresqlDialect:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS bigint)"
 
-    def key(self, user: str, item: str, salt: str) -> str:
-        """Return the rank key: the salt seeds the hash of the user, which seeds that of the item.
+    def rank_hash(self, user: str, item: str, salt: str) -> str:
+        """Return the hash that ranks an item: the salt seeds the hash of the user, which seeds that of the item.
 
         A chain needs no separator, which a label could contain.
         """

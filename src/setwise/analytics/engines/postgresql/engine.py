@@ -7,10 +7,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, label_kind
-from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
 from setwise.analytics.engines.prepared import Manifest
-from setwise.analytics.engines.sql import Parameters, SaltSource, Template
+from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
@@ -46,7 +46,7 @@ class PostgresqlEngine:
     the server draws the salt.
     """
 
-    @unchained
+    @without_driver_error
     def __init__(self, url: str, table: str, *, salts: SaltSource | None = None) -> None:
         self._url = url
         self._table = table
@@ -71,12 +71,12 @@ class PostgresqlEngine:
         """Return the columns and their kinds, from the catalogue."""
         return self._schema if self._manifest is None else self._manifest.schema()
 
-    @unchained
+    @without_driver_error
     def rows(self) -> int | None:
         """Return the planner's estimate of how many rows there are."""
         return self._rows
 
-    @unchained
+    @without_driver_error
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
         check_plain(aggregation)
@@ -88,17 +88,17 @@ class PostgresqlEngine:
         with self._connected() as connection:
             self._manifest.check_fresh(table_fingerprint(connection, origin, _named(origin)))
 
-    @unchained
+    @without_driver_error
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
         return self._run(aggregation, None)
 
-    @unchained
+    @without_driver_error
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         return self._run(aggregation, most)
 
-    @unchained
+    @without_driver_error
     def origin(self) -> tuple[str, str]:
         """Return the table's name and the fingerprint of what the server counts about it."""
         if self._manifest is not None:
@@ -106,17 +106,17 @@ class PostgresqlEngine:
         with self._connected() as connection:
             return self._table, table_fingerprint(connection, self._table, _named(self._table))
 
-    @unchained
+    @without_driver_error
     def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Write a table with the ranked contributions, and the manifest as its comment, in one transaction."""
         check_suitable(aggregation, self._schema)
-        template = self._template()
-        pairs = template.pairs(aggregation, template.rows(aggregation))
+        builder = self._builder()
+        pairs = builder.pairs(aggregation, builder.rows(aggregation))
         # Drawn in a CTE and not in a parameter, like the salt of a question.
-        ranked = template.ranked(pairs, "(SELECT salt FROM secret)")
-        prepared = f"{self._secret(template)} {template.prepared(ranked)}"
+        ranked = builder.ranked(pairs, "(SELECT salt FROM secret)")
+        prepared = f"{self._secret(builder)} {builder.prepared(ranked)}"
         with self._connected(read_only=False) as connection:
-            store_table(connection, _named(destination), prepared, template.parameters.values, manifest)
+            store_table(connection, _named(destination), prepared, builder.parameters.values, manifest)
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
         """Refuse, before anything is charged: `check` says what this engine answers."""
@@ -143,38 +143,38 @@ class PostgresqlEngine:
 
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
         self.check(aggregation)
-        template = self._template()
+        builder = self._builder()
         if self._manifest is None:
-            counts = self._counts(aggregation, template)
+            counts = self._counts(aggregation, builder)
         else:
-            counts = template.counts_of_prepared(aggregation, self._in_domain(aggregation, template, "item"))
-        statement = counts if most is None else template.highest(counts, most)
-        statement = f"{self._secret(template)} {statement}"
+            counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, builder, "item"))
+        statement = counts if most is None else builder.highest(counts, most)
+        statement = f"{self._secret(builder)} {statement}"
         with self._connected() as connection:
-            found = connection.execute(statement, template.parameters.values).fetchall()
+            found = connection.execute(statement, builder.parameters.values).fetchall()
         return Histogram.of([label for label, _ in found], [count for _, count in found])
 
-    def _template(self) -> Template:
+    def _builder(self) -> StatementBuilder:
         dialect = PostgresqlDialect()
-        return Template(dialect, self._relation, self._schema, Parameters(dialect))
+        return StatementBuilder(dialect, self._relation, self._schema, Parameters(dialect))
 
-    def _secret(self, template: Template) -> str:
-        salt = _SERVER_SALT if self._salts is None else f"CAST({template.parameters.add(self._salts())} AS bigint)"
+    def _secret(self, builder: StatementBuilder) -> str:
+        salt = _SERVER_SALT if self._salts is None else f"CAST({builder.parameters.add(self._salts())} AS bigint)"
         return f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt)"
 
-    def _counts(self, aggregation: Aggregation, template: Template) -> str:
-        conditions = self._in_domain(aggregation, template, template.item(aggregation))
-        kept = template.bounded_pairs(aggregation, template.rows(aggregation, conditions))
-        if aggregation.sampled is not None:
-            kept = template.kept(aggregation, template.ranked(kept, "(SELECT salt FROM secret)"))
-        return template.counts(aggregation, kept)
+    def _counts(self, aggregation: Aggregation, builder: StatementBuilder) -> str:
+        conditions = self._in_domain(aggregation, builder, builder.item(aggregation))
+        kept = builder.bounded_pairs(aggregation, builder.rows(aggregation, conditions))
+        if aggregation.items_kept_per_user is not None:
+            kept = builder.kept(aggregation, builder.ranked(kept, "(SELECT salt FROM secret)"))
+        return builder.counts(aggregation, kept)
 
-    def _in_domain(self, aggregation: Aggregation, template: Template, item: str) -> list[str]:
+    def _in_domain(self, aggregation: Aggregation, builder: StatementBuilder, item: str) -> list[str]:
         if aggregation.domain is None or not aggregation.groups:
             return []
         kind = label_kind(self.describe().column(aggregation.groups[0]))
         labels = [cell for cell in (cell_of(label, 0) for label in aggregation.domain) if _possible(cell)]
-        array = f"CAST({template.parameters.add(labels)} AS {'bigint' if kind is int else 'text'}[])"
+        array = f"CAST({builder.parameters.add(labels)} AS {'bigint' if kind is int else 'text'}[])"
         return [f"{item} = ANY({array})"]
 
     @contextmanager

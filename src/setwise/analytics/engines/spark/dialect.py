@@ -140,6 +140,6 @@ class SparkDialect:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS BIGINT)"
 
-    def key(self, user: str, item: str, salt: str) -> str:
-        """Return the rank key; every argument seeds the hash of the next."""
+    def rank_hash(self, user: str, item: str, salt: str) -> str:
+        """Return the hash that ranks an item; every argument seeds the hash of the next."""
         return f"xxhash64({salt}, {user}, {item})"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Self
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, columns_read, label_kind
-from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.poller import Poller
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
-from setwise.analytics.engines.sql import Parameters, SaltSource, Template, secret_salt
+from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder, secret_salt
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
@@ -56,7 +56,7 @@ class SparkEngine:
     of them is a matter of asking for them. `from_text` are the columns of text that are read as another kind.
     """
 
-    @unchained
+    @without_driver_error
     def __init__(
         self,
         frame: DataFrame,
@@ -86,12 +86,12 @@ class SparkEngine:
         """Return the columns and their kinds, from metadata alone."""
         return self._schema if self._manifest is None else self._manifest.schema()
 
-    @unchained
+    @without_driver_error
     def rows(self) -> int | None:
         """Return None: Spark does not say before it reads."""
         return None
 
-    @unchained
+    @without_driver_error
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
         check_plain(aggregation)
@@ -103,17 +103,17 @@ class SparkEngine:
         with self._job():
             self._manifest.check_fresh(frame_fingerprint(source_frame(self._frame.sparkSession, origin), origin))
 
-    @unchained
+    @without_driver_error
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
         return self._run(aggregation, None)
 
-    @unchained
+    @without_driver_error
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first; equal counts by label in code point order."""
         return self._run(aggregation, most)
 
-    @unchained
+    @without_driver_error
     def origin(self) -> tuple[str, str]:
         """Return the source's name and the fingerprint of its files."""
         if self._manifest is not None:
@@ -123,15 +123,15 @@ class SparkEngine:
         with _failures():
             return self._named, frame_fingerprint(self._frame, self._named)
 
-    @unchained
+    @without_driver_error
     def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Write a table of the catalogue with the ranked contributions, and the manifest as its property."""
         check_suitable(aggregation, self._schema)
         with self._job() as views:
-            template = self._template(aggregation, views)
-            pairs = template.pairs(aggregation, template.rows(aggregation, hint=self._hint()))
-            prepared = template.prepared(template.ranked(pairs, self._secret(views)))
-            frame = self._frame.sparkSession.sql(prepared, args=template.parameters.values)
+            builder = self._builder(aggregation, views)
+            pairs = builder.pairs(aggregation, builder.rows(aggregation, hint=self._hint()))
+            prepared = builder.prepared(builder.ranked(pairs, self._secret(views)))
+            frame = self._frame.sparkSession.sql(prepared, args=builder.parameters.values)
             store_frame(frame, destination, manifest)
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
@@ -163,34 +163,34 @@ class SparkEngine:
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
         self.check(aggregation)
         with self._job() as views:
-            template = self._template(aggregation, views)
+            builder = self._builder(aggregation, views)
             if self._manifest is None:
-                counts = self._counts(aggregation, template, views)
+                counts = self._counts(aggregation, builder, views)
             else:
-                counts = template.counts_of_prepared(aggregation, self._in_domain(aggregation, "item", views))
-            statement = counts if most is None else template.highest(counts, most)
-            found: pa.Table = self._frame.sparkSession.sql(statement, args=template.parameters.values).toArrow()
+                counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, "item", views))
+            statement = counts if most is None else builder.highest(counts, most)
+            found: pa.Table = self._frame.sparkSession.sql(statement, args=builder.parameters.values).toArrow()
         return Histogram.from_arrow(found)
 
-    def _template(self, aggregation: Aggregation, views: "_Views") -> Template:
+    def _builder(self, aggregation: Aggregation, views: "_Views") -> StatementBuilder:
         dialect = SparkDialect()
         needed = columns_read(aggregation)
         names = [name for name in self._schema.names if name in needed]
         frame = self._frame if self._narrowed is None else self._narrowed(names)
-        return Template(dialect, views.add("table", frame), self._schema, Parameters(dialect))
+        return StatementBuilder(dialect, views.add("table", frame), self._schema, Parameters(dialect))
 
-    def _counts(self, aggregation: Aggregation, template: Template, views: "_Views") -> str:
-        conditions = self._in_domain(aggregation, template.item(aggregation), views)
-        if aggregation.sampled is None:
-            rows = template.rows(aggregation, conditions)
-            return template.counts(aggregation, template.bounded_pairs(aggregation, rows))
-        rows = template.rows(aggregation, conditions, self._hint())
+    def _counts(self, aggregation: Aggregation, builder: StatementBuilder, views: "_Views") -> str:
+        conditions = self._in_domain(aggregation, builder.item(aggregation), views)
+        if aggregation.items_kept_per_user is None:
+            rows = builder.rows(aggregation, conditions)
+            return builder.counts(aggregation, builder.bounded_pairs(aggregation, rows))
+        rows = builder.rows(aggregation, conditions, self._hint())
         columnar = self._narrowed is None  # otherwise another pass reads every line again
-        if columnar and sql.matters(aggregation) and self._repeated_seldom(aggregation, template, conditions):
-            return template.counts_of_rows(aggregation, rows, self._secret(views))
-        pairs = template.bounded_pairs(aggregation, rows)
-        kept = template.kept(aggregation, template.ranked(pairs, self._secret(views)))
-        return template.counts(aggregation, kept)
+        if columnar and sql.has_two_forms(aggregation) and self._rows_rarely_repeat(aggregation, builder, conditions):
+            return builder.counts_of_rows(aggregation, rows, self._secret(views))
+        pairs = builder.bounded_pairs(aggregation, rows)
+        kept = builder.kept(aggregation, builder.ranked(pairs, self._secret(views)))
+        return builder.counts(aggregation, kept)
 
     def _hint(self) -> str:
         """Return the hint that sends rows to where their user is: grouping and window then stay there.
@@ -201,13 +201,13 @@ class SparkEngine:
         parts = max(PARTS_PER_CORE * self._frame.sparkSession.sparkContext.defaultParallelism, size // PART_BYTES)
         return "/*+ REPARTITION(u) */ " if size > MOST_BYTES else f"/*+ REPARTITION({parts}, u) */ "
 
-    def _repeated_seldom(self, aggregation: Aggregation, template: Template, conditions: list[str]) -> bool:
-        """Whether users seldom have several rows for an item; learned from some of the users."""
-        user = template.dialect.user(self._schema.column(aggregation.user))
-        some = template.rows(aggregation, [*conditions, f"pmod(xxhash64({user}), {PROBED_SHARE}) = 0"])
-        statement = sql.probe(template, aggregation, some)
-        [(found, pairs)] = self._frame.sparkSession.sql(statement, args=template.parameters.values).collect()
-        return sql.seldom(found, pairs)
+    def _rows_rarely_repeat(self, aggregation: Aggregation, builder: StatementBuilder, conditions: list[str]) -> bool:
+        """Whether users rarely have several rows for an item; learned from some of the users."""
+        user = builder.dialect.user(self._schema.column(aggregation.user))
+        some = builder.rows(aggregation, [*conditions, f"pmod(xxhash64({user}), {PROBED_SHARE}) = 0"])
+        statement = sql.probe(builder, aggregation, some)
+        [(found, pairs)] = self._frame.sparkSession.sql(statement, args=builder.parameters.values).collect()
+        return sql.rows_rarely_repeat(found, pairs)
 
     def _in_domain(self, aggregation: Aggregation, item: str, views: "_Views") -> list[str]:
         if aggregation.domain is None or not aggregation.groups:

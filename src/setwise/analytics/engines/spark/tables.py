@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from setwise.accounting.answer import Progress
 from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
-from setwise.analytics.engines.errors import unchained
+from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.spark.engine import SparkEngine
@@ -59,7 +59,7 @@ except ImportError:  # pragma: no cover - said in one sentence instead
 _SHARED = SharedSession()
 
 
-@unchained
+@without_driver_error
 def open_spark(
     source: object, master: str | None, types: Mapping[str, Kind], csv: CsvOptions, progress: Progress
 ) -> SparkEngine:
