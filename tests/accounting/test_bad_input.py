@@ -107,6 +107,13 @@ def test_whole_numbers(name, make, value):
     refused(error, value)
 
 
+def test_a_limit_of_many_digits_is_told_in_full():
+    least = 123_456_789 / 500
+    with pytest.raises(InvalidParameter, match=rf"must lie between {least!r} and 1e\+12, not 246913\.5"):
+        DiscreteLaplace(scale=246913.5, sensitivity=123_456_789)
+    assert DiscreteLaplace(scale=least, sensitivity=123_456_789).scale == least
+
+
 @pytest.mark.parametrize("count", [0, -3, 1.5, 2.0, "2", None, True, math.nan, 10**12], ids=repr)
 def test_counts(count):
     with pytest.raises(InvalidParameter, match="count") as error:

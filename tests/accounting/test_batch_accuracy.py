@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
 
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, PureDP, Use
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.losses.discrete import NOTHING, two_point_atoms
 from setwise.accounting.methods.batch import BatchBoundedRange
 from tests.accounting import exact_composition as exact

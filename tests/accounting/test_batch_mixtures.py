@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian, Laplace
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.batch_mixture import BatchMixture
 from setwise.errors import Unattainable
 from tests.accounting import batch_play as play

@@ -34,7 +34,7 @@ def test_never_passes_its_budget(uses, epsilon, delta):
                 account.admit(use)
         assert 0.0 <= account.left <= 1.0
         assert account.spent.rho <= account.rho_budget
-        assert account.spent.failed <= delta / 2
+        assert account.spent.failure_sum <= delta / 2
     if admitted:
         assert compose(admitted, "adaptive").delta(epsilon).upper <= delta * (1 + 1e-12)
 
@@ -45,12 +45,12 @@ def test_sums_are_rounded_up_and_care_not_for_order(uses, random):
     random.shuffle(shuffled)
     one, other = filter_parameters(uses), filter_parameters(shuffled)
     assert one.rho == pytest.approx(other.rho, rel=1e-12)
-    assert one.failed == pytest.approx(other.failed, rel=1e-12)
+    assert one.failure_sum == pytest.approx(other.failure_sum, rel=1e-12)
     every = [(use.guarantee.zero_concentrated(), use.count) for use in uses]
     rho = sum(count * (Fraction(p.rho) + Fraction(max(p.xi, 0.0))) for p, count in every)
     failed = sum(count * Fraction(p.delta) for p, count in every)
     assert rho <= Fraction(one.rho) <= rho * Fraction(1_000_000_001, 1_000_000_000)
-    assert failed <= Fraction(one.failed) <= failed * Fraction(1_000_000_001, 1_000_000_000)
+    assert failed <= Fraction(one.failure_sum) <= failed * Fraction(1_000_000_001, 1_000_000_000)
 
 
 def test_admits_up_to_the_budget_and_refuses_after():
@@ -122,7 +122,7 @@ def test_odometer_never_reads_less_than_the_filter(uses):
         odometer = odometer.record(use)
     reading = odometer.epsilon()
     if reading < math.inf:
-        assert Spent(odometer.spent.rho, odometer.spent.failed).delta(reading).upper <= 1e-6
+        assert Spent(odometer.spent.rho, odometer.spent.failure_sum).delta(reading).upper <= 1e-6
 
 
 @given(sequences, st.floats(1e-9, 10.0))

@@ -1,8 +1,8 @@
 import pytest
 
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian, PureDP, Use
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.losses.pld import LatticeSum
 from tests.accounting import exact_composition as exact
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
+from setwise.accounting.brackets import up
 from setwise.accounting.calibrate import parse_plan, smallest_noise
 from setwise.accounting.compose import as_uses, compose
 from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.guarantees import KINDS, Guarantee, PureDP, Use, largest_loss
-from setwise.accounting.intervals import up
 from setwise.accounting.notation import format_use, parse_use, syntax
 from setwise.service.api import schemas
 from setwise.service.pages import rendering

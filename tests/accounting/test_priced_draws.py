@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setwise.accounting.adaptive.draw_orders import MOST_STATES, Draws, added_up, draws_of
+from setwise.accounting.adaptive.draw_orders import MOST_STATES, DrawOrders, added_up, draw_orders_of
 from setwise.accounting.adaptive.dynamic_program import grid_step, in_worst_order, variance_of
 from setwise.accounting.adaptive.operator import BoundedRangeStep
 from setwise.accounting.adaptive.profile import Band, TailProfile, nothing_to_come
@@ -32,8 +32,8 @@ def profile(draws, cells=8):
 @given(_groups, st.lists(st.integers(1, 9), min_size=3, max_size=3))
 @settings(max_examples=examples(60), deadline=None)
 def test_any_prices_bound_all_orders(groups, prices):
-    exact = profile(Draws(tuple(groups))).upper
-    priced = profile(Draws(tuple(groups), tuple(prices[: len(groups)]))).upper
+    exact = profile(DrawOrders(tuple(groups))).upper
+    priced = profile(DrawOrders(tuple(groups), tuple(prices[: len(groups)]))).upper
     size = min(exact.size, priced.size)
     assert (priced[:size] >= exact[:size] * (1 - 1e-13)).all()
     assert priced[-1] == 0.0 or priced.size <= exact.size
@@ -41,7 +41,7 @@ def test_any_prices_bound_all_orders(groups, prices):
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 12)), min_size=1, max_size=4))
 def test_levels_are_the_prices_of_what_may_remain(pairs):
-    draws = Draws(tuple((0.1, count) for count, _ in pairs), tuple(price for _, price in pairs))
+    draws = DrawOrders(tuple((0.1, count) for count, _ in pairs), tuple(price for _, price in pairs))
     every = {
         sum(n * price for n, (_, price) in zip(counts, pairs, strict=True))
         for counts in itertools.product(*(range(count + 1) for count, _ in pairs))
@@ -59,7 +59,7 @@ MANY = [
 @pytest.mark.parametrize("groups", [groups for groups, _ in MANY])
 def test_draws_cover_the_groups(groups):
     """Rounded up or not, every use is there with at least its own epsilon, and steps stay within reach."""
-    draws = draws_of(tuple(groups), 5.0)
+    draws = draw_orders_of(tuple(groups), 5.0)
     assert draws.prices
     assert draws.steps <= 12_000
     assert sum(count for _, count in draws.groups) == sum(count for _, count in groups)

@@ -1,9 +1,9 @@
 import pytest
 
 from setwise.accounting.adaptive.optimum import LinearStage, Optimum, RangeStage
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, PureDP
-from setwise.accounting.intervals import Bracket
 from tests.accounting.reference_rows import rows
 
 EVERY = rows("adaptive.csv")

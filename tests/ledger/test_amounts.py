@@ -52,7 +52,7 @@ def test_what_fits_in_units_fits_in_the_total(promise, draws):
         assert rho <= Fraction(totals.worth(spent).rho)
     if spent[FAILURE] <= totals.lines()[FAILURE]:
         assert failure <= Fraction(totals.failure) <= Fraction(promise.delta)
-        assert failure <= Fraction(totals.worth(spent).failed)
+        assert failure <= Fraction(totals.worth(spent).failure_sum)
 
 
 @EXAMPLES

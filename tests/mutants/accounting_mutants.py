@@ -144,8 +144,8 @@ MUTANTS = (
     Mutant(
         "step: upper values a thousandth low",
         "adaptive/operator.py",
-        "terms = Terms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))",
-        "terms = Terms(0.999 * f[cells : cells + count], b_far, drop_a, np.sqrt(omega))",
+        "terms = CellTerms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))",
+        "terms = CellTerms(0.999 * f[cells : cells + count], b_far, drop_a, np.sqrt(omega))",
         _STEP,
     ),
     Mutant(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from setwise.accounting.intervals import Bracket
+from setwise.accounting.brackets import Bracket
 from setwise.errors import InvalidParameter
 
 Progress = Callable[[float], None]

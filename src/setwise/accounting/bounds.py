@@ -11,8 +11,8 @@ from setwise.accounting.adaptive.draw_orders import Group
 from setwise.accounting.adaptive.linear_stage import LinearStage
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage, Stage, upper_bound_order
 from setwise.accounting.answer import Interaction, Progress
+from setwise.accounting.brackets import Bracket, any_fails, either_fails, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
-from setwise.accounting.intervals import Bracket, failures, unite, up
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
@@ -36,7 +36,7 @@ class ClassifiedUses:
     @property
     def failure(self) -> Bracket:
         """The chance that any use fails outright."""
-        return failures(list(self.failed))
+        return any_fails(self.failed)
 
     def pure_epsilons(self) -> list[float] | None:
         """Return the epsilons of the linear uses when all are pure DP, else None."""
@@ -405,7 +405,7 @@ def _adaptive_bounds(uses: Sequence[Use]) -> Iterator[Bound]:
         wallet = linear_bound(ClassifiedUses(((gaussian_of(size), 1),) if size else (), (), (), ()))
 
         def paid(x: float) -> Bracket:
-            return Bracket(0.0, unite(spent.failure, wallet.delta(x, None)).upper)
+            return Bracket(0.0, either_fails(spent.failure, wallet.delta(x, None)).upper)
 
         yield _from_curve("gaussian-wallet", f"{_WALLETS}: {budget}", paid, spent.failure, tight=False)
     budget = f"rho = {spent.rho:.9g}, if no larger one is enforced"

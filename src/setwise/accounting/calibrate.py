@@ -38,7 +38,7 @@ class Calibrated:
     composition: Composition
 
 
-Plan = Callable[[float], Sequence[Use]]
+UsesForParameter = Callable[[float], Sequence[Use]]
 """From the free parameter to uses."""
 
 
@@ -46,7 +46,7 @@ Plan = Callable[[float], Sequence[Use]]
 class _Target:
     """What a plan is to meet. An excess is log(delta found / delta wanted): a value is good when it is not positive."""
 
-    plan: Plan
+    plan: UsesForParameter
     epsilon: float
     delta: float
     interaction: Interaction
@@ -152,7 +152,7 @@ def _search(
 
 
 def smallest_noise(
-    plan: Plan,
+    plan: UsesForParameter,
     *,
     epsilon: float,
     delta: float,
@@ -175,7 +175,7 @@ def smallest_noise(
 
 
 def largest_epsilon(
-    plan: Plan,
+    plan: UsesForParameter,
     *,
     epsilon: float,
     delta: float,

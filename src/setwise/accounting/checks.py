@@ -38,8 +38,20 @@ def check_within(name: str, value: object, smallest: float, largest: float) -> f
     """Return a number within the limits."""
     number = check_number(name, value)
     if not smallest <= number <= largest:
-        raise InvalidParameter(f"{name} must lie between {smallest:g} and {largest:g}, not {value!r}")
+        raise InvalidParameter(
+            f"{name} must lie between {limit_text(smallest)} and {limit_text(largest)}, not {value!r}"
+        )
     return number
+
+
+def limit_text(limit: float) -> str:
+    """Return a limit with as many digits as it needs: six, or all where six would state another limit.
+
+    >>> limit_text(500 * (1 + 1e-12)), limit_text(246913.578)
+    ('500', '246913.578')
+    """
+    short = f"{limit:g}"
+    return short if math.isclose(float(short), limit, rel_tol=1e-9) else repr(limit)
 
 
 def check_epsilon(value: object, name: str = "epsilon") -> float:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from setwise.accounting.answer import Answer, Interaction, Progress, quiet
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.checks import check_delta, check_total_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, Use
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import parse_use
 from setwise.errors import InvalidParameter, Unattainable
 

@@ -6,9 +6,9 @@ so that the result is never stronger than the truth.
 
 import math
 
+from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, cover_rounding, probability, up
 from setwise.accounting.checks import check_delta
-from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, ZeroConcentratedDP, raised
-from setwise.accounting.intervals import ELEMENTARY, UNIT, Bracket, probability, up
+from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, ZeroConcentratedDP
 from setwise.accounting.root_finding import epsilon_at
 
 
@@ -92,7 +92,7 @@ def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: f
     Theorem: BunSt16; lem:zCDPgenbound with one mechanism. A failure probability adds to delta.
     """
     epsilon = guarantee.xi + guarantee.rho + 2.0 * math.sqrt(guarantee.rho * -math.log(check_delta(delta)))
-    return ApproxDP(epsilon=raised(max(epsilon, 0.0)), delta=_sum_of_failures(guarantee.delta, delta))
+    return ApproxDP(epsilon=cover_rounding(max(epsilon, 0.0)), delta=_sum_of_failures(guarantee.delta, delta))
 
 
 def zero_concentrated_to_approx(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:

@@ -9,31 +9,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Bracket, either_fails, sum_above, up
 from setwise.accounting.checks import check_delta, check_epsilon
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.guarantees import Use
-from setwise.accounting.intervals import Bracket, sum_above, unite, up
 from setwise.errors import BudgetExhausted, InvalidParameter
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Sums of zCDP parameters, rounded up: `rho`, and the `failure` probabilities added up."""
+    """Sums over uses, rounded up: of their rho, and of their probabilities of outright failure."""
 
     rho: float = 0.0
-    failed: float = 0.0
+    failure_sum: float = 0.0
 
     @property
     def failure(self) -> Bracket:
         """The chance of outright failure; chances chosen on the fly add up."""
-        return Bracket(0.0, min(1.0, self.failed))
+        return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
         """Return [0, delta] of a filter that stops at these sums.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
-        return unite(self.failure, optimised_delta(0.0, self.rho, epsilon))
+        return either_fails(self.failure, optimised_delta(0.0, self.rho, epsilon))
 
     def plus(self, use: Use) -> "Spent":
         """Return the sums after another use.
@@ -42,8 +42,8 @@ class Spent:
         """
         parameters = use.guarantee.zero_concentrated()
         rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
-        failed = use.count * parameters.delta * (1 + 4e-16 if use.count > 1 else 1.0)
-        return Spent(up(self.rho + rho), sum_above(self.failed, failed))
+        failure = use.count * parameters.delta * (1 + 4e-16 if use.count > 1 else 1.0)
+        return Spent(up(self.rho + rho), sum_above(self.failure_sum, failure))
 
 
 def _share(value: float) -> float:
@@ -98,7 +98,7 @@ class ZcdpFilter:
     def admits(self, use: Use) -> bool:
         """Return whether the use fits in what is left."""
         after = self.spent.plus(use)
-        return after.rho <= self.rho_budget and after.failed <= self.delta * self.failure_share
+        return after.rho <= self.rho_budget and after.failure_sum <= self.delta * self.failure_share
 
     def admit(self, use: Use) -> "ZcdpFilter":
         """Return the filter after the use; raise `BudgetExhausted` when it does not fit.
@@ -166,7 +166,7 @@ class ZcdpOdometer:
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """
-        if self.spent.failed > self.delta * self.failure_share:
+        if self.spent.failure_sum > self.delta * self.failure_share:
             return math.inf
         if self.spent.rho == 0.0:
             return 0.0

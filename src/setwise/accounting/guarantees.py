@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal
 
 from setwise.accounting import prices
+from setwise.accounting.brackets import cover_rounding, down, up
 from setwise.accounting.checks import (
     LARGEST_EPSILON,
     LARGEST_RHO,
@@ -27,17 +28,11 @@ from setwise.accounting.checks import (
     check_positive_integer,
     check_within,
 )
-from setwise.accounting.intervals import ELEMENTARY, UNIT, down, up
 from setwise.accounting.truncation import missing_mass, off_the_overlap
 from setwise.errors import InvalidParameter
 
 MOST_NOISE_VALUES = 4_000_000
 """Integer noise that takes more values than this is composed by its zCDP, not tabulated."""
-
-
-def raised(value: float) -> float:
-    """Round up by more than the few operations and elementary functions that made the value may have lost."""
-    return value * (1.0 + 4 * ELEMENTARY * UNIT)
 
 
 class Guarantee(ABC):
@@ -75,7 +70,10 @@ class Guarantee(ABC):
         return None
 
     def largest_loss(self) -> Fraction | None:
-        """Return the largest privacy loss apart from outright failure, exactly; None when it is unbounded."""
+        """Return a bound on the privacy loss apart from outright failure, as a rational; None when it is unbounded.
+
+        Noise reaches it; of a class, no mechanism of it loses more.
+        """
         return None
 
     def price(self, left: float) -> float:  # noqa: ARG002 - kinds without a price ignore it
@@ -115,14 +113,14 @@ class PureDP(Guarantee):
 
         Theorem: docs/optimal-composition.md, "zCDP constants".
         """
-        return ZeroConcentratedDP(rho=raised(self.epsilon * math.tanh(self.epsilon / 2)))
+        return ZeroConcentratedDP(rho=cover_rounding(self.epsilon * math.tanh(self.epsilon / 2)))
 
     def concentrated(self) -> "ConcentratedDP":
         """epsilon-DP implies (epsilon tanh(epsilon/2), epsilon)-CDP.
 
         Theorem: lem:subgaussBounds.
         """
-        return ConcentratedDP(mu=raised(self.epsilon * math.tanh(self.epsilon / 2)), tau=self.epsilon)
+        return ConcentratedDP(mu=cover_rounding(self.epsilon * math.tanh(self.epsilon / 2)), tau=self.epsilon)
 
     def price(self, left: float) -> float:
         return prices.pure_price(self.epsilon, left)
@@ -221,10 +219,10 @@ class Laplace(Guarantee):
         """
         epsilon = self.pure().epsilon
         if epsilon >= 0.25:
-            return ZeroConcentratedDP(rho=raised(epsilon + math.expm1(-epsilon)))
+            return ZeroConcentratedDP(rho=cover_rounding(epsilon + math.expm1(-epsilon)))
         # the terms alternate and shrink, and the last is positive
         share = math.fsum((-epsilon) ** n / math.factorial(n + 2) for n in range(11))
-        return ZeroConcentratedDP(rho=raised(epsilon**2 * share))
+        return ZeroConcentratedDP(rho=cover_rounding(epsilon**2 * share))
 
     def concentrated(self) -> "ConcentratedDP":
         return self.pure().concentrated()
@@ -271,14 +269,14 @@ class Gaussian(Guarantee):
 
         Theorem: BunSt16.
         """
-        return ZeroConcentratedDP(rho=raised(0.5 / self.sigma**2))
+        return ZeroConcentratedDP(rho=cover_rounding(0.5 / self.sigma**2))
 
     def concentrated(self) -> "ConcentratedDP":
         """Gaussian noise is (1/(2 sigma^2), 1/sigma)-CDP.
 
         Theorem: DworkRo16.
         """
-        return ConcentratedDP(mu=raised(0.5 / self.sigma**2), tau=raised(1.0 / self.sigma))
+        return ConcentratedDP(mu=cover_rounding(0.5 / self.sigma**2), tau=cover_rounding(1.0 / self.sigma))
 
     def price(self, left: float) -> float:  # noqa: ARG002 - it is the same whatever is left
         return prices.gaussian_price(self.sigma)
@@ -349,7 +347,7 @@ class ConcentratedDP(Guarantee):
 
         Theorem: lem:CDPtozCDP.
         """
-        rho = raised(0.5 * self.tau**2)
+        rho = cover_rounding(0.5 * self.tau**2)
         xi = float(Fraction(self.mu) - Fraction(self.tau) ** 2 / 2)
         return ZeroConcentratedDP(rho=rho, xi=max(up(xi), -rho))
 
@@ -384,7 +382,7 @@ class ApproxDP(Guarantee):
         return "approximate use", f"ε {self.epsilon:g}, δ {self.delta:.3g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
-        return ZeroConcentratedDP(rho=raised(self.epsilon * math.tanh(self.epsilon / 2)), delta=self.delta)
+        return ZeroConcentratedDP(rho=cover_rounding(self.epsilon * math.tanh(self.epsilon / 2)), delta=self.delta)
 
     def concentrated(self) -> ConcentratedDP | None:
         return PureDP(epsilon=self.epsilon).concentrated() if self.epsilon else None
@@ -467,7 +465,7 @@ class DiscreteGaussian(Guarantee):
 
         Theorem: CanonneKaSt20.
         """
-        return ZeroConcentratedDP(rho=raised(0.5 * (self.sensitivity / self.sigma) ** 2))
+        return ZeroConcentratedDP(rho=cover_rounding(0.5 * (self.sensitivity / self.sigma) ** 2))
 
     def price(self, left: float) -> float:
         return prices.integer_gaussian_price(self.sigma, self.sensitivity, left)
@@ -504,7 +502,7 @@ class TruncatedDiscreteGaussian(Guarantee):
 
         Theorem: algo:truncGauss, on the integers (docs/truncated-gaussian-on-the-lattice.md).
         """
-        rho = raised(0.5 * (self.sensitivity / self.sigma) ** 2)
+        rho = cover_rounding(0.5 * (self.sensitivity / self.sigma) ** 2)
         return ZeroConcentratedDP(rho=rho, delta=self.failure())
 
     def failure(self) -> float:
@@ -576,7 +574,7 @@ def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
 
 
 def total_loss(uses: Iterable[tuple[Guarantee, int]]) -> Fraction | None:
-    """Return the largest loss of all uses together, failures aside, exactly; None when it is unbounded.
+    """Return a bound on the loss of all uses together, failures aside, as a rational; None when it is unbounded.
 
     Theorem: DworkKeMcMiNa06 (basic composition).
     """

@@ -9,7 +9,7 @@ What is charged for rounding is counted in docs/numerics.md, "Prices".
 import math
 from collections.abc import Callable
 
-from setwise.accounting.intervals import UNIT, up
+from setwise.accounting.brackets import UNIT, up
 from setwise.accounting.root_finding import crossing
 
 Price = Callable[[float], float]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from setwise.accounting.intervals import Bracket
+from setwise.accounting.brackets import Bracket
 from setwise.errors import Unattainable
 
 _MOST_STEPS = 200

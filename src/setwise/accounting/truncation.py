@@ -6,7 +6,7 @@ Write g(z) = exp(-z^2 / (2 sigma^2)). Moved by the sensitivity s, truncated nois
 
 import math
 
-from setwise.accounting.intervals import UNIT, probability
+from setwise.accounting.brackets import UNIT, probability
 
 _SUMMED_SIGMA = 1e5
 """Up to this scale sums over integer noise are taken term by term."""

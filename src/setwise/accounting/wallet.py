@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
+from setwise.accounting.brackets import UNIT, down, up
 from setwise.accounting.checks import LARGEST_SCALE, check_delta, check_epsilon, check_failure
 from setwise.accounting.guarantees import Gaussian, Use
-from setwise.accounting.intervals import UNIT, down, up
 from setwise.accounting.prices import after_paying, wallet_before
 from setwise.accounting.root_finding import crossing
 from setwise.errors import BudgetExhausted, InvalidParameter

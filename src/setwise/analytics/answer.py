@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.answer import Interaction
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.guarantees import Use
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import format_use, parse_use, rounded_up
 from setwise.analytics.query import canonical
 from setwise.errors import InvalidParameter, MissingExtra

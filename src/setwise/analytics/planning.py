@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any, assert_never
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.guarantees import Guarantee, Use, merged
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
 from setwise.analytics.budget import Budget, Draws

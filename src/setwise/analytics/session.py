@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from setwise.accounting.answer import Answer, Interaction, Progress, quiet
+from setwise.accounting.brackets import up
 from setwise.accounting.checks import check_delta
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged
-from setwise.accounting.intervals import up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable
 from setwise.analytics.budget import Budget, BudgetWords, budget_of

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from setwise.accounting.brackets import cover_rounding, down, up
 from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.filters import Spent, ZcdpFilter, filter_parameters
 from setwise.accounting.guarantees import (
@@ -20,9 +21,7 @@ from setwise.accounting.guarantees import (
     PureDP,
     Use,
     ZeroConcentratedDP,
-    raised,
 )
-from setwise.accounting.intervals import down, up
 from setwise.accounting.notation import rounded_down, rounded_up
 from setwise.accounting.prices import after_paying
 from setwise.accounting.wallet import FAILURE_SHARE, Wallet, gaussian_of
@@ -66,7 +65,7 @@ class Totals:
             f"it needs a {what} of {rounded_up(asked, _DIGITS)}, and {rounded_down(there, _DIGITS)} is left"
             for line, what, asked, there in (
                 (RHO, "rho", up(float(rho)), left.rho),
-                (FAILURE, "failure probability", up(float(failure)), left.failed),
+                (FAILURE, "failure probability", up(float(failure)), left.failure_sum),
             )
             if price[line] > rest[line]
         ]
@@ -84,7 +83,9 @@ class Totals:
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return what these units were spent on, as one zCDP use."""
         worth = self.worth(amounts)
-        return (Use(ZeroConcentratedDP(rho=worth.rho, delta=worth.failed)),) if worth.rho or worth.failed else ()
+        return (
+            (Use(ZeroConcentratedDP(rho=worth.rho, delta=worth.failure_sum)),) if worth.rho or worth.failure_sum else ()
+        )
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest single use that these units pay for, or nothing."""
@@ -200,7 +201,7 @@ class WalletTotals:
         rest = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
         price = self.price(uses, spent)
         if price[FAILURE] > rest[FAILURE]:
-            needed, left = filter_parameters(uses).failed, _rounded_down(rest[FAILURE], self.failure)
+            needed, left = filter_parameters(uses).failure_sum, _rounded_down(rest[FAILURE], self.failure)
             return (
                 f"it needs a failure probability of {rounded_up(needed, _DIGITS)}, "
                 f"and {rounded_down(left, _DIGITS)} is left"
@@ -260,9 +261,9 @@ def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
     """
     match guarantee:
         case PureDP(epsilon=epsilon):
-            return ZeroConcentratedDP(rho=raised(0.5 * epsilon**2))
+            return ZeroConcentratedDP(rho=cover_rounding(0.5 * epsilon**2))
         case ApproxDP(epsilon=epsilon, delta=delta):
-            return ZeroConcentratedDP(rho=raised(0.5 * epsilon**2), delta=delta)
+            return ZeroConcentratedDP(rho=cover_rounding(0.5 * epsilon**2), delta=delta)
         case Laplace() | DiscreteLaplace():
             return _zero_concentrated(guarantee.pure())
         case _:

@@ -7,10 +7,10 @@ from functools import lru_cache
 
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.bounds import classify, lower_bound
+from setwise.accounting.brackets import up
 from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, largest_loss
-from setwise.accounting.intervals import up
 from setwise.accounting.notation import format_use
 from setwise.errors import Unattainable
 from setwise.ledger.amounts import RHO, WALLET, WalletTotals
@@ -120,7 +120,7 @@ def status_of(
         left += terms.totals.largest(rest)
         used += terms.totals.spent_as(amounts)
         beside = terms.totals.worth(amounts)
-        worth = beside if not drawn else Spent(up(worth.rho + beside.rho), up(worth.failed + beside.failed))
+        worth = beside if not drawn else Spent(up(worth.rho + beside.rho), up(worth.failure_sum + beside.failure_sum))
         main = WALLET if isinstance(terms.totals, WalletTotals) else RHO
         share = rest[main] / lines[main] if not terms.uses else share
     return AccountStatus(

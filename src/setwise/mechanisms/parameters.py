@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 
+from setwise.accounting.checks import limit_text
 from setwise.errors import InvalidParameter
 
 LARGEST_TAU = 2**40
@@ -23,7 +24,8 @@ def rational(name: str, value: object, smallest: Fraction, largest: Fraction) ->
         raise InvalidParameter(f"{name} must be finite, not {value!r}")
     exact = Fraction(value)
     if not smallest <= exact <= largest:
-        raise InvalidParameter(f"{name} must lie between {float(smallest):g} and {float(largest):g}, not {value!r}")
+        limits = f"{limit_text(float(smallest))} and {limit_text(float(largest))}"
+        raise InvalidParameter(f"{name} must lie between {limits}, not {value!r}")
     return exact
 
 

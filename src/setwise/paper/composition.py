@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import as_uses
 from setwise.accounting.guarantees import Use
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.moments import subgaussian_sum
 from setwise.errors import Unattainable
 

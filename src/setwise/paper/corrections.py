@@ -4,9 +4,9 @@ import math
 
 from setwise.accounting.adaptive.linear_stage import LinearStage
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.three_mechanisms import ThreeMechanisms
 from setwise.paper import printed
 from setwise.paper.claim import Claim, Relation

@@ -9,9 +9,9 @@ from scipy.optimize import minimize_scalar
 
 from setwise.accounting.adaptive.linear_stage import LinearStage
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import as_uses, compose
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
 from setwise.mechanisms.known_domain import KnownGaussian, KnownLaplace
 from setwise.mechanisms.two_phase import OrderedLeastSquares

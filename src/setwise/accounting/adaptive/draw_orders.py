@@ -31,7 +31,7 @@ _MOST_PRICE = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class DrawOrders:
     """Bounded-range mechanisms drawn in any order: by counts, or by `prices` when there are any."""
 
     groups: tuple[Group, ...]
@@ -75,15 +75,15 @@ def added_up(groups: Sequence[Group]) -> list[Group]:
 
 
 @lru_cache(maxsize=64)
-def draws_of(groups: tuple[Group, ...], tilt: float) -> Draws:
+def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
     """Return draws in any order that allow all that the groups allow, and little more where `tilt` points.
 
     Epsilons may be rounded up to fewer: a-BR implies b-BR for a <= b.
     """
     merged = added_up(groups)
     if len(merged) == 1 or math.prod(count + 1 for _, count in merged) <= MOST_STATES:
-        return Draws(tuple(merged))
-    best, least = Draws(()), math.inf
+        return DrawOrders(tuple(merged))
+    best, least = DrawOrders(()), math.inf
     while True:
         found, gain = _priced(merged, tilt)
         if gain < least:
@@ -95,15 +95,15 @@ def draws_of(groups: tuple[Group, ...], tilt: float) -> Draws:
         merged[cheapest : cheapest + 2] = [(merged[cheapest + 1][0], merged[cheapest][1] + merged[cheapest + 1][1])]
 
 
-def _priced(groups: Sequence[Group], tilt: float) -> tuple[Draws, float]:
+def _priced(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
     """Return prices under which the best way to spend them all gains least, and that gain; infinite if out of reach."""
     gains = [_gain(epsilon, tilt) for epsilon, _ in groups]
     if len(groups) == 1:
-        return Draws(tuple(groups)), groups[0][1] * gains[0]
-    best, least = Draws(()), math.inf
+        return DrawOrders(tuple(groups)), groups[0][1] * gains[0]
+    best, least = DrawOrders(()), math.inf
     for smallest in range(1, _MOST_PRICE + 1):
         prices = tuple(max(1, round(smallest * gain / gains[0])) for gain in gains)
-        found = Draws(tuple(groups), prices)
+        found = DrawOrders(tuple(groups), prices)
         if found.steps > MOST_PRICED_STEPS:
             break
         most = found.total * max(gain / price for gain, price in zip(gains, prices, strict=True))

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from setwise.accounting.adaptive.draw_orders import Draws, Group
+from setwise.accounting.adaptive.draw_orders import DrawOrders, Group
 from setwise.accounting.adaptive.operator import BoundedRangeStep
 from setwise.accounting.adaptive.profile import Band, Profile, TailProfile
 from setwise.accounting.answer import Progress
-from setwise.accounting.intervals import up
+from setwise.accounting.brackets import up
 from setwise.accounting.losses.lattice import common_step, common_unit
 from setwise.errors import Unattainable
 
@@ -72,7 +72,7 @@ def variance_of(groups: Sequence[Group]) -> float:
     return math.fsum(count * epsilon * epsilon / 4 for epsilon, count in groups)
 
 
-def in_worst_order(draws: Draws, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
+def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
     """Return the profile of the draws, in any adaptive order, before what follows."""
     groups = draws.groups
     if len(groups) == 1:
@@ -137,7 +137,7 @@ def _over_all_orders(
     return layer[most]
 
 
-def _over_all_spending(draws: Draws, after: TailProfile, band: Band, progress: Progress) -> Profile:
+def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progress: Progress) -> Profile:
     """Return the maximum over all ways to spend the prices, from above; the lower values say nothing."""
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from setwise.accounting.adaptive.draw_orders import Group
 from setwise.accounting.adaptive.profile import Band, Profile, TailProfile
+from setwise.accounting.brackets import UNIT, Bracket
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
-from setwise.accounting.intervals import UNIT, Bracket
 from setwise.accounting.losses.discrete import Atoms, enumerated
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
 from setwise.accounting.losses.lattice import multiples

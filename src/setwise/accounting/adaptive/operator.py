@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.adaptive.profile import Profile
-from setwise.accounting.intervals import UNIT
+from setwise.accounting.brackets import UNIT
 from setwise.accounting.losses.lattice import multiples
 
 Floats = NDArray[np.float64]
@@ -151,7 +151,7 @@ class BoundedRangeStep:
             # Where the chords differ by round-off only, t makes no difference: any value in range will do.
             omega[drop_a <= 256 * UNIT * a_near] = math.sqrt(self._shrink)
         drop_a *= self._scale
-        terms = Terms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))
+        terms = CellTerms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))
         smooth, rough, tail = self._competitors(omega)
         for j, first, last in smooth:
             lo, hi = max(first, cells - 1 - j), min(last, size + cells - 1 - j)
@@ -219,7 +219,7 @@ class BoundedRangeStep:
         smooth += [(j, first, last) for j, (first, last) in spans.items()]
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
-    def _maximise_tail(self, tail: int, f: Floats, terms: "Terms", omega: Floats, out: Floats) -> None:
+    def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
         """Let the cells of the tail compete, and its grid points with every t: a square of values, a few operations.
 
         A cell has a say only near its own best t. Chords continued further would magnify rounding where f is flat, as
@@ -248,7 +248,7 @@ class BoundedRangeStep:
         self,
         rough: Integers,
         f: Floats,
-        terms: "Terms",
+        terms: "CellTerms",
         omega: Floats,
         out: Floats,
         choices: "Choices",
@@ -312,7 +312,7 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CellTerms:
     """Per cell: far value and slope, the gain c (a_p - a_{p+N}), and the root of omega_p."""
 
     far: Floats

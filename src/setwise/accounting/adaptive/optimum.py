@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setwise.accounting.adaptive.draw_orders import Draws, Group, added_up, draws_of
+from setwise.accounting.adaptive.draw_orders import DrawOrders, Group, added_up, draw_orders_of
 from setwise.accounting.adaptive.dynamic_program import Apply, grid_step, in_worst_order, variance_of
 from setwise.accounting.adaptive.linear_stage import (
     FIRST_TOLERANCE,
@@ -26,8 +26,8 @@ from setwise.accounting.adaptive.operator import BoundedRangeStep
 from setwise.accounting.adaptive.profile import Band, Profile, TailProfile, nothing_to_come
 from setwise.accounting.adaptive.refinement import TUNING, Trial, refine
 from setwise.accounting.answer import Progress, quiet
+from setwise.accounting.brackets import UNIT, Bracket, either_fails
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
-from setwise.accounting.intervals import UNIT, Bracket, unite
 from setwise.accounting.losses.discrete import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.tilting import Saddle
@@ -170,7 +170,7 @@ class Optimum:
         def at_worst(x: float) -> Bracket:
             return max((before.average(loss, x) for loss in losses), key=lambda bracket: bracket.lower)
 
-        return lambda x: unite(self.failure, at_worst(x))
+        return lambda x: either_fails(self.failure, at_worst(x))
 
     @property
     def _support(self) -> float:
@@ -196,14 +196,16 @@ class Optimum:
         """The epsilon to which smaller ones are rounded up from above: one grid must serve all."""
         return max(epsilon for epsilon, _ in self._groups) / LARGEST_RATIO
 
-    def _draws(self, groups: Sequence[Group], tilt: float) -> Draws:
+    def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
         """Return how a stage is drawn from, for the bound from above."""
         tilt = max(tilt, 0.5 / math.sqrt(variance_of(self._groups)))
-        return draws_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
+        return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
         """Return whether the bound from above allows no more than the parameters do."""
-        return all(self._draws(groups, tilt) == Draws(tuple(added_up(groups))) for groups in self._stages_of_groups)
+        return all(
+            self._draws(groups, tilt) == DrawOrders(tuple(added_up(groups))) for groups in self._stages_of_groups
+        )
 
     def _work(self, cells: int, tilt: float) -> float:
         largest = max(epsilon for epsilon, _ in self._groups)
@@ -224,11 +226,11 @@ class Optimum:
         step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], trial.cells)
         apply = BoundedRangeStep.apply_upper if trial.upper_only else BoundedRangeStep.apply
 
-        def in_any_order(groups: Sequence[Group]) -> list[Draws]:
+        def in_any_order(groups: Sequence[Group]) -> list[DrawOrders]:
             return [self._draws(groups, tilt)]
 
-        def smaller_first(groups: Sequence[Group]) -> list[Draws]:
-            return [Draws((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
+        def smaller_first(groups: Sequence[Group]) -> list[DrawOrders]:
+            return [DrawOrders((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
 
         end = _AHEAD * trial.stretch * about
         support = self._support
@@ -249,7 +251,7 @@ class Optimum:
         step: float,
         end: float,
         tilt: float,
-        parts: Callable[[Sequence[Group]], list[Draws]],
+        parts: Callable[[Sequence[Group]], list[DrawOrders]],
         apply: Apply,
     ) -> "_Solved":
         """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""
@@ -293,7 +295,7 @@ class _Solved:
         above = above * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped
         below = below * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT)
         above, below = min(above, 1.0), max(below, 0.0)
-        return unite(self.failure, Bracket(min(above, below), above))
+        return either_fails(self.failure, Bracket(min(above, below), above))
 
     def epsilon(self, delta: float) -> Bracket:
         if self.delta(_FAR).upper >= delta:

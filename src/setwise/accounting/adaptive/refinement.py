@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from setwise.accounting.intervals import Bracket
+from setwise.accounting.brackets import Bracket
 from setwise.errors import Unattainable
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.intervals import ELEMENTARY, UNIT, Bracket, probability
+from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, probability
 from setwise.accounting.losses.lattice import LatticeTail, lattice_tail, multiples
 
 Floats = NDArray[np.float64]

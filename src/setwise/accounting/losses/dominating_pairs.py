@@ -10,6 +10,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.accounting.brackets import ELEMENTARY, SPECIAL, UNIT
 from setwise.accounting.guarantees import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -18,7 +19,6 @@ from setwise.accounting.guarantees import (
     PureDP,
     TruncatedDiscreteGaussian,
 )
-from setwise.accounting.intervals import ELEMENTARY, SPECIAL, UNIT
 from setwise.accounting.losses.lattice import LossLattice, LossPair, from_atoms, from_bins, from_cells, multiples
 
 Floats = NDArray[np.float64]

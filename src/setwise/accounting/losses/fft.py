@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.intervals import ELEMENTARY, UNIT
+from setwise.accounting.brackets import ELEMENTARY, UNIT
 from setwise.accounting.losses.discrete import Atoms
 from setwise.accounting.losses.lattice import multiples
 from setwise.accounting.losses.tilting import Part, Saddle, cumulant

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.intervals import ELEMENTARY, SPECIAL, UNIT
+from setwise.accounting.brackets import ELEMENTARY, SPECIAL, UNIT
 
 Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.intervals import UNIT
+from setwise.accounting.brackets import UNIT
 
 Floats = NDArray[np.float64]
 

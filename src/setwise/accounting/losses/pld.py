@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setwise.accounting.brackets import Bracket, either_fails, probability
 from setwise.accounting.guarantees import Gaussian, largest_loss
-from setwise.accounting.intervals import Bracket, probability, unite
 from setwise.accounting.losses.discrete import Atoms
 from setwise.accounting.losses.dominating_pairs import KnownNoise, loss_unit, on_lattice, spread, tabulated
 from setwise.accounting.losses.fft import LARGEST_TRANSFORM, Window, sums, window
@@ -92,7 +92,7 @@ class LatticeSum:
         (low,), (low_error,) = lower.delta(x)
         above = probability(float(high), float(high_error)).upper
         below = probability(float(low), float(low_error)).lower
-        return unite(self.failure, Bracket(min(below, above), above))
+        return either_fails(self.failure, Bracket(min(below, above), above))
 
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
         """Return the tail of the total loss from above and from below; `whole` as in `atoms`."""

@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.intervals import UNIT, Bracket, unite
+from setwise.accounting.brackets import UNIT, Bracket, either_fails
 from setwise.accounting.losses.discrete import Atoms, two_point_loss
 
 Floats = NDArray[np.float64]
@@ -59,7 +59,7 @@ class BatchBoundedRange:
 
         Theorem: thm:opt_nonadaptive (thm:non-adaptive when nothing stands beside).
         """
-        return unite(self.failure, self._worst(epsilon))
+        return either_fails(self.failure, self._worst(epsilon))
 
     def at(self, t: float, x: float) -> Bracket:
         """Return delta at epsilon = x when every BR mechanism is the generalized randomized response at t."""

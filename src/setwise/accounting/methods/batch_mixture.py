@@ -20,8 +20,8 @@ from setwise.accounting.adaptive.draw_orders import Group
 from setwise.accounting.adaptive.linear_stage import FIRST_TOLERANCE, LinearStage, proxy_saddle
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage, upper_bound_order
 from setwise.accounting.adaptive.profile import Profile
+from setwise.accounting.brackets import Bracket, either_fails
 from setwise.accounting.guarantees import PureDP
-from setwise.accounting.intervals import Bracket, unite
 from setwise.accounting.losses.discrete import NOTHING, Atoms, Loss, randomized_response, two_point_atoms
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.pld import LatticeSum
@@ -88,7 +88,7 @@ class BatchMixture:
         share = _usual_share(self.groups) if width is None else 0.9 * width
         target = reached.upper * (1.0 + share)
         top = self._in_boxes(responses, epsilon, tilt).branch_and_bound(epsilon, target, _boxes(width))
-        return _reached(unite(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
+        return _reached(either_fails(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
         """Return the smallest epsilon whose delta is at most `delta`; a relative `width` out of reach is refused."""
@@ -113,7 +113,7 @@ class BatchMixture:
             if upper >= self._support:
                 break
             top = boxes.branch_and_bound(upper, spare, _boxes(width))
-            if unite(self.failure, Bracket(0.0, top)).upper <= delta:
+            if either_fails(self.failure, Bracket(0.0, top)).upper <= delta:
                 return _reached(Bracket(min(lower, upper), upper), width)
             upper += 1.2 * further**2 * math.log(top / spare) / rate
         return _reached(Bracket(min(lower, self._support), math.inf), width)

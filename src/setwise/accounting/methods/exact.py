@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Bracket, down, either_fails
 from setwise.accounting.guarantees import Gaussian, PureDP, Use, largest_loss, total_loss
-from setwise.accounting.intervals import Bracket, down, unite
 from setwise.accounting.losses.discrete import Atoms, Loss, enumerated, randomized_response
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.gaussian import GaussianLoss
@@ -35,7 +35,7 @@ class ExactLinear:
         """Return the optimal delta at epsilon, correct to round-off."""
         if self.inner is None:
             return self.failure
-        return unite(self.failure, self.outer.average(self.inner, epsilon))
+        return either_fails(self.failure, self.outer.average(self.inner, epsilon))
 
 
 def exact_linear(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> ExactLinear | None:

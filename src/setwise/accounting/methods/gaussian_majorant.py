@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from setwise.accounting.adaptive.draw_orders import MOST_PRICED_STEPS, MOST_STATES, Group
 from setwise.accounting.adaptive.optimum import LARGEST_RATIO
+from setwise.accounting.brackets import UNIT, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, Guarantee
-from setwise.accounting.intervals import UNIT, up
 from setwise.accounting.prices import wallet_before
 
 _CELL = 0.05

@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, any_fails, either_fails, up
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.guarantees import Use
-from setwise.accounting.intervals import ELEMENTARY, UNIT, Bracket, failures, unite, up
 
 _SLACK = 1.0 + 8 * ELEMENTARY * UNIT
 
@@ -34,7 +34,7 @@ class SubgaussianSum:
         exponent = excess * excess / (2.0 * self.variance) if self.variance else 0.0
         if self.variance:  # a tail below the range of floats is still not 0
             tail = min(1.0, up(tail * (1.0 + (16 * exponent + 2 * ELEMENTARY) * UNIT)))
-        return unite(Bracket(0.0, self.failure.upper), Bracket(0.0, tail))
+        return either_fails(Bracket(0.0, self.failure.upper), Bracket(0.0, tail))
 
     def paper_epsilon(self, delta: float) -> float:
         """Return eq:setWiseCompEps at delta, leaving failures aside: mean + sqrt(2 variance log(1/delta))."""
@@ -55,7 +55,7 @@ def subgaussian_sum(uses: Iterable[Use]) -> SubgaussianSum | None:
             return None
         mean.append(use.count * parameters.mu)
         variance.append(use.count * parameters.tau**2)
-    return SubgaussianSum(math.fsum(mean) * _SLACK, math.fsum(variance) * _SLACK, failures(failed))
+    return SubgaussianSum(math.fsum(mean) * _SLACK, math.fsum(variance) * _SLACK, any_fails(failed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ZeroConcentratedSum:
 
         Theorem: lem:zCDPgenbound for the sum, CanonneKaSt20 for the conversion.
         """
-        return unite(Bracket(0.0, self.failure.upper), optimised_delta(self.xi, self.rho, epsilon))
+        return either_fails(Bracket(0.0, self.failure.upper), optimised_delta(self.xi, self.rho, epsilon))
 
     def paper_epsilon(self, delta: float) -> float:
         """Return lem:zCDPgenbound at delta, leaving failures aside: sum of (xi + rho) + 2 sqrt(rho log(1/delta))."""
@@ -89,4 +89,4 @@ def zero_concentrated_sum(uses: Iterable[Use]) -> ZeroConcentratedSum:
         failed.append((parameters.delta, use.count))
     total_rho = math.fsum(rho) * _SLACK
     total_xi = math.fsum(xi)
-    return ZeroConcentratedSum(max(up(total_xi + abs(total_xi) * 1e-14), -total_rho), total_rho, failures(failed))
+    return ZeroConcentratedSum(max(up(total_xi + abs(total_xi) * 1e-14), -total_rho), total_rho, any_fails(failed))

@@ -6,8 +6,8 @@ They show that order matters: two BR mechanisms after the DP one can cost more t
 import math
 from collections.abc import Callable, Sequence
 
+from setwise.accounting.brackets import UNIT, Bracket, probability
 from setwise.accounting.guarantees import BoundedRange, PureDP, Use
-from setwise.accounting.intervals import UNIT, Bracket, probability
 from setwise.errors import InvalidParameter
 
 _RELATIVE_ERROR = 1e-13

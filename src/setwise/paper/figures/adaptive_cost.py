@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
-from setwise.accounting.intervals import Bracket
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
 from setwise.paper.composition import mixture, narrow

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from setwise.accounting.adaptive.linear_stage import LinearStage
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage, Stage
 from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
-from setwise.accounting.intervals import Bracket
 from setwise.accounting.methods.three_mechanisms import ThreeMechanisms
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation

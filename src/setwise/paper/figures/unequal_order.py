@@ -6,9 +6,9 @@ from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 from setwise.accounting.answer import Interaction, Progress
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange
-from setwise.accounting.intervals import Bracket
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
 from setwise.paper.composition import narrow

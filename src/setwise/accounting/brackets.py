@@ -1,6 +1,7 @@
 """A certified interval around a number that cannot be computed exactly."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -64,6 +65,11 @@ def down(value: float) -> float:
     return math.nextafter(value, -math.inf)
 
 
+def cover_rounding(value: float) -> float:
+    """Return the value raised by 32 units: more than the few roundings and elementary functions behind it lost."""
+    return value * (1.0 + 4 * ELEMENTARY * UNIT)
+
+
 def sum_above(first: float, second: float) -> float:
     """Return the sum of two floats, rounded up only where it is not exact.
 
@@ -85,10 +91,10 @@ def probability(value: float, error: float) -> Bracket:
     return Bracket(lower, max(lower, min(1.0, up(value + error))) if value + error > 0.0 else 0.0)
 
 
-def unite(first: Bracket, second: Bracket) -> Bracket:
+def either_fails(first: Bracket, second: Bracket) -> Bracket:
     """Return 1 - (1 - a)(1 - b), written without cancellation: either of two independent failures.
 
-    >>> unite(Bracket(0.0, 0.0), Bracket(0.25, 0.25))
+    >>> either_fails(Bracket(0.0, 0.0), Bracket(0.25, 0.25))
     Bracket(lower=0.25, upper=0.25)
     """
     if first.upper == 0.0:
@@ -100,10 +106,10 @@ def unite(first: Bracket, second: Bracket) -> Bracket:
     return Bracket(max(0.0, lower * (1 - 4 * UNIT)), min(1.0, upper * (1 + 4 * UNIT)))
 
 
-def failures(deltas: "list[tuple[float, int]]") -> Bracket:
+def any_fails(deltas: Sequence[tuple[float, int]]) -> Bracket:
     """Return 1 - prod (1 - delta_i)^count_i: the chance that any of several independent failures happens.
 
-    >>> failures([])
+    >>> any_fails([])
     Bracket(lower=0.0, upper=0.0)
     """
     failing = [(delta, count) for delta, count in deltas if delta > 0.0]
