@@ -1,5 +1,6 @@
 """A kind of guarantee is described once: whatever speaks of kinds reads its class."""
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -12,9 +13,8 @@ from setwise.accounting.calibrate import parse_plan, smallest_noise
 from setwise.accounting.compose import as_uses, compose
 from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.guarantees import KINDS, Guarantee, PureDP, Use, largest_loss
-from setwise.accounting.notation import format_use, parse_use, syntax
+from setwise.accounting.notation import format_use, parse_use, syntax, use_in_words
 from setwise.service.api import schemas
-from setwise.service.pages import rendering
 
 SOURCES = Path(__file__).parents[2] / "src" / "setwise"
 
@@ -73,7 +73,7 @@ def test_one_class_is_enough_to_calibrate_and_to_show(staircase):
     free, plan = parse_plan(["staircase:?x25"])
     assert free == "noise"
     assert 9.0 < smallest_noise(plan, epsilon=2.08, delta=1e-6).value < 10.0
-    assert rendering.use_in_words("staircase:10x25") == "25 staircase counts at scale 10"
+    assert use_in_words(staircase) == "25 staircase counts at scale 10"
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
@@ -83,10 +83,13 @@ def test_every_kind_is_accepted_by_the_service(kind):
 
 def test_kinds_are_listed_nowhere_else():
     """A file that names most kinds is a second list, and would be forgotten when one is added."""
-    for path in SOURCES.rglob("*.py"):
+    scanned = [path for path in SOURCES.rglob("*") if path.suffix in (".py", ".js", ".html")]
+    assert {path.suffix for path in scanned} == {".py", ".js", ".html"}
+    for path in scanned:
         if path.name == "guarantees.py":
             continue
-        named = [kind for kind in KINDS if f'"{kind}"' in path.read_text(encoding="utf-8")]
+        text = path.read_text(encoding="utf-8")
+        named = [kind for kind in KINDS if re.search(rf"([\"'`]){kind}\1|^ *{kind}: ", text, re.MULTILINE)]
         assert len(named) < 5, f"{path} lists the kinds {named}"
 
 

@@ -87,6 +87,35 @@ def format_use(use: Use) -> str:
     return text if use.count == 1 else f"{text}x{use.count}"
 
 
+def use_in_words(use: Use) -> str:
+    """Return a use as pages show it to people.
+
+    >>> use_in_words(parse_use("bounded-range:0.1x8")), use_in_words(parse_use("approx:0,1e-09"))
+    ('8 picks at ε 0.1', '1 threshold at δ 1e-9')
+    """
+    noun, at = use.guarantee.in_words()
+    return f"{use.count:,} {noun if use.count == 1 else noun + 's'} at {short_exponents(at)}"
+
+
+def kind_in_words(guarantee: Guarantee) -> str:
+    """Return many uses of a guarantee as pages show them, whatever their count.
+
+    >>> kind_in_words(parse_use("pure:0.1x25").guarantee)
+    'counts at ε 0.1'
+    """
+    noun, at = guarantee.in_words()
+    return f"{noun}s at {short_exponents(at)}"
+
+
+def short_exponents(text: str) -> str:
+    """Return the text with exponents written without leading zeros.
+
+    >>> short_exponents("1e-06 and 3e+08")
+    '1e-6 and 3e+8'
+    """
+    return re.sub(r"e([+-])0*", r"e\1", text)
+
+
 _ROUND_OFF = Decimal("1e-12")
 """What lies beyond the twelfth digit is taken for the round-off of a float that stands for a shorter number."""
 

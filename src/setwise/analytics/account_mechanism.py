@@ -123,9 +123,7 @@ def _shared_noise(guarantee: Guarantee) -> Counts:
         case Gaussian(sigma=sigma):
             return GaussianCounts(sigma=Fraction(sigma))
         case _:
-            raise InvalidParameter(
-                f"counts must draw pure:E, gaussian:S or discrete-laplace:B, not {_in_notation(guarantee)}"
-            )
+            raise InvalidParameter(f"counts must draw {_COUNTED}, not {_in_notation(guarantee)}")
 
 
 def _picks(bounds: Bounds, epsilon: Fraction, draws: Draws, status: AccountStatus) -> KnownGumbel | UnknownGumbel:
@@ -188,9 +186,7 @@ def _count_noise(guarantee: Guarantee, per_item: int) -> tuple[Counts, AccountNa
                 f"{_in_notation(guarantee)} is for counts a user moves by {sensitivity}, not by per_item = {per_item}"
             )
         case _:
-            raise InvalidParameter(
-                f"counts must draw pure:E, gaussian:S or discrete-laplace:B, not {_in_notation(guarantee)}"
-            )
+            raise InvalidParameter(f"counts must draw {_COUNTED}, not {_in_notation(guarantee)}")
 
 
 def _threshold(draws: Draws, status: AccountStatus) -> Fraction:

@@ -1,9 +1,9 @@
 """What may be spent on a question: a total of its own, or draws from an account."""
 
 from dataclasses import dataclass
-from typing import TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
-from setwise.accounting.guarantees import Guarantee, Use
+from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, Gaussian, Guarantee, PureDP, Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import CountNoise, Total
@@ -37,6 +37,19 @@ class Draws:
         drawn = {name: format_use(Use(guarantee)) for name, guarantee in named.items() if guarantee is not None}
         threshold = {} if self.threshold_delta is None else {"threshold_delta": self.threshold_delta}
         return {"kind": "draws", **drawn, **threshold}
+
+
+def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"] | None:
+    """Return what a question can draw a registered guarantee for; None when questions draw it for nothing."""
+    match guarantee:
+        case BoundedRange():
+            return "discover"
+        case PureDP() | Gaussian() | DiscreteLaplace():
+            return "counts"
+        case ApproxDP(epsilon=0.0):
+            return "threshold"
+        case _:
+            return None
 
 
 Budget: TypeAlias = Total | Draws

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use
+from setwise.accounting.notation import format_use, use_in_words
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.planning import Plan
 from setwise.ledger.audit.verification import Verification
@@ -84,6 +84,7 @@ class CompositionView(BaseModel):
     delta: BracketView
     method: str = Field(examples=["certified-optimum"])
     statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+    words: list[str] = Field(examples=[["25 counts at ε 0.1"]], description="the uses as pages show them, in order")
 
 
 class CalibrationView(CompositionView):
@@ -243,11 +244,13 @@ class PreviewView(BaseModel):
     confidence: float = Field(examples=[0.95])
     alone: dict[str, float] | None = Field(examples=[None], description="epsilon and delta of the question by itself")
     left: list[str] = Field(examples=[["bounded-range:0.1x50", "pure:0.1x50"]])
+    words: list[str] = Field(examples=[["10 picks at ε 0.1"]], description="`uses` as pages show them, in order")
 
     @staticmethod
     def of(plan: Plan, left: Sequence[Use]) -> "PreviewView":
         """Show a plan, and what is left of the account that would pay."""
-        return PreviewView.model_validate({**plan.to_dict(), "left": [format_use(use) for use in left]})
+        shown = {"left": [format_use(use) for use in left], "words": [use_in_words(use) for use in plan.uses]}
+        return PreviewView.model_validate(plan.to_dict() | shown)
 
 
 class AnswerItemView(BaseModel):

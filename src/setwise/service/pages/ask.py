@@ -3,7 +3,11 @@
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from setwise.accounting.guarantees import Use
+from setwise.accounting.notation import format_use, kind_in_words
+from setwise.analytics.budget import drawn_for
 from setwise.analytics.schema import Kind, Schema
+from setwise.ledger.status import AccountStatus
 from setwise.service.api.views import AccountView
 from setwise.service.auth.people import Identity
 from setwise.service.pages.rendering import render
@@ -60,8 +64,20 @@ def _choices(service: Service, identity: Identity) -> dict[str, object]:
                 }
             )
     known = {dataset["name"] for dataset in datasets}
-    accounts = [each.model_dump(mode="json") for each in AccountView.listed(own) if each.dataset in known]
+    accounts = [
+        view.model_dump(mode="json") | {"draws": _draws(status)}
+        for status, view in zip(own, AccountView.listed(own), strict=True)
+        if view.dataset in known
+    ]
     return {"datasets": datasets, "accounts": accounts}
+
+
+def _draws(status: AccountStatus) -> list[dict[str, object]]:
+    """Return the registered draws of an account: each as it is written and in words, and what it can be drawn for."""
+    return [
+        {"use": format_use(Use(use.guarantee)), "words": kind_in_words(use.guarantee), "role": drawn_for(use.guarantee)}
+        for use in status.terms.uses
+    ]
 
 
 def _column(schema: Schema, name: str) -> dict[str, str]:

@@ -1,6 +1,5 @@
 """Pages from templates, and errors as pages; everything that is put in is escaped."""
 
-import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
@@ -13,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from setwise.accounting.notation import parse_use, rounded_up
+from setwise.accounting.notation import kind_in_words, parse_use, rounded_up, short_exponents, use_in_words
 from setwise.errors import NotSignedIn, SetwiseError
 from setwise.service.auth.people import TOKEN_PREFIX, Identity
 from setwise.service.pages.assets import chart_library, static_version
@@ -26,34 +25,7 @@ def small(value: float) -> str:
     >>> small(1e-6), small(0.05)
     ('1e-6', '0.05')
     """
-    return _short_exponents(f"{value:.3g}")
-
-
-def _short_exponents(text: str) -> str:
-    return re.sub(r"e([+-])0*", r"e\1", text)
-
-
-def use_in_words(text: str) -> str:
-    """Return a written use in words.
-
-    >>> use_in_words("bounded-range:0.1x8")
-    '8 picks at ε 0.1'
-    >>> use_in_words("approx:0,1e-09")
-    '1 threshold at δ 1e-9'
-    """
-    use = parse_use(text)
-    noun, at = use.guarantee.in_words()
-    return f"{use.count:,} {noun if use.count == 1 else noun + 's'} at {_short_exponents(at)}"
-
-
-def kind_in_words(text: str) -> str:
-    """Return the kind of a written use in words, whatever its count.
-
-    >>> kind_in_words("pure:0.1x25")
-    'counts at ε 0.1'
-    """
-    noun, at = parse_use(text).guarantee.in_words()
-    return f"{noun}s at {_short_exponents(at)}"
+    return short_exponents(f"{value:.3g}")
 
 
 _TITLES = {
@@ -80,8 +52,8 @@ def _environment() -> Environment:
         "promise": lambda value: rounded_up(value, 4),
         "small": small,
         "moment": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
-        "use_in_words": use_in_words,
-        "kind_in_words": kind_in_words,
+        "use_in_words": lambda text: use_in_words(parse_use(text)),
+        "kind_in_words": lambda text: kind_in_words(parse_use(text).guarantee),
         "count_of": lambda text: parse_use(text).count,
     }
     environment.filters.update(filters)

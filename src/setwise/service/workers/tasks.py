@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 from setwise.accounting import calibrate as calibration
 from setwise.accounting.answer import Answer
-from setwise.accounting.compose import compose
-from setwise.accounting.notation import format_use
+from setwise.accounting.compose import Composition, compose
+from setwise.accounting.notation import format_use, use_in_words
 from setwise.analytics.budget import Budget
 from setwise.analytics.planning import ExecutablePlan, plan_query
 from setwise.analytics.query import Query
@@ -44,10 +44,10 @@ class Compose:
         composition = compose(self.uses, self.interaction)
         if self.delta is not None:
             answer = composition.epsilon(self.delta)
-            return _answered(answer, epsilon=(answer.lower, answer.upper), delta=(self.delta, self.delta))
+            return _answered(composition, answer, (answer.lower, answer.upper), (self.delta, self.delta))
         assert self.epsilon is not None
         answer = composition.delta(self.epsilon)
-        return _answered(answer, epsilon=(self.epsilon, self.epsilon), delta=(answer.lower, answer.upper))
+        return _answered(composition, answer, (self.epsilon, self.epsilon), (answer.lower, answer.upper))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Calibrate:
         }[free]
         found = find(plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
         answer = found.composition.delta(self.epsilon)
-        ends = _answered(answer, epsilon=(self.epsilon, self.epsilon), delta=(answer.lower, answer.upper))
+        ends = _answered(found.composition, answer, (self.epsilon, self.epsilon), (answer.lower, answer.upper))
         return {"free": free, "value": found.value, "uses": [format_use(use) for use in found.uses], **ends}
 
 
@@ -89,11 +89,14 @@ class PlanQuestion:
         return plan_query(self.query, self.spending, self.user, self.schema, opened)
 
 
-def _answered(answer: Answer, *, epsilon: tuple[float, float], delta: tuple[float, float]) -> dict[str, Any]:
+def _answered(
+    composition: Composition, answer: Answer, epsilon: tuple[float, float], delta: tuple[float, float]
+) -> dict[str, Any]:
     return {
         "interaction": str(answer.interaction),
         "epsilon": {"lower": epsilon[0], "upper": epsilon[1]},
         "delta": {"lower": delta[0], "upper": delta[1]},
         "method": answer.method,
         "statement": answer.statement,
+        "words": [use_in_words(use) for use in composition.uses],
     }

@@ -3,7 +3,7 @@ import { call, data, debounced, element } from "./api.js";
 import { showAnswer } from "./answer.js";
 import { digits, raised, small } from "./numbers.js";
 import { Question } from "./question.js";
-import { inWords, shortOf } from "./uses.js";
+import { counts, parsed } from "./uses.js";
 
 const form = document.getElementById("question");
 const told = document.getElementById("preview");
@@ -27,13 +27,23 @@ function fact(name, ...value) {
   return [element("dt", {}, name), element("dd", {}, ...value)];
 }
 
-function chips(uses) {
-  return uses.map((use) => element("span", { class: "chip", title: use }, inWords(use)));
+function chips(uses, words) {
+  return uses.map((use, at) => element("span", { class: "chip", title: use }, words[at]));
+}
+
+// What is missing for a preview's uses, in words, or null when what is left pays for them.
+function missing({ uses, words, left }) {
+  const have = counts(left);
+  for (const [at, { bare, count }] of uses.map(parsed).entries()) {
+    const there = have.get(bare) ?? 0;
+    if (count > there) return `Not enough is left: this needs ${words[at]}, and ${there} ${there === 1 ? "is" : "are"} there.`;
+  }
+  return null;
 }
 
 function showPreview(found) {
   const sure = `${Math.round(100 * found.confidence)} %`;
-  const cost = element("dd", { class: "chips" }, ...chips(found.uses));
+  const cost = element("dd", { class: "chips" }, ...chips(found.uses, found.words));
   const facts = [element("dt", {}, "Costs at most"), cost];
   facts.push(...fact("On its own", element("strong", {}, `ε ≤ ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)}`));
   if (found.expected_error !== null) facts.push(...fact("A count is off by", element("strong", {}, `about ${digits(found.expected_error, 3)}`)));
@@ -42,8 +52,8 @@ function showPreview(found) {
   if (found.detectable !== null) facts.push(...fact("Found with " + sure, `items that lead by ${found.detectable.toLocaleString("en")}`));
   facts.push(...fact("Mechanism", found.mechanism));
   const parts = [element("dl", { class: "facts" }, ...facts)];
-  const short = question.account.kind === "setwise" ? shortOf(found.uses, found.left) : null;
-  if (short) parts.push(element("p", { class: "alert" }, `Not enough is left: this needs ${inWords(`${short.use.bare}x${short.use.count}`)}, and ${short.there} ${short.there === 1 ? "is" : "are"} there.`));
+  const short = question.account.kind === "setwise" ? missing(found) : null;
+  if (short) parts.push(element("p", { class: "alert" }, short));
   told.replaceChildren(...parts);
 }
 

@@ -1,8 +1,6 @@
 // The form of a question: which fields there are, what may be chosen, and the request they stand for.
 import { element } from "./api.js";
-import { kindInWords, parsed } from "./uses.js";
-
-const COUNTED = ["pure", "gaussian", "discrete-laplace"];
+import { counts, parsed } from "./uses.js";
 
 export class Question {
   constructor(form, choices) {
@@ -41,13 +39,12 @@ export class Question {
     const filter = account.kind === "filter";
     document.getElementById("draws").hidden = filter;
     document.getElementById("total").hidden = !filter;
-    const left = new Map(account.left.map(parsed).map((use) => [use.bare, use]));
-    const all = new Map([...left, ...account.spent.map(parsed).filter((use) => !left.has(use.bare)).map((use) => [use.bare, { ...use, count: 0 }])]);
-    const offer = (kinds) => [...all.values()].filter((use) => kinds.includes(use.kind) && (use.kind !== "approx" || use.parameters[0] === 0))
-      .map((use) => [use.bare, `${kindInWords(use.bare)} (${use.count.toLocaleString("en")} left)`]);
-    options(this.at.discover, filter ? [] : offer(["bounded-range"]), this.at.discover.value);
-    options(this.at.counts, filter ? [] : [...offer(COUNTED), ["", "no counts, labels only"]], this.at.counts.value || undefined);
-    options(this.at.threshold, filter ? [] : offer(["approx"]), this.at.threshold.value);
+    const left = counts(account.left);
+    const offer = (role) => account.draws.filter((each) => each.role === role)
+      .map(({ use, words }) => [use, `${words} (${(left.get(use) ?? 0).toLocaleString("en")} left)`]);
+    options(this.at.discover, filter ? [] : offer("discover"), this.at.discover.value);
+    options(this.at.counts, filter ? [] : [...offer("counts"), ["", "no counts, labels only"]], this.at.counts.value || undefined);
+    options(this.at.threshold, filter ? [] : offer("threshold"), this.at.threshold.value);
     this.arrange();
   }
 

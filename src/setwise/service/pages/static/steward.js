@@ -2,7 +2,6 @@
 import { call, debounced, element } from "./api.js";
 import { raised, small } from "./numbers.js";
 import "./page.js";
-import { inWords } from "./uses.js";
 
 const root = document.getElementById("steward");
 const csrf = root.dataset.csrf;
@@ -87,7 +86,7 @@ async function sayPromise() {
   if (body.kind === "setwise") {
     try {
       const found = await call("POST", "/api/v1/compose", { body: { uses: body.uses ?? [], delta: body.delta }, csrf });
-      told = `Everything asked from it, in any order, promises ε ≤ ${raised(found.epsilon.upper)} at δ ${small(found.delta.upper)}: ${body.uses.map(inWords).join(", ")}.`;
+      told = `Everything asked from it, in any order, promises ε ≤ ${raised(found.epsilon.upper)} at δ ${small(found.delta.upper)}: ${found.words.join(", ")}.`;
     } catch (error) {
       told = error.message;
     }
