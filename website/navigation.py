@@ -29,6 +29,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "analytics.md",
         "utility.md",
         "engines.md",
+        "adapters.md",
         "reading.md",
         "ledger.md",
         "service.md",
