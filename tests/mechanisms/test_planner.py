@@ -152,7 +152,7 @@ def fixed_split(asked, name, counts):
     """What a plan with half of delta for the threshold, and counts that cost what picks cost, comes to."""
     ratio = {CountNoise.LAPLACE: 1.0, CountNoise.GAUSSIAN: 2.0}.get(counts, 1.0)
     share = 0.0 if asked[0].domain is not None else 0.5
-    split = Split(name=name, counts=counts, share=share, ratio=ratio, spread=10.0, width=0.0, merit=0.0)
+    split = Split(name=name, counts=counts, share=share, ratio=ratio, spread=10.0, error=0.0, merit=0.0)
     return _calibrated(split, *asked, CONFIDENCE).merit
 
 
@@ -173,12 +173,11 @@ def test_the_split_is_never_worse_than_halves(asked, name, counts):
     assert found <= 1.01 * halves + 1  # counts are whole, and calibration stops within three thousandths
 
 
-def test_splitting_gains_where_there_is_something_to_gain():
-    for asked, name, counts in (
-        (question(k=10), MechanismName.UNKNOWN_GUMBEL, CountNoise.GAUSSIAN),
-        (question(k=10, counts=CountNoise.LAPLACE), MechanismName.UNKNOWN_GUMBEL, CountNoise.LAPLACE),
-    ):
-        assert plan(*asked).merit < 0.95 * fixed_split(asked, name, counts)
+@pytest.mark.parametrize("k", [10, 100])
+def test_splitting_gains_where_there_is_something_to_gain(k):
+    """Laplace counts cost more than picks; for Gaussian ones halves are within four percent of the best."""
+    asked = question(k=k, counts=CountNoise.LAPLACE)
+    assert plan(*asked).merit < 0.9 * fixed_split(asked, MechanismName.UNKNOWN_GUMBEL, CountNoise.LAPLACE)
 
 
 def test_a_restricted_top_k_takes_the_better_of_histogram_and_picks():
@@ -200,6 +199,52 @@ def test_every_mechanism_can_be_forced_where_it_answers(name):
     wrong = None if domain else DOMAIN
     with pytest.raises(InvalidParameter, match=name):
         plan(*question(k=2, contributions=2, domain=wrong, mechanism=name))
+
+
+@pytest.mark.parametrize("contributions", [3, 4, 5, 6, 8])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1)])
+@pytest.mark.parametrize("domain", [None, tuple(range(200))], ids=["unknown", "known"])
+def test_no_other_mechanism_counts_much_better_and_finds_about_as_well(contributions, epsilon, domain):
+    """With 4 contributions at epsilon 0.5 Gaussian noise was taken: 63% more error of counts, 18% less lead needed."""
+    bounds, total = question(k=10, contributions=contributions, epsilon=epsilon, domain=domain)
+    chosen = plan(bounds, total).preview
+    for name in MechanismName:
+        if name.startswith("known") == (domain is not None):
+            other = plan(bounds, replace(total, mechanism=name)).preview
+            counts_better = other.expected_error < 0.8 * chosen.expected_error
+            finds_as_well = lead(other) < 1.25 * lead(chosen)
+            assert not (counts_better and finds_as_well), name
+
+
+def lead(preview):
+    return max(preview.detectable or 0, preview.shortfall or 0)
+
+
+def test_histograms_of_a_known_domain_take_the_noise_with_the_least_mean_error():
+    """At 8 contributions a Gaussian's 95% radius is the narrower one, and its mean error 14% more."""
+    for contributions in (4, 8, 16):
+        bounds, total = question(domain=tuple(range(200)), contributions=contributions, epsilon=Fraction(1, 2))
+        errors = {
+            plan(bounds, replace(total, mechanism=name)).preview.expected_error
+            for name in (MechanismName.KNOWN_LAPLACE, MechanismName.KNOWN_GAUSSIAN)
+        }
+        assert plan(bounds, total).preview.expected_error == min(errors)
+
+
+def test_reasons_say_each_only_where_each_interval_holds():
+    """Items that their own noisy counts chose have intervals that hold on average."""
+    each = "(with probability 95% each)"
+    average = "(found with probability 95%, and 95% of the intervals hold on average)"
+    for changes, words in (
+        ({"k": 10}, each),
+        ({"domain": DOMAIN, "contributions": 2}, each),
+        ({"domain": DOMAIN, "contributions": 1, "k": 3}, average),
+        ({"contributions": 2}, average),
+        ({"contributions": 2, "limit": 20}, average),
+        ({"contributions": 50}, average),
+        ({"k": 5, "contributions": 1, "counts": CountNoise.NONE}, each),
+    ):
+        assert words in plan(*question(**changes)).why
 
 
 def test_reasons_name_the_choice_and_the_runner_up():

@@ -12,7 +12,7 @@ from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.accuracy import ranking_shortfall
 from setwise.mechanisms.planning.cost import certified_price, estimated_price, least_spread
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
-from setwise.mechanisms.planning.search import Split, splits
+from setwise.mechanisms.planning.search import Split, splits, weighed
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate
 from setwise.mechanisms.statistics import HistogramMechanism
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
@@ -36,9 +36,9 @@ _CLEARLY_WORSE = 1.03
 class Choice:
     """The mechanism chosen, the epsilon it is certified to cost at the total's delta, and the error to expect of it.
 
-    `name` is the mechanism's, with the noise of its counts where they are a second phase. `merit` is by how much a
-    label must lead to come out, plus half the width of its count's interval: the smaller, the better. `why` says in a
-    sentence what the choice was between.
+    `name` is the mechanism's, with the noise of its counts where they are a second phase. `merit` weighs by how much a
+    label must lead to come out against the mean error of its count: the smaller, the better. `why` says in a sentence
+    what the choice was between.
     """
 
     mechanism: Mechanism
@@ -164,9 +164,13 @@ def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> Er
 
 
 def _merit(preview: ErrorEstimate, total: Total) -> float:
-    reach = max(preview.detectable or 0, preview.shortfall or 0)
-    width = 0 if total.counts is CountNoise.NONE else preview.radius or 0
-    return float(reach + width)
+    error = 0.0 if total.counts is CountNoise.NONE else preview.expected_error or 0.0
+    return weighed(_reach(preview), error)
+
+
+def _reach(preview: ErrorEstimate) -> int:
+    """Return by how much a label must lead to come out in its place."""
+    return max(preview.detectable or 0, preview.shortfall or 0)
 
 
 def _made(split: Split, bounds: Bounds, total: Total, spread: Fraction) -> Mechanism:
@@ -222,23 +226,40 @@ def _with_counts(
 def _why(best: Choice, others: list[Choice], unlikely: tuple[Split, ...], bounds: Bounds, total: Total) -> str:
     """Return a sentence on the choice, from parameters alone."""
     given = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
+    given = f"{given} ({_confidence_in_words(best, bounds, total)})"
     if total.mechanism is not None or not (others or unlikely):
-        return f"{given} (with probability {float(best.preview.confidence):.0%} each)"
+        return given
     if others:
         runner_up = min(others, key=lambda each: each.merit)
         rest = f"{runner_up.name}: {_expectation(runner_up.preview, total)}"
     else:
         times = bounds.per_item * unlikely[0].merit / best.merit if best.merit else math.inf
         rest = f"{unlikely[0].name} would be about {times:.2g} times as coarse"
-    return f"{given} (with probability {float(best.preview.confidence):.0%} each); next best, {rest}"
+    return f"{given}; next best, {rest}"
 
 
 def _expectation(preview: ErrorEstimate, total: Total) -> str:
-    reach = max(preview.detectable or 0, preview.shortfall or 0)
+    reach = _reach(preview)
     parts = [f"finds items that are {reach:,} ahead"] if reach else []
-    if preview.radius is not None and total.counts is not CountNoise.NONE:
-        parts.append(f"counts within ±{preview.radius:,}")
+    if preview.radius is not None and preview.expected_error is not None and total.counts is not CountNoise.NONE:
+        error = preview.expected_error
+        parts.append(f"counts off by {error:,.{0 if error >= 10 else 1}f} on average, within ±{preview.radius:,}")
     return ", ".join(parts)
+
+
+def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
+    """Return how sure an item's finding and its interval are: noisy counts that choose the items hold on average."""
+    sure = f"{float(choice.preview.confidence):.0%}"
+    match choice.mechanism:
+        case KnownLaplace() | KnownGaussian():
+            chosen_by_counts = bounds.k is not None
+        case UnknownLaplace() | UnknownGaussian() | TruncatedGaussian():
+            chosen_by_counts = True
+        case _:
+            chosen_by_counts = False
+    if chosen_by_counts and total.counts is not CountNoise.NONE:
+        return f"found with probability {sure}, and {sure} of the intervals hold on average"
+    return f"with probability {sure} each"
 
 
 def _no_mechanism(total: Total) -> str:

@@ -28,6 +28,18 @@ _AS_GOOD = 1.01
 
 _LAPLACE_RADIUS = -math.log(_MISS)
 _GAUSSIAN_RADIUS = -float(ndtri(_MISS / 2))
+_GAUSSIAN_ERROR = math.sqrt(2.0 / math.pi)
+
+_WORTH_OF_ERROR = 10.0
+"""How many units of lead one unit of a count's mean error is worth."""
+
+
+def weighed(reach: float, error: float) -> float:
+    """Return the merit of a plan, the smaller the better: the lead that a label needs and ten mean errors of a count.
+
+    The two weigh the same when the smallest count that is found is known to a tenth.
+    """
+    return reach + _WORTH_OF_ERROR * error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +47,7 @@ class Split:
     """A mechanism, the noise on counts of its second phase, and how its budget is divided.
 
     `share` of delta goes to a threshold; counts get noise `ratio` times as wide as picks. `spread` is the noise this
-    leaves, `width` half the width of a count's interval and `merit` what the split gives, all rough.
+    leaves, `error` the mean error of a count (0 where none are wanted) and `merit` what the split gives, all rough.
     """
 
     name: MechanismName
@@ -43,14 +55,14 @@ class Split:
     share: float
     ratio: float
     spread: float
-    width: float
+    error: float
     merit: float
 
 
 def splits(bounds: Bounds, total: Total) -> tuple[Split, ...]:
     """Return the best split of every mechanism that can answer, best first."""
     found = [
-        _narrowest(
+        _most_accurate(
             [
                 _split(bounds, total, name, counts, share, ratio)
                 for share in _shares(name, bounds)
@@ -62,10 +74,10 @@ def splits(bounds: Bounds, total: Total) -> tuple[Split, ...]:
     return tuple(sorted(found, key=lambda split: split.merit))
 
 
-def _narrowest(splits: list[Split]) -> Split:
-    """Return the split whose counts are narrowest among those of nearly the best merit, which is flat around it."""
+def _most_accurate(splits: list[Split]) -> Split:
+    """Return the split with the least error of counts among those of nearly the best merit, which is flat around it."""
     most = _AS_GOOD * min(split.merit for split in splits)
-    return min((split for split in splits if split.merit <= most), key=lambda split: split.width)
+    return min((split for split in splits if split.merit <= most), key=lambda split: split.error)
 
 
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
@@ -113,8 +125,9 @@ def _split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise
     if name is MechanismName.UNKNOWN_LAPLACE and bounds.limit is not None:
         spread = changed / float(total.epsilon)
     reach = _rough_reach(bounds, name, spread, share * delta, changed)
-    width = _rough_radius(bounds, name, counts, spread, ratio) if total.counts is not CountNoise.NONE else 0.0
-    return Split(name=name, counts=counts, share=share, ratio=ratio, spread=spread, width=width, merit=reach + width)
+    error = _rough_error(bounds, name, counts, spread, ratio) if total.counts is not CountNoise.NONE else 0.0
+    merit = weighed(reach, error)
+    return Split(name=name, counts=counts, share=share, ratio=ratio, spread=spread, error=error, merit=merit)
 
 
 def _cost_of_unit_noise(
@@ -172,22 +185,18 @@ def _gaussian_lead(contests: int) -> float:
     return -math.sqrt(2.0) * float(ndtri(_MISS / contests)) if contests else 0.0
 
 
-def _rough_radius(bounds: Bounds, name: MechanismName, counts: CountNoise, spread: float, ratio: float) -> float:
-    """Return half the width of a count's interval; of a known domain the k highest may miss k/d as often."""
-    share = 1.0 if bounds.k is None else min(1.0, bounds.k / bounds.rivals)
+def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, spread: float, ratio: float) -> float:
+    """Return the mean absolute error of a count: the scale of Laplace noise, 0.8 deviations of Gaussian noise."""
     match name:
-        case MechanismName.KNOWN_LAPLACE:
-            return spread * (_LAPLACE_RADIUS - math.log(share))
+        case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
+            return spread
         case MechanismName.KNOWN_GAUSSIAN:
-            narrower = relative_deviations(bounds.rivals, bounds.changeable or bounds.rivals)[0]
-            return spread * narrower * -float(ndtri(_MISS * share / 2))
-        case MechanismName.UNKNOWN_LAPLACE:
-            return spread * _LAPLACE_RADIUS
+            return spread * relative_deviations(bounds.rivals, bounds.changeable or bounds.rivals)[0] * _GAUSSIAN_ERROR
         case MechanismName.TRUNCATED_GAUSSIAN:
-            return spread * _GAUSSIAN_RADIUS
+            return spread * _GAUSSIAN_ERROR
         case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
             if counts is CountNoise.LAPLACE:
-                return spread * ratio * _LAPLACE_RADIUS
+                return spread * ratio
             labels = min(bounds.k or 1, bounds.rivals)
             narrower = relative_deviations(labels, min(labels, bounds.changeable or labels))[0]
-            return spread * ratio * narrower * _GAUSSIAN_RADIUS
+            return spread * ratio * narrower * _GAUSSIAN_ERROR
