@@ -27,7 +27,7 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.suggestions import what_fits
 from setwise.analytics.tables.domain import fitted, read_domain
 from setwise.analytics.tables.source import IN_MEMORY, Location, Source, location_of, open_engine
-from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter
+from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn
 from setwise.mechanisms.labels import Cell, Label, cell_of
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import Total
@@ -54,9 +54,11 @@ class Session(Askable):
         randomness: Randomness,
         account: AccountPayer | None = None,
         location: Location = IN_MEMORY,
+        advice: str = "",
     ) -> None:
         self._engine = engine
         self._location = location
+        self._advice = advice  # what to try when a column is not there
         self._user = user
         self._name = name
         self._randomness = randomness
@@ -111,8 +113,11 @@ class Session(Askable):
         if self._location.prepared and query.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
         status = None if self._account is None else self._account.status()
-        planned = plan_query(query, budget, self._user, self._engine.describe(), status)
-        self._engine.check(planned.aggregation)
+        try:
+            planned = plan_query(query, budget, self._user, self._engine.describe(), status)
+            self._engine.check(planned.aggregation)
+        except UnknownColumn as error:
+            raise UnknownColumn(f"{error}{self._advice}") from None
         return planned
 
     def ask(self, query: Query, budget: Budget, *, key: str | None = None) -> PrivateAnswer:
@@ -295,6 +300,9 @@ def open(  # noqa: A001 - it is called as setwise.open
     separator: str | None = None,
     columns: Sequence[str] | None = None,
     encoding: str = "utf-8",
+    skip_lines: int = 0,
+    header: bool | None = None,
+    format: str | None = None,  # noqa: A002 - the word of the command line
     account: DatasetPayer | None = None,
     memory: str | None = None,
     dataset: str | None = None,
@@ -306,9 +314,11 @@ def open(  # noqa: A001 - it is called as setwise.open
 
     `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
     pandas or Polars frame, or, with another `engine` ("spark", "postgresql://..."), a table it knows. `types` says
-    which columns of text, as all of a CSV file are, hold something else. For CSV files `separator` is the character
-    between cells, `columns` are the names of files without a header, and `encoding` is UTF-8 or one of a byte per
-    character, such as cp1252. With an `account` of a ledger, questions draw on that account. An account that was
+    which columns of text, as all of a CSV file are, hold something else. For CSV files `separator` is what stands
+    between cells, `columns` are the names of files without a header, `encoding` is UTF-8, UTF-16 or one of a byte per
+    character such as cp1252, `skip_lines` counts the lines above the header, `header=True` says that the first line is
+    one even if it looks like a row, and `format` is the ending that the name of the file ought to have, such as
+    "csv.gz". With an `account` of a ledger, questions draw on that account. An account that was
     opened for a dataset pays only for that one: `dataset` says that the table is it, and without it the name of the
     file or table must say so. `name` is how the table is called in requests that a ledger keeps; by default what was
     given as source. `randomness` is the operating system's unless a test brings its own.
@@ -325,8 +335,16 @@ def open(  # noqa: A001 - it is called as setwise.open
         account.check_dataset(location.name if dataset is None else dataset)
     elif dataset is not None:
         raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
-    csv = CsvOptions(separator=separator, columns=None if columns is None else tuple(columns), encoding=encoding)
+    csv = CsvOptions(
+        separator=separator,
+        columns=None if columns is None else tuple(columns),
+        encoding=encoding,
+        skip_lines=skip_lines,
+        header=header,
+        format=format,
+    )
     opened = open_engine(source, engine, table=table, types=types, csv=csv, memory=memory, progress=progress)
+    by_header = columns is None and location.files and csv.is_csv(csv.suffix_of(location.files[0]))
     called = str(source) if isinstance(source, str | Path) else type(source).__name__
     if table and "::" not in called:
         called = f"{called}::{table}"
@@ -337,4 +355,7 @@ def open(  # noqa: A001 - it is called as setwise.open
         randomness=SystemRandomness() if randomness is None else randomness,
         account=account,
         location=location,
+        advice=f"; if these are no names, setwise check {location.files[0].name} says how to read it"
+        if by_header
+        else "",
     )

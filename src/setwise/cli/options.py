@@ -78,14 +78,27 @@ ColumnTypes = Annotated[
     ),
 ]
 Separator = Annotated[
-    str | None, typer.Option(metavar="CHAR", help="The character between the cells of a CSV file, such as ';'.")
+    str | None, typer.Option(metavar="TEXT", help="What stands between the cells of a CSV file: ';', tab, '::'.")
 ]
-NoHeader = Annotated[bool, typer.Option("--no-header", help="The CSV file has no header; give --columns too.")]
+HasHeader = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the CSV file has a header, if it is not plain: --no-header needs --columns.",
+    ),
+]
 ColumnNames = Annotated[
     str | None, typer.Option("--columns", metavar="A,B,...", help="The columns of a CSV file without a header.")
 ]
 Encoding = Annotated[
-    str, typer.Option(help="The encoding of a CSV file: utf-8, or one of a byte per character such as cp1252.")
+    str, typer.Option(help="The encoding of a CSV file: utf-8, utf-16, or one of a byte per character such as cp1252.")
+]
+SkipLines = Annotated[int, typer.Option(help="How many lines stand above the header of a CSV file, or its first row.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="ENDING", help="What the file is, if its name does not tell: csv, tsv, csv.gz, parquet."
+    ),
 ]
 Memory = Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4GiB.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -127,9 +140,11 @@ class Given:
     table_name: TableName = None
     types: ColumnTypes = None
     separator: Separator = None
-    no_header: NoHeader = False
+    header: HasHeader = None
     columns: ColumnNames = None
     encoding: Encoding = "utf-8"
+    skip_lines: SkipLines = 0
+    format: Format = None
     memory: Memory = None
     account: Annotated[
         str | None,

@@ -24,9 +24,11 @@ def prepare(
     table_name: options.TableName = None,
     types: options.ColumnTypes = None,
     separator: options.Separator = None,
-    no_header: options.NoHeader = False,
+    header: options.HasHeader = None,
     columns: options.ColumnNames = None,
     encoding: options.Encoding = "utf-8",
+    skip_lines: options.SkipLines = 0,
+    format: options.Format = None,  # noqa: A002 - the word of the option
     memory: options.Memory = None,
 ) -> None:
     """Rank every user's items once and store them, so that top-k and histogram on DEST run at the engine's own speed.
@@ -48,9 +50,11 @@ def prepare(
         table_name=table_name,
         types=types,
         separator=separator,
-        no_header=no_header,
+        header=header,
         columns=columns,
         encoding=encoding,
+        skip_lines=skip_lines,
+        format=format,
         memory=memory,
     )
     with open_session(given, None) as session:

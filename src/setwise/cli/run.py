@@ -116,6 +116,9 @@ def open_session(given: Given, account: "Account | None") -> "Iterator[Session]"
             separator=_separator(given.separator),
             columns=_columns(given),
             encoding=given.encoding,
+            skip_lines=given.skip_lines,
+            header=given.header,
+            format=given.format,
             account=account,
             dataset=given.dataset,
             memory=given.memory,
@@ -131,7 +134,7 @@ def _separator(given: str | None) -> str | None:
 
 
 def _columns(given: Given) -> list[str] | None:
-    if given.no_header != (given.columns is not None):
+    if (given.header is False) != (given.columns is not None):
         raise InvalidParameter("--no-header and --columns A,B,... go together: a file without a header has no names")
     return None if given.columns is None else given.columns.split(",")
 

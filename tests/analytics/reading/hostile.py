@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.source import open_engine
@@ -110,33 +111,47 @@ def others(seed: int, users: int = 12) -> list[Row]:
 Writer: TypeAlias = Callable[[Path, list[Row], Case | None], Any]
 
 
-def _csv(rows: list[Row], end: str, quoting: int) -> bytes:
+def _csv(rows: list[Row], end: str, quoting: int, separator: str) -> bytes:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator=end, quoting=quoting).writerows(rows)  # type: ignore[arg-type]
-    return text.getvalue().encode("utf-8", "surrogatepass")
+    writer = csv.writer(
+        text, lineterminator=end, quoting=quoting, delimiter=separator if len(separator) == 1 else "\x1f"
+    )
+    writer.writerows(rows)  # type: ignore[arg-type]
+    return text.getvalue().replace("\x1f", separator).encode("utf-8", "surrogatepass")
 
 
-def csv_writer(*, raw: bool, suffix: str = ".csv", end: str = "\n", quoting: int = csv.QUOTE_MINIMAL) -> Writer:
-    """Return a writer of CSV with hostile cells, well written, or with raw hostile lines."""
+def csv_writer(
+    *,
+    raw: bool,
+    suffix: str = ".csv",
+    end: str = "\n",
+    quoting: int = csv.QUOTE_MINIMAL,
+    how: CsvOptions | None = None,
+) -> Writer:
+    """Return a writer of CSV with hostile cells, well written, or with raw hostile lines, as the options read it."""
+    how = how or CsvOptions()
+    separator = how.separator or ","
 
-    def write(folder: Path, rows: list[Row], case: Case | None) -> str:
+    def write(folder: Path, rows: list[Row], case: Case | None) -> tuple[str, CsvOptions]:
         place, middle = 0, b""
         if case is not None:
             place = case.place
-            lines = b"".join(line + end.encode() for line in case.raw)
+            lines = b"".join(line.replace(b",", separator.encode()) + end.encode() for line in case.raw)
             # A lone carriage return, which csv.writer leaves bare, is written in quotes.
-            middle = lines if raw else _csv(list(case.cells), end, csv.QUOTE_ALL)
-        data = _csv([COLUMNS], end, quoting) + _csv(rows[:place], end, quoting) + middle
-        data += _csv(rows[place:], end, quoting)
+            middle = lines if raw else _csv(list(case.cells), end, csv.QUOTE_ALL, separator)
+        data = b"" if how.columns else _csv([COLUMNS], end, quoting, separator)
+        data += _csv(rows[:place], end, quoting, separator) + middle + _csv(rows[place:], end, quoting, separator)
         if suffix.startswith(".tsv"):
             data = data.replace(b",", b"\t")
+        if how.encoding != "utf-8":
+            data = data.decode("utf-8", "surrogatepass").encode(how.encoding, "surrogatepass")
         if suffix.endswith(".gz"):
             data = gzip.compress(data)
         if suffix.endswith(".zst"):
             data = pa.compress(data, "zstd", asbytes=True)
         path = folder / f"table{suffix}"
         path.write_bytes(data)
-        return str(path)
+        return str(path), how
 
     return write
 
@@ -264,12 +279,15 @@ TYPED = {"v": Kind.INTEGER, "t": Kind.TIMESTAMP}
 CSV_CELLS: dict[str, tuple[Writer, dict[str, Kind]]] = {
     "csv cells": (csv_writer(raw=False), TYPED),
     "csv cells crlf": (csv_writer(raw=False, end="\r\n"), TYPED),
+    "csv cells utf-16": (csv_writer(raw=False, end="\r\n", how=CsvOptions(encoding="utf-16-le")), TYPED),
 }
 CSV_RAW: dict[str, tuple[Writer, dict[str, Kind]]] = {
     "csv raw": (csv_writer(raw=True), TYPED),
     "csv raw crlf": (csv_writer(raw=True, end="\r\n"), TYPED),
     "csv raw all quoted": (csv_writer(raw=True, quoting=csv.QUOTE_ALL), {}),
     "csv.gz raw": (csv_writer(raw=True, suffix=".csv.gz"), {}),
+    "csv raw double colons": (csv_writer(raw=True, how=CsvOptions(separator="::")), TYPED),
+    "csv raw without header": (csv_writer(raw=True, how=CsvOptions(columns=COLUMNS)), TYPED),
 }
 FILES: dict[str, tuple[Writer, dict[str, Kind]]] = {
     "parquet text": (parquet_writer(broken="i"), {}),
@@ -310,12 +328,12 @@ class Outcome:
     strangers: frozenset[Any] = field(default=frozenset(), compare=False)
 
 
-def outcome(source: Source, types: dict[str, Kind], known: list[Row]) -> Outcome:
+def outcome(source: Source, types: dict[str, Kind], known: list[Row], how: CsvOptions | None = None) -> Outcome:
     """Return what comes of opening the table and asking it for labels, users and late rows."""
     schema: tuple[tuple[str, str], ...] = ()
     place, engine, table = source
     try:
-        with open_engine(place, engine, table=table, types=types) as opened:
+        with open_engine(place, engine, table=table, types=types, csv=how) as opened:
             schema = tuple((column.name, str(column.kind)) for column in opened.describe())
             kinds = dict(schema)
             value = "v" if kinds["v"] == "integer" else None
@@ -363,8 +381,13 @@ def violations(
         part = folder / str(next(numbers))
         part.mkdir()
         written = write(part, rows, case)
-        source: Source = written if isinstance(written, tuple) else (written, engine, None)
-        return outcome(source, types, known)
+        match written:
+            case str() as path, CsvOptions() as how:
+                return outcome((path, engine, None), types, known, how)
+            case tuple():
+                return outcome(written, types, known)
+            case _:
+                return outcome((written, engine, None), types, known)
 
     without = told(None)
     assert not without.error, f"the table without the hostile user is refused: {without.error}"

@@ -10,7 +10,7 @@ number of them stands before it. So a record of several lines begins at a line w
 the *next* such line. An odd line is tried together with the lines up to the next odd one; unless these are one
 well-formed record, the first line alone is lost.
 
-This module and `csv_reader` import nothing of Setwise, because Spark sends them to its executors.
+The `csv_*` modules import nothing else of Setwise, because Spark sends them to its executors.
 """
 
 import re

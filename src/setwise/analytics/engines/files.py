@@ -1,6 +1,5 @@
 """The files of a table: which ones a path names, their fingerprint, and the columns that CSV files share."""
 
-import csv
 import glob
 import hashlib
 import os
@@ -8,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from setwise.analytics.engines.csv_reader import COMPRESSIONS, CsvFile, CsvFormat
+from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
+from setwise.analytics.engines.csv_header import UnreadableHeader
+from setwise.analytics.engines.csv_reader import CsvFile, OpenFile
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 PARQUET_SUFFIXES = (".parquet", ".pq")
 CSV_SEPARATORS = {".csv": ",", ".tsv": "\t"}
+FORMATS = ("parquet", *(f"{suffix[1:]}{ending}" for suffix in CSV_SEPARATORS for ending in ("", *COMPRESSIONS)))
+"""What files can be said to be: the endings that tell it."""
 TAIL_BYTES = 65536
 """How much of a file's end is read for its fingerprint: a Parquet file keeps its metadata there."""
 
@@ -53,21 +56,47 @@ def files_fingerprint(files: Sequence[Path]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsvOptions:
-    """How the holder of CSV files says they are written: `columns` are the names of files without a header.
+    """How the holder of files says they are written.
 
-    Without a separator the ending of the files tells it: a comma for .csv, a tab for .tsv.
+    `columns` are the names of files without a header, `skip_lines` how many lines stand above the header or the first
+    row, and `header` says that the first line is one even if it looks like a row. `format` is the ending that the names
+    of the files ought to have, such as csv.gz. Without a separator the ending tells it: a comma for .csv, a tab for
+    .tsv.
     """
 
     separator: str | None = None
     columns: tuple[str, ...] | None = None
     encoding: str = "utf-8"
+    skip_lines: int = 0
+    header: bool | None = None
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.header is not None and self.header == (self.columns is not None):
+            raise InvalidParameter("a file without a header needs the names of its columns, and one with a header none")
+        if self.format is not None and self.format not in FORMATS:
+            raise InvalidParameter(f"the format must be one of {', '.join(FORMATS)}, not {self.format!r}")
+
+    def suffix_of(self, file: Path) -> str:
+        """Return the ending that tells a file's format, without that of its compression."""
+        return suffix_of(file if self.format is None else Path(f"table.{self.format}"))
+
+    def is_csv(self, suffix: str) -> bool:
+        """Return whether files with this ending are CSV: by the ending, or because a separator is named."""
+        return suffix in CSV_SEPARATORS or self.separator is not None
 
     def format_of(self, suffix: str) -> CsvFormat:
         """Return the format of files with this ending, or raise `InvalidParameter`."""
-        separator = CSV_SEPARATORS.get(suffix, ",") if self.separator is None else self.separator
         problem = ""
         try:
-            return CsvFormat(separator=separator, columns=self.columns, encoding=self.encoding)
+            return CsvFormat(
+                separator=CSV_SEPARATORS.get(suffix, ",") if self.separator is None else self.separator,
+                columns=self.columns,
+                encoding=self.encoding,
+                skip_lines=self.skip_lines,
+                certain=bool(self.header),
+                compression=None if self.format is None else COMPRESSIONS.get(f".{self.format.partition('.')[2]}", ""),
+            )
         except ValueError as error:
             problem = str(error)
         raise InvalidParameter(problem)
@@ -79,26 +108,26 @@ def open_csv(files: Sequence[Path], form: CsvFormat) -> tuple[CsvFile, ...]:
     The order of the names may differ from file to file. An empty file among others has no rows.
     """
     opened = [_open_csv(file, form) for file in files]
-    check_headers(list(map(str, files)), [None if each is None else each.names for each in opened], form)
-    return tuple(each for each in opened if each is not None)
+    check_headers(list(map(str, files)), [each if isinstance(each, str) else each.names for each in opened])
+    return tuple(each for each in opened if not isinstance(each, str))
 
 
-def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | None], form: CsvFormat) -> tuple[str, ...]:
+def check_headers(files: Sequence[str], headers: Sequence[tuple[str, ...] | str]) -> tuple[str, ...]:
     """Return the columns that files share, in the order of the first, or raise `UnsuitableTable`.
 
-    The header of a file is None where it cannot be read and has no names where the file is empty.
+    The header of a file is a text that says why it cannot be read, or has no names where the file is empty.
     """
     named = [(file, header) for file, header in zip(files, headers, strict=True) if header != ()]
     for file, header in named:
-        if header is None:
-            raise UnsuitableTable(_no_header(file, form))
-        if set(header) != set(named[0][1] or ()):
+        if isinstance(header, str):
+            raise UnsuitableTable(f"{file} cannot be read as CSV: {header}")
+        if set(header) != set(named[0][1]):
             raise UnsuitableTable(
                 f"{file} has other columns than {named[0][0]}: files of one table must share their names"
             )
     if not named:
-        raise UnsuitableTable(_no_header(files[0], form))
-    return named[0][1] or ()
+        raise UnsuitableTable(f"{files[0]} cannot be read as CSV: it is empty, where a header of names is needed")
+    return tuple(named[0][1])
 
 
 def columns_of(opened: Sequence[CsvFile]) -> tuple[str, ...]:
@@ -106,18 +135,19 @@ def columns_of(opened: Sequence[CsvFile]) -> tuple[str, ...]:
     return next((csv_file.names for csv_file in opened if csv_file.names), ())
 
 
-def _open_csv(file: Path, form: CsvFormat) -> CsvFile | None:
+def _open_csv(file: Path, form: CsvFormat) -> CsvFile | str:
+    """Return the file with its header read, or why that cannot be done."""
+    return csv_file(lambda: form.opened(file.open("rb"), file.name), form)
+
+
+def csv_file(open_file: OpenFile, form: CsvFormat) -> CsvFile | str:
+    """Return a CSV file with its header read, or why that cannot be done."""
     try:
-        return CsvFile(lambda: form.opened(file.open("rb"), COMPRESSIONS.get(file.suffix.lower())), form)
-    except (OSError, EOFError, ValueError, csv.Error):
-        return None
-
-
-def _no_header(file: str, form: CsvFormat) -> str:
-    return (
-        f"{file} cannot be read as CSV: its first line must be a header of distinct names "
-        f"separated by {form.separator!r}"
-    )
+        return CsvFile(open_file, form)
+    except UnreadableHeader as problem:
+        return str(problem)
+    except (OSError, EOFError, ValueError):
+        return "it cannot be opened and decompressed; --format csv reads one that its name calls compressed and is not"
 
 
 def suffix_of(file: Path) -> str:

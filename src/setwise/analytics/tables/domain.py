@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from setwise.analytics.engines.base import Aggregation, Engine, label_kind
-from setwise.analytics.engines.csv_reader import CsvFormat
+from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.files import CSV_SEPARATORS, columns_of, open_csv
 from setwise.analytics.engines.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from setwise.accounting.answer import Progress, quiet
-from setwise.analytics.engines.csv_reader import COMPRESSIONS
-from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, CsvOptions, files_of, suffix_of
+from setwise.analytics.engines.csv_format import COMPRESSIONS
+from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, files_of
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -107,7 +107,7 @@ def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable
     if "://" in path:
         raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
     files = files_of(path)
-    stems = {suffix_of(file) for file in files}
+    stems = {csv.suffix_of(file) for file in files}
     magics = {_magic(file) for file in files}
     if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:
         if not table:
@@ -116,9 +116,15 @@ def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable
         return database(files[0], table)
     if stems <= set(PARQUET_SUFFIXES) or magics == {_PARQUET_MAGIC}:
         return ParquetFiles(files, os.path.abspath(path))
-    if len(stems) == 1 and ((suffix := stems.pop()) in CSV_SEPARATORS or csv.separator is not None):
+    if len(stems) > 1:
+        raise UnsuitableTable(f"the files of {path} are of several formats: name those of one, as in {path}/*.csv")
+    (suffix,) = stems
+    if csv.is_csv(suffix):
         return CsvFiles(files, os.path.abspath(path), csv.format_of(suffix))
-    raise UnsuitableTable(f"{path} is not Parquet, CSV, DuckDB or SQLite, or mixes several of them")
+    raise UnsuitableTable(
+        f"{path} is no Parquet, DuckDB or SQLite file, and its name does not tell how it is written: give --format csv "
+        "or tsv, or --separator; setwise check shows which"
+    )
 
 
 def _magic(file: Path) -> bytes | None:

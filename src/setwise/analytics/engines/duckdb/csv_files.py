@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.csv_reader import CsvFormat
+from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.files import columns_of, open_csv
 
 if TYPE_CHECKING:

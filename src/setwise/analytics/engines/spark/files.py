@@ -20,9 +20,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from setwise.analytics.engines import csv_reader, csv_records
-from setwise.analytics.engines.csv_reader import COMPRESSIONS, LONGEST_HEADER, CsvFile, CsvFormat
-from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, check_headers
+from setwise.analytics.engines import csv_format, csv_header, csv_reader, csv_records
+from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
+from setwise.analytics.engines.csv_header import LONGEST_HEADER
+from setwise.analytics.engines.csv_reader import CsvFile
+from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, check_headers, csv_file
 from setwise.errors import UnsuitableTable
 
 LONGEST_FILE = 2**31 - 2**20
@@ -32,8 +34,8 @@ _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _SETTING = threading.Lock()
 
 # Sent to the executors as they are: Setwise need not be installed there, NumPy and PyArrow must be.
-cloudpickle.register_pickle_by_value(csv_reader)  # type: ignore[no-untyped-call]
-cloudpickle.register_pickle_by_value(csv_records)  # type: ignore[no-untyped-call]
+for module in (csv_format, csv_header, csv_reader, csv_records):
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
 def is_path(source: str) -> bool:
@@ -61,7 +63,7 @@ def csv_columns(session: SparkSession, source: str, form: CsvFormat) -> tuple[st
                 "Parquet"
             )
     names = [str(path) for path, _ in found]
-    return check_headers(names, [_header(session, path, length, form) for path, length in found], form)
+    return check_headers(names, [_header(session, path, length, form) for path, length in found])
 
 
 def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequence[str]) -> DataFrame:
@@ -71,11 +73,10 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
     def parsed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for path, content in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-                compression = COMPRESSIONS.get(os.path.splitext(path)[1].lower())
                 buffer = content.as_buffer()
 
-                def opened(buffer: pa.Buffer = buffer, compression: str | None = compression) -> BinaryIO:
-                    return form.opened(pa.BufferReader(buffer), compression)
+                def opened(buffer: pa.Buffer = buffer, path: str = path) -> BinaryIO:
+                    return form.opened(pa.BufferReader(buffer), path)
 
                 yield from CsvFile(opened, form).batches(chosen)
 
@@ -149,8 +150,8 @@ def _milliseconds(session: SparkSession, path: str) -> set[str]:
         reader.close()
 
 
-def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> tuple[str, ...] | None:
-    """Return the names in a file's header, or None where it has none."""
+def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> tuple[str, ...] | str:
+    """Return the names in a file's header, or why it has none."""
     jvm = session._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
     stream = hadoop.getFileSystem(session._jsc.hadoopConfiguration()).open(hadoop)
@@ -158,11 +159,8 @@ def _header(session: SparkSession, path: str, length: int, form: CsvFormat) -> t
         start = jvm.org.apache.commons.io.IOUtils.toByteArray(stream, min(length, LONGEST_HEADER))  # type: ignore[union-attr]
     finally:
         stream.close()
-    compression = COMPRESSIONS.get(os.path.splitext(path)[1].lower())
-    try:
-        return CsvFile(lambda: form.opened(io.BytesIO(bytes(start)), compression), form).names
-    except (OSError, EOFError, ValueError):
-        return None
+    found = csv_file(lambda: form.opened(io.BytesIO(bytes(start)), path), form)
+    return found if isinstance(found, str) else found.names
 
 
 @contextmanager

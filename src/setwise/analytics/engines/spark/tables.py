@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -12,7 +13,7 @@ from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.spark.engine import SparkEngine
-from setwise.analytics.engines.spark.files import csv_columns, csv_frame, csv_suffix, is_csv, sound_text
+from setwise.analytics.engines.spark.files import csv_columns, csv_frame, sound_text
 from setwise.analytics.engines.spark.prepared import source_frame, stored_manifest
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
@@ -96,8 +97,9 @@ def _opened(
     progress: Progress,
     leave: Callable[[], None] | None,
 ) -> SparkEngine:
-    if is_csv(source):
-        form = csv.format_of(csv_suffix(source))
+    suffix = csv.suffix_of(Path(source.rstrip("/")))
+    if csv.is_csv(suffix):
+        form = csv.format_of(suffix)
         names = csv_columns(session, source, form)
         chosen = converted_columns(types, Schema(tuple(Column(name=name, kind=Kind.TEXT) for name in names)))
 
