@@ -13,8 +13,9 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
 from setwise.accounting.methods.moments import subgaussian_sum
+from setwise.accounting.notation import as_uses
 
 USES, EPSILON, DELTA = 50, 0.1, 1e-6
 SETWISE, BATCH = "setwise", "batch"

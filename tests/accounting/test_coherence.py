@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Use
+from setwise.accounting.notation import as_uses
 from tests.accounting.strategies import gaussians, pure, ranges, uses_of
 
 INTERACTIONS = ("batch", "ordered", "setwise", "adaptive")

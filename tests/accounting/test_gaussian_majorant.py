@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from setwise.accounting.answer import Interaction
 from setwise.accounting.bounds import _majorant, bounds_for, classify
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, DiscreteGaussian, Gaussian, Laplace, PureDP, Use
 from setwise.accounting.methods.gaussian_majorant import grid_work, in_any_order, splits_of
+from setwise.accounting.notation import as_uses
 from setwise.accounting.wallet import gaussian_of
 
 MANY = {

@@ -10,10 +10,10 @@ from pydantic import TypeAdapter
 
 from setwise.accounting.brackets import up
 from setwise.accounting.calibrate import parse_plan, smallest_noise
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.guarantees import KINDS, Guarantee, PureDP, Use, largest_loss
-from setwise.accounting.notation import format_use, parse_use, syntax, use_in_words
+from setwise.accounting.notation import as_uses, format_use, parse_use, syntax, use_in_words
 from setwise.service.api import schemas
 
 SOURCES = Path(__file__).parents[2] / "src" / "setwise"

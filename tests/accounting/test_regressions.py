@@ -12,7 +12,8 @@ from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.answer import Interaction, quiet
 from setwise.accounting.bounds import bounds_for
 from setwise.accounting.calibrate import parse_plan, smallest_noise
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
+from setwise.accounting.notation import as_uses
 from setwise.errors import InvalidParameter
 
 

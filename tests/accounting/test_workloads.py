@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.accounting.compose import as_uses
+from setwise.accounting.notation import as_uses
 
 _PATH = Path(__file__).parents[2] / "benchmarks" / "workloads.py"
 _SPEC = importlib.util.spec_from_file_location("workloads", _PATH)

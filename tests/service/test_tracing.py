@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from opentelemetry import trace
 
-from setwise.service import tracing
+from setwise.service import telemetry
 from tests.service.team import TOP_3, Team, ask
 
 
@@ -36,7 +36,7 @@ class Tracer:
 @pytest.fixture
 def tracer(monkeypatch: pytest.MonkeyPatch) -> Tracer:
     found = Tracer()
-    monkeypatch.setattr(tracing, "_tracer", found)
+    monkeypatch.setattr(telemetry, "_tracer", found)
     return found
 
 

@@ -13,10 +13,10 @@ from setwise.accounting.adaptive.linear_stage import proxy_saddle
 from setwise.accounting.answer import Interaction
 from setwise.accounting.bounds import classify
 from setwise.accounting.checks import LARGEST_COUNT, LARGEST_EPSILON, check_delta, check_total_epsilon
-from setwise.accounting.compose import Composition, as_uses, compose
+from setwise.accounting.compose import Composition, compose
 from setwise.accounting.guarantees import KINDS, BoundedRange, Use, largest_loss
 from setwise.accounting.methods.moments import zero_concentrated_sum
-from setwise.accounting.notation import parse_guarantee, parse_use
+from setwise.accounting.notation import as_uses, parse_guarantee, parse_use
 from setwise.errors import InvalidParameter, Unattainable
 
 _CLOSE = 1e-9

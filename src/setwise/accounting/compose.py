@@ -18,7 +18,7 @@ from setwise.accounting.answer import Answer, Interaction, Progress, quiet
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.checks import check_delta, check_total_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, Use
-from setwise.accounting.notation import parse_use
+from setwise.accounting.notation import as_uses
 from setwise.errors import InvalidParameter, Unattainable
 
 if TYPE_CHECKING:
@@ -155,23 +155,6 @@ def _check_width(width: float | None) -> float | None:
     if width is not None and not 0.0 < width < 1.0:
         raise InvalidParameter(f"width must lie strictly between 0 and 1, not {width!r}")
     return width
-
-
-def as_uses(uses: Iterable[Use | Guarantee | str]) -> tuple[Use, ...]:
-    """Return uses from uses, bare guarantees and written forms such as ``pure:0.1x25``."""
-    if isinstance(uses, str | Use):
-        uses = [uses]
-    found = []
-    for use in uses:
-        if isinstance(use, Use):
-            found.append(use)
-        elif isinstance(use, str):
-            found.append(parse_use(use))
-        else:
-            found.append(Use(use))
-    if not found:
-        raise InvalidParameter("there is nothing to compose: give at least one use, such as pure:0.1x25")
-    return tuple(found)
 
 
 def compose(

@@ -7,6 +7,7 @@ Use(guarantee=PureDP(epsilon=0.1), count=25)
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
@@ -79,6 +80,23 @@ def parse_use(text: str) -> Use:
         return Use(parse_guarantee(form["kind"], parameters), int(form["count"] or 1))
     except InvalidParameter as error:
         raise InvalidParameter(f"in {text!r}, {error}") from None
+
+
+def as_uses(uses: Iterable[Use | Guarantee | str]) -> tuple[Use, ...]:
+    """Return uses from uses, bare guarantees and written forms such as ``pure:0.1x25``."""
+    if isinstance(uses, str | Use):
+        uses = [uses]
+    found = []
+    for use in uses:
+        if isinstance(use, Use):
+            found.append(use)
+        elif isinstance(use, str):
+            found.append(parse_use(use))
+        else:
+            found.append(Use(use))
+    if not found:
+        raise InvalidParameter("there is nothing to compose: give at least one use, such as pure:0.1x25")
+    return tuple(found)
 
 
 def format_use(use: Use) -> str:

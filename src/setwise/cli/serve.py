@@ -72,10 +72,10 @@ def serve(
     del given["migrate"], given["steward_token"]
     try:
         from setwise.service.app import create_app
-        from setwise.service.logs import configure
         from setwise.service.server import listen, make_server
         from setwise.service.settings import Settings
         from setwise.service.storage.database import open_database
+        from setwise.service.telemetry import configure
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("setwise"):
             raise

@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from setwise.accounting.compose import as_uses
 from setwise.accounting.filters import filter_parameters
 from setwise.accounting.guarantees import Guarantee, Use, merged
-from setwise.accounting.notation import format_use, rounded_up
+from setwise.accounting.notation import as_uses, format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.clock import Clock, microseconds

@@ -10,9 +10,10 @@ from sqlalchemy import Connection, Select, Table, func, select
 
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.checks import check_epsilon, check_failure
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.notation import as_uses
 from setwise.accounting.wallet import FAILURE_SHARE
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account

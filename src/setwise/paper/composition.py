@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from setwise.accounting.brackets import Bracket
-from setwise.accounting.compose import as_uses
 from setwise.accounting.guarantees import Use
 from setwise.accounting.methods.moments import subgaussian_sum
+from setwise.accounting.notation import as_uses
 from setwise.errors import Unattainable
 
 _WIDTHS = (1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3)

@@ -10,9 +10,10 @@ from scipy.optimize import minimize_scalar
 from setwise.accounting.adaptive.linear_stage import LinearStage
 from setwise.accounting.adaptive.optimum import Optimum, RangeStage
 from setwise.accounting.brackets import Bracket
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use
 from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
+from setwise.accounting.notation import as_uses
 from setwise.mechanisms.known_domain import KnownGaussian, KnownLaplace
 from setwise.mechanisms.two_phase import OrderedLeastSquares
 from setwise.mechanisms.unknown_gaussian import TruncatedGaussian

@@ -11,7 +11,6 @@ from setwise.service.auth.authenticator import Authenticator
 from setwise.service.auth.browser_sessions import BrowserSessions
 from setwise.service.auth.people import People
 from setwise.service.auth.rate_limit import Buckets
-from setwise.service.metrics import Metrics
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.handler import QuestionService
 from setwise.service.queries.jobs import Jobs
@@ -20,6 +19,7 @@ from setwise.service.settings import Settings
 from setwise.service.storage.database import Database, DatabaseProbe, Threads, open_database
 from setwise.service.storage.datasets import Datasets
 from setwise.service.storage.schema import Clock
+from setwise.service.telemetry import Metrics
 from setwise.service.workers.pool import WorkerPool
 
 _STORE_THREADS = 8

@@ -9,9 +9,8 @@ from fastapi.routing import APIRoute
 
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import ROUTES
-from setwise.service.logs import log_request
 from setwise.service.replica import Service
-from setwise.service.tracing import request_span
+from setwise.service.telemetry import log_request, request_span
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 ErrorResponse = Callable[[Request, Exception], Response]

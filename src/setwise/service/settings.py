@@ -8,7 +8,7 @@ from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from setwise.errors import InvalidParameter
-from setwise.service.logs import LogFormat
+from setwise.service.telemetry import LogFormat
 
 PREFIX = "SETWISE_"
 """The environment variable of a field is its name in capitals after this prefix."""

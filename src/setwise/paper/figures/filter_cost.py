@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from setwise.accounting.answer import Progress
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpOdometer
+from setwise.accounting.notation import as_uses
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
 from setwise.paper.composition import paper_epsilon

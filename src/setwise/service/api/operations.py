@@ -9,8 +9,8 @@ from fastapi.responses import PlainTextResponse
 
 from setwise.service.api.views import ActView, AuditView, HealthView
 from setwise.service.auth.permissions import API
-from setwise.service.metrics import CONTENT_TYPE
 from setwise.service.route import GuardedRoute, service_of
+from setwise.service.telemetry import METRICS_TYPE
 
 router = APIRouter(prefix=API, tags=["operations"], route_class=GuardedRoute)
 _VERSION = version("setwise")
@@ -26,7 +26,7 @@ async def health(request: Request) -> HealthView:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
     """Give the counters and gauges of this replica in the text format of Prometheus."""
-    return PlainTextResponse(service_of(request).metrics.text(), media_type=CONTENT_TYPE)
+    return PlainTextResponse(service_of(request).metrics.text(), media_type=METRICS_TYPE)
 
 
 @router.get("/audit")

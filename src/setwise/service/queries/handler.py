@@ -24,7 +24,7 @@ from setwise.service.queries.runner import RunningQuery, Work
 from setwise.service.queries.timing import TimedAccount
 from setwise.service.storage.database import Threads
 from setwise.service.storage.datasets import Dataset, Datasets
-from setwise.service.tracing import stage_span
+from setwise.service.telemetry import stage_span
 from setwise.service.workers.pool import WorkerPool
 from setwise.service.workers.tasks import PlanQuestion
 

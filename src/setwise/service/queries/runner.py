@@ -12,12 +12,12 @@ from functools import partial
 
 from setwise.errors import EngineFailed, KeyConflict, SetwiseError, StoreFailed, TooManyRequests
 from setwise.service.error_responses import defect, log_store_failure
-from setwise.service.metrics import Metrics
 from setwise.service.problems import Problem, problem_of
 from setwise.service.queries.jobs import Job, Jobs, JobState
 from setwise.service.queries.timing import QueryTiming
 from setwise.service.settings import Settings
 from setwise.service.storage.database import Threads
+from setwise.service.telemetry import Metrics
 
 CANCELLED = "the query was cancelled; ask again under the same key to run it at no further charge"
 _LEAVING = "the replica is shutting down; ask again under the same key"

@@ -6,8 +6,9 @@ from enum import StrEnum
 from typing import Any, assert_never
 
 from setwise.accounting.answer import Interaction
-from setwise.accounting.compose import as_uses, compose
+from setwise.accounting.compose import compose
 from setwise.accounting.methods.moments import subgaussian_sum
+from setwise.accounting.notation import as_uses
 
 MOST_USES = 200
 _POINTS = 10

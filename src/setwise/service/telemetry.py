@@ -1,0 +1,162 @@
+"""What an operator sees of a replica: a log, metrics for Prometheus, and traces by OpenTelemetry.
+
+None of them has a count, a filter, a label, a token, a person or a name from an address: routes are named as they are
+declared. Times are padded before they are measured, or do not depend on data.
+"""
+
+import json
+import logging
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Literal
+
+from opentelemetry import propagate, trace
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as METRICS_TYPE
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = [
+    "METRICS_TYPE",
+    "LogFormat",
+    "Metrics",
+    "RequestIds",
+    "configure",
+    "log_request",
+    "request_span",
+    "stage_span",
+]
+
+LogFormat = Literal["text", "json"]
+HEADER = "X-Request-Id"
+
+_log = logging.getLogger("setwise.service")
+_request: ContextVar[str] = ContextVar("request", default="")
+_GIVEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_MEASURED = ("method", "route", "status", "seconds")
+
+
+def configure(log_format: LogFormat) -> None:
+    """Send warnings and errors to standard error; with JSON, a line for every request too."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Json() if log_format == "json" else logging.Formatter("%(levelname)s: %(message)s"))
+    _log.handlers = [handler]
+    _log.propagate = False
+    _log.setLevel(logging.INFO if log_format == "json" else logging.WARNING)
+
+
+def log_request(method: str, route: str, status: int, seconds: float) -> None:
+    """Log a request that was answered; times of answers are padded before they are measured."""
+    measured = {"method": method, "route": route, "status": status, "seconds": round(seconds, 6)}
+    _log.info("request", extra=measured)
+
+
+class RequestIds:
+    """Gives every request an id, the caller's own if it is plain, which its log lines and its answer carry."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on under its id."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(HEADER.lower().encode(), b"")
+        id_ = given.decode() if _GIVEN.fullmatch(given) and not given.startswith(b"setwise_") else secrets.token_hex(8)
+        _request.set(id_)
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[HEADER] = id_
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            "request": _request.get() or None,
+        }
+        return json.dumps(line | {name: getattr(record, name) for name in _MEASURED if hasattr(record, name)})
+
+
+_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Upper ends in seconds; the times of answers are padded before they are measured."""
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics:
+    """What one replica has done since it started, and what it is doing.
+
+    >>> metrics = Metrics()
+    >>> metrics.request("GET", "/api/v1/health", 200, 0.001)
+    >>> 'setwise_requests_total{method="GET",route="/api/v1/health",status="200"} 1.0' in metrics.text()
+    True
+    """
+
+    def __init__(self) -> None:
+        kept = self._registry = CollectorRegistry()
+        self._requests = Counter("setwise_requests", "Requests answered.", ("method", "route", "status"), registry=kept)
+        self._seconds = Histogram(
+            "setwise_request_seconds",
+            "Time from request to answer.",
+            ("method", "route"),
+            buckets=_BUCKETS,
+            registry=kept,
+        )
+        self._queries = Counter("setwise_queries", "Queries ended, by outcome.", ("outcome",), registry=kept)
+        self.running = Gauge("setwise_queries_running", "Queries being planned, waiting or running.", registry=kept)
+        self.reading = Gauge("setwise_queries_reading", "Queries that have their turn to read.", registry=kept)
+        self.calculating = Gauge("setwise_calculations", "Calculations and plans waiting or running.", registry=kept)
+        self.verified = Gauge(
+            "setwise_ledger_verified_seconds",
+            "When an audit last found no fault, in seconds since 1970.",
+            registry=kept,
+        )
+
+    def request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request that was answered."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+    def query(self, outcome: str) -> None:
+        """Count a query that ended in the given way."""
+        self._queries.labels(outcome).inc()
+
+    def text(self) -> str:
+        """Return everything in the text format of Prometheus."""
+        return generate_latest(self._registry).decode()
+
+
+_tracer = trace.get_tracer("setwise.service")
+
+
+@contextmanager
+def request_span(method: str, route: str, headers: Mapping[str, str]) -> Iterator[trace.Span]:
+    """Open the span of a request, below the caller's if the headers name one."""
+    attributes = {"http.request.method": method, "http.route": route}
+    with _tracer.start_as_current_span(
+        f"{method} {route}",
+        context=propagate.extract(headers),
+        kind=trace.SpanKind.SERVER,
+        attributes=attributes,
+        record_exception=False,  # its words may hold data
+    ) as span:
+        yield span
+
+
+@contextmanager
+def stage_span(name: str) -> Iterator[None]:
+    """Open the span of a stage of a query, below that of its request."""
+    with _tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False):
+        yield
