@@ -46,7 +46,7 @@ SHOP = Registered(
         "name": "shop",
         "table": "shop.parquet",
         "user": "visitor",
-        "items": ["product"],
+        "items": ["product", "country"],
         "values": ["minutes"],
         "filters": ["country"],
         "contributions": 5,

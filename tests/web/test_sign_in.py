@@ -106,8 +106,8 @@ def test_a_wrong_token_is_told_so_and_not_repeated(shop: Team) -> None:
 )
 def test_signing_in_never_leads_elsewhere(shop: Team, going: str) -> None:
     browser = shop.browser()
-    assert 'name="next" value="/explore"' in browser.get("/login", params={"next": going}).text
-    assert _log_in(browser, shop.tokens["ada"], next=going).headers["location"] == "/explore"
+    assert 'name="next" value="/ask"' in browser.get("/login", params={"next": going}).text
+    assert _log_in(browser, shop.tokens["ada"], next=going).headers["location"] == "/ask"
 
 
 def test_signing_in_leads_where_one_was_going(shop: Team) -> None:

@@ -40,6 +40,17 @@ QUESTIONS = {
         "query": {"kind": "top-k", "item": "product", "k": 3},
         "spend": {"kind": "total", "epsilon": 0.5, "delta": 1e-8},
     },
+    "sql": {
+        "dataset": "shop",
+        "account": "ada-total",
+        "query": {
+            "kind": "sql",
+            "text": "SELECT product AS item, COUNT(DISTINCT visitor) AS `count`\n"
+            "FROM shop WHERE country <> 'it\\'s \"$HOME\"'\n"
+            "GROUP BY product",
+        },
+        "spend": {"kind": "total", "epsilon": 0.5, "delta": 1e-8},
+    },
 }
 
 

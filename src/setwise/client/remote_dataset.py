@@ -1,13 +1,14 @@
 """A data set of a service, asked as a local session is."""
 
 import secrets
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable
-from setwise.analytics.budget import Budget
+from setwise.analytics.budget import Budget, BudgetWords
 from setwise.analytics.planning import Plan
 from setwise.analytics.query import Domain, Query, canonical
+from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.analytics.tables.domain import read_domain
 from setwise.errors import EngineFailed, error_of
 from setwise.mechanisms.labels import Label
@@ -51,22 +52,66 @@ class RemoteDataset(Askable):
 
     def preview(self, query: Query, budget: Budget) -> Plan:
         """Return what a question would cost and how far off its answer may be; free, and no data is touched."""
-        return Plan.from_dict(self._client.request("POST", "/preview", self._body(query, budget)))
+        return Plan.from_dict(self._client.request("POST", "/preview", self._body(query.to_dict(), budget)))
 
     def ask(self, query: Query, budget: Budget, *, key: str | None = None) -> PrivateAnswer:
         """Ask a question given as records, under a key of its own unless one is given, and wait for its answer."""
+        return _answer(self._ended(self._body(query.to_dict(), budget), key))
+
+    def sql(
+        self,
+        text: str,
+        *,
+        contributions: int | None = None,
+        domain: Domain | None = None,
+        key: str | None = None,
+        **words: Unpack[BudgetWords],
+    ) -> SqlAnswer:
+        """Return the answer to one SELECT from the data set, as columns and rows.
+
+        What may be spent stands in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in
+        the words, not in both.
+        """
+        ended = self._ended(self._sql_body(text, contributions, domain, words), key)
+        return SqlAnswer(answer=_answer(ended), outputs=tuple(Output(**each) for each in ended["columns"]))
+
+    def explain(
+        self,
+        text: str,
+        *,
+        contributions: int | None = None,
+        domain: Domain | None = None,
+        **words: Unpack[BudgetWords],
+    ) -> Plan:
+        """Return how a SELECT would be answered, and what it would cost; free, and no data is touched."""
+        return Plan.from_dict(
+            self._client.request("POST", "/preview", self._sql_body(text, contributions, domain, words))
+        )
+
+    def _ended(self, body: dict[str, object], key: str | None) -> dict[str, Any]:
+        """Ask, wait, and return the query with its answer, or raise what it ended in."""
         key = secrets.token_hex(16) if key is None else key
-        ended = self._client.wait(self._client.request("POST", "/queries", self._body(query, budget), key=key))
-        if ended["answer"] is not None:
-            return PrivateAnswer.from_stored(canonical(ended["answer"]))
+        ended = self._client.wait(self._client.request("POST", "/queries", body, key=key))
         if ended["problem"] is not None:
             raise error_of(ended["problem"])
-        raise EngineFailed("the query was cancelled; ask again under the same key")
+        if ended["answer"] is None:
+            raise EngineFailed("the query was cancelled; ask again under the same key")
+        return ended
 
-    def _body(self, query: Query, budget: Budget) -> dict[str, object]:
-        return {
-            "dataset": self._name,
-            "account": self._account,
-            "query": query.to_dict(),
-            "spend": budget.to_dict(),
-        }
+    def _sql_body(
+        self, text: str, contributions: int | None, domain: Domain | None, words: BudgetWords
+    ) -> dict[str, object]:
+        query: dict[str, object] = {"kind": "sql", "text": text}
+        if contributions is not None:
+            query["contributions"] = contributions
+        if domain is not None:
+            query["domain"] = self.read_domain(domain)
+        return self._body(query, self.budget(words) if words else None)
+
+    def _body(self, query: dict[str, object], budget: Budget | None) -> dict[str, object]:
+        spend = {} if budget is None else {"spend": budget.to_dict()}
+        return {"dataset": self._name, "account": self._account, "query": query, **spend}
+
+
+def _answer(ended: dict[str, Any]) -> PrivateAnswer:
+    return PrivateAnswer.from_stored(canonical(ended["answer"]))

@@ -38,6 +38,7 @@ _TAGS = {
     "mean",
     "quantile",
     "query",
+    "sql",
     "draws",
     "total",
     "setwise",

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from setwise.analytics.budget import BudgetWords
 from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
+from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.syntax import (
     check_parts,
     column_name,
@@ -22,15 +23,6 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
 
 GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds_per_row"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """A column of the result: its name, and the place of its group or statistic in the query."""
-
-    name: str
-    group: int | None = None
-    statistic: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,9 +181,14 @@ def _outputs(select: exp.Expr, groups: tuple[str, ...], user: str) -> tuple[tupl
     left_out = set(groups) - {groups[each.group] for each in outputs if each.group is not None}
     if left_out:
         raise InvalidParameter(f"the column {min(left_out)!r} is grouped but not selected: add it to SELECT")
-    _check_different("columns of the result", [each.name for each in outputs], "give them different aliases")
+    names = [each.name + end for each in outputs for end in (_ENDS if each.group is None else ("",))]
+    _check_different("columns of the result", names, "give them different aliases")
     _check_different("statistics", [statistic_name(each) for each in statistics], "ask for one of them")
     return tuple(outputs), tuple(statistics)
+
+
+_ENDS = ("", "_lower", "_upper")
+"""A statistic has its value in one column of a frame, and the ends of its interval in two more."""
 
 
 def _check_different(what: str, names: list[str], instead: str) -> None:

@@ -5,12 +5,20 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.sql.parser import Output
 from setwise.mechanisms.labels import Cell, cell_of
 from setwise.mechanisms.release import Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A column of the result: its name, and the place of its group or statistic in the query."""
+
+    name: str
+    group: int | None = None
+    statistic: int | None = None
 
 
 class Estimated(TypedDict):
@@ -43,6 +51,22 @@ class SqlAnswer:
         """The rows by column: the cells of the group, and value and interval of each statistic."""
         return [{each.name: _cell(each, item) for each in self.outputs} for item in self.answer.items]
 
+    def by_column(self) -> dict[str, list[Any]]:
+        """Return the rows as columns; a statistic has its ends in `NAME_lower` and `NAME_upper`."""
+        columns: dict[str, list[Any]] = {}
+        for each in self.outputs:
+            cells = [_cell(each, item) for item in self.answer.items]
+            if each.group is not None:
+                columns[each.name] = cells
+                continue
+            found = [cell for cell in cells if isinstance(cell, dict)]
+            columns[each.name] = [cell["value"] for cell in found]
+            for place, end in enumerate(("lower", "upper")):
+                columns[f"{each.name}_{end}"] = [
+                    None if cell["interval"] is None else cell["interval"][place] for cell in found
+                ]
+        return columns
+
     def to_dict(self) -> dict[str, object]:
         """Return the object that `setwise sql --json` prints: a contract."""
         told = self.answer.to_dict()
@@ -57,15 +81,9 @@ class SqlAnswer:
         """Return the rows as CSV text with a heading; a statistic has its ends in `NAME_lower` and `NAME_upper`."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        ends = ("", "_lower", "_upper")
-        writer.writerow(
-            [each.name + end for each in self.outputs for end in (ends if each.group is None else ends[:1])]
-        )
-        for row in self.rows:
-            cells: list[object] = []
-            for value in row.values():
-                cells += [value["value"], *(value["interval"] or ("", ""))] if isinstance(value, dict) else [value]
-            writer.writerow(cells)
+        columns = self.by_column()
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
         return text.getvalue()
 
 

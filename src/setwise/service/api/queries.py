@@ -72,7 +72,7 @@ async def ask(request: Request, response: Response, body: Question, idempotency_
         case JobState.RUNNING:
             response.status_code = 202
             response.headers["Location"] = f"{API}/queries/{job.id}"
-    return QueryView.of(job)
+    return await _view(service, job)
 
 
 @router.get("/queries")
@@ -82,7 +82,7 @@ async def list_queries(
     """List one's own latest queries, newest first."""
     service = service_of(request)
     jobs = await service.threads.run(service.jobs.of, caller(request).person.name, most)
-    return [QueryView.of(job) for job in jobs]
+    return [await _view(service, job) for job in jobs]
 
 
 @router.get("/queries/{query}", operation_id="show_query")
@@ -94,7 +94,7 @@ async def show_query(request: Request, query: QueryId) -> QueryView:
         person = await service.threads.run(service.people.person, job.person)
         body = QuestionBody.model_validate_json(job.request)
         _started(service, Identity(person=person, token=""), body, job.key)
-    return QueryView.of(job)
+    return await _view(service, job)
 
 
 @router.delete("/queries/{query}", operation_id="cancel_query")
@@ -104,13 +104,22 @@ async def cancel_query(request: Request, query: QueryId) -> QueryView:
     job = await _visible(service, identity, query)
     job = await service.threads.run(service.jobs.cancel, job, by=identity.person.name)
     await service.runner.cancel(job.id)
-    return QueryView.of(job)
+    return await _view(service, job)
 
 
 def _started(service: Service, identity: Identity, body: QuestionBody, key: str) -> RunningQuery:
     text = body.model_dump_json(exclude_none=True)
     asked = Asked(person=identity.person.name, account=body.account, key=key, request=text)
     return service.runner.start(asked, service.questions.work(identity, body.raw_question()))
+
+
+async def _view(service: Service, job: Job) -> QueryView:
+    """Show a query, with columns and rows where it was asked in SQL."""
+    asked = json.loads(job.request)
+    if asked["query"]["kind"] != "sql":
+        return QueryView.of(job)
+    statement = await service.threads.run(service.questions.statement, asked)
+    return QueryView.of(job, None if statement is None else statement.outputs)
 
 
 async def _visible(service: Service, identity: Identity, id_: str) -> Job:

@@ -21,6 +21,7 @@ from setwise.accounting.guarantees import KINDS
 from setwise.accounting.notation import parse_use
 from setwise.analytics.budget import Draws
 from setwise.analytics.query import LARGEST_K
+from setwise.analytics.sql.syntax import LONGEST as LONGEST_SQL
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
 from setwise.service.queries.handler import RawQuestion
@@ -104,6 +105,11 @@ Filter = Annotated[
     StringConstraints(min_length=1, max_length=4000),
     PLAIN_TEXT,
     Field(description="comparisons of allowed columns with constants, AND, OR, NOT: country = 'NO' AND age >= 18"),
+]
+SqlText = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=LONGEST_SQL),
+    Matching(r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]*$", "one SELECT, without control characters"),
 ]
 Label = (
     Annotated[str, StringConstraints(max_length=1000), PLAIN_TEXT] | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
@@ -209,6 +215,15 @@ class StatisticsBody(GroupingBody):
     k: K | None = None
 
 
+class SqlBody(Body):
+    """One SELECT from the data set, read into the query that the other kinds state; nothing of it reaches an engine."""
+
+    kind: Literal["sql"]
+    text: SqlText
+    contributions: Bound | None = None
+    domain: Domain | None = None
+
+
 class DrawsBody(Body):
     """What to draw from the account: for each pick, for each count, and for the threshold of an unknown domain."""
 
@@ -252,19 +267,19 @@ class TotalBody(Body):
 
 
 AskedQuery = Annotated[
-    TopKBody | HistogramBody | CountBody | SumBody | MeanBody | QuantileBody | StatisticsBody,
+    TopKBody | HistogramBody | CountBody | SumBody | MeanBody | QuantileBody | StatisticsBody | SqlBody,
     Field(discriminator="kind"),
 ]
 AskedSpending = Annotated[DrawsBody | TotalBody, Field(discriminator="kind")]
 
 
 class QuestionBody(Body):
-    """A question to a data set, and the account that pays for it."""
+    """A question to a data set, the account that pays, and what to spend, unless the OPTIONS of its SQL say so."""
 
     dataset: Name
     account: Name
     query: AskedQuery
-    spend: AskedSpending
+    spend: AskedSpending | None = None
 
     def raw_question(self) -> RawQuestion:
         """Return what is asked, still to be checked."""
@@ -272,7 +287,7 @@ class QuestionBody(Body):
             dataset=self.dataset,
             account=self.account,
             query=self.query.model_dump(exclude_none=True),
-            spending=self.spend.spending,
+            spending=None if self.spend is None else self.spend.spending,
         )
 
 
@@ -293,5 +308,14 @@ EXAMPLES = [
         "account": "ada-month",
         "query": {"kind": "count", "where": "country = 'NO'"},
         "spend": {"kind": "total", "epsilon": 0.1, "delta": 0.0},
+    },
+    {
+        "dataset": "events",
+        "account": "ada-month",
+        "query": {
+            "kind": "sql",
+            "text": "SELECT word, COUNT(DISTINCT user_id) AS users FROM events GROUP BY word",
+        },
+        "spend": {"kind": "total", "epsilon": 0.1, "delta": 1e-9},
     },
 ]

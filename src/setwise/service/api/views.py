@@ -12,6 +12,7 @@ from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, use_in_words
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.planning import Plan
+from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.ledger.audit.verification import Verification
 from setwise.ledger.joint import Joint
 from setwise.ledger.records import Entry
@@ -291,13 +292,20 @@ class AnswerView(BaseModel):
     statistics: list[str] = Field(default=[], examples=[[]], description="the names of statistics other than one count")
 
 
-def _answer(stored: str) -> AnswerView:
-    """Show a stored answer, of whichever version, as it would be stored now."""
-    return AnswerView.model_validate_json(PrivateAnswer.from_stored(stored).stored())
+class OutputView(BaseModel):
+    """A column that SQL selects: its name, and which group or statistic of the answer it is."""
+
+    name: str = Field(examples=["users"])
+    group: int | None = Field(default=None, examples=[None])
+    statistic: int | None = Field(default=None, examples=[0])
 
 
 class QueryView(BaseModel):
-    """A query: poll it while it is running; `answer` is there when it is done, `problem` when it failed."""
+    """A query: poll it while it is running; `answer` is there when it is done, `problem` when it failed.
+
+    A question in SQL has its `columns`, and its answer in `rows` as well: by column the cell of a group, or the value
+    and interval of a statistic.
+    """
 
     id: str = Field(examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])
     account: str = Field(examples=["ada-events"])
@@ -308,10 +316,16 @@ class QueryView(BaseModel):
     asked: dict[str, Any] = Field(examples=[{"dataset": "events", "query": {"kind": "top-k", "item": "word", "k": 10}}])
     answer: AnswerView | None = None
     problem: ProblemView | None = None
+    columns: list[OutputView] | None = None
+    rows: list[dict[str, Any]] | None = Field(
+        default=None, examples=[[{"word": "the", "users": {"value": 731, "interval": [701, 761]}}]]
+    )
 
     @staticmethod
-    def of(job: Job) -> "QueryView":
-        """Show a query."""
+    def of(job: Job, outputs: Sequence[Output] | None = None) -> "QueryView":
+        """Show a query; `outputs` are the columns of one that was asked in SQL."""
+        answer = None if job.answer is None else PrivateAnswer.from_stored(job.answer)
+        rows = None if answer is None or outputs is None else SqlAnswer(answer=answer, outputs=tuple(outputs)).rows
         return QueryView(
             id=job.id,
             account=job.account,
@@ -320,6 +334,8 @@ class QueryView(BaseModel):
             progress=job.progress,
             created_at=job.created_at,
             asked=json.loads(job.request),
-            answer=None if job.answer is None else _answer(job.answer),
+            answer=None if answer is None else AnswerView.model_validate_json(answer.stored()),
             problem=None if job.problem is None else ProblemView.model_validate_json(job.problem),
+            columns=None if outputs is None else [OutputView(**asdict(each)) for each in outputs],
+            rows=None if rows is None else [dict(row) for row in rows],
         )

@@ -10,6 +10,8 @@ from starlette.responses import Response
 
 from setwise.analytics.answer import PrivateAnswer, in_words
 from setwise.analytics.present.text import question_in_words
+from setwise.analytics.sql.parser import Statement
+from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.errors import UnknownName
 from setwise.mechanisms.labels import Label
 from setwise.service.auth.permissions import API
@@ -20,13 +22,16 @@ from setwise.service.route import GuardedRoute, caller, service_of
 
 def python_snippet(url: str, asked: dict[str, Any], key: str) -> str:
     """Return a program for the Python client; under the same key it gets the same answer and pays nothing."""
-    query, spend = dict(asked["query"]), dict(asked["spend"])
+    query, spend = dict(asked["query"]), dict(asked.get("spend") or {})
     kind = query.pop("kind")
-    if spend.pop("kind") == "draws" and "threshold_delta" in spend:
+    if spend.pop("kind", None) == "draws" and "threshold_delta" in spend:
         spend["delta"] = spend.pop("threshold_delta")
     given = {**query, **spend, "key": key}
     call = kind.replace("-", "_")
-    if kind == "query":
+    if kind == "sql":
+        text = given.pop("text")
+        words = f"    {text!r},\n" + "".join(f"    {name}={value!r},\n" for name, value in given.items())
+    elif kind == "query":
         budget = ", ".join(f"{name}={value!r}" for name, value in spend.items())
         call = "ask"
         words = f"    setwise.Query.from_dict({asked['query']!r}),\n    setwise.Total({budget}),\n    key={key!r},\n"
@@ -57,9 +62,13 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _QUOTE = "'"
 
 
-def to_spreadsheet(answer: PrivateAnswer) -> str:
-    """Return the items as CSV in which no label is a formula; leaving out a first apostrophe gives each label back."""
-    return replace(answer, items=tuple(replace(each, label=_quoted(each.label)) for each in answer.items)).to_csv()
+def to_spreadsheet(answer: PrivateAnswer, outputs: tuple[Output, ...] | None = None) -> str:
+    """Return the items as CSV in which no label is a formula; leaving out a first apostrophe gives each label back.
+
+    `outputs` are the columns that SQL selected.
+    """
+    quoted = replace(answer, items=tuple(replace(each, label=_quoted(each.label)) for each in answer.items))
+    return quoted.to_csv() if outputs is None else SqlAnswer(answer=quoted, outputs=outputs).to_csv()
 
 
 def _quoted(label: Label) -> Label:
@@ -78,14 +87,15 @@ def _quoted_text(text: str) -> str:
 
 
 def bars(answer: PrivateAnswer) -> list[dict[str, object]]:
-    """Return the items to draw: each by its name, with its count or its first statistic."""
+    """Return the items to draw: each by its name and cells, with its count or its first statistic."""
     drawn: list[dict[str, object]] = []
     for each in answer.items:
         value: float | None = each.count
         interval: tuple[float, float] | None = each.interval
         if each.estimates:
             value, interval = each.estimates[0].value, each.estimates[0].interval
-        drawn.append({"item": in_words(each.label), "count": value, "interval": interval})
+        cells = [str(cell) for cell in each.label] if isinstance(each.label, tuple) else None
+        drawn.append({"item": in_words(each.label), "cells": cells, "count": value, "interval": interval})
     return drawn
 
 
@@ -111,15 +121,20 @@ async def answer_panel(request: Request, query: QueryId) -> Response:
 @router.get("/answers/{query}/answer.csv")
 async def answer_csv(request: Request, query: QueryId) -> Response:
     """Give the items as CSV, for a spreadsheet."""
-    answer = _answer(await _job(request, query))
-    return _download(to_spreadsheet(answer), "text/csv", f"{query[:8]}.csv")
+    job = await _job(request, query)
+    statement = await _statement(request, json.loads(job.request))
+    text = to_spreadsheet(_answer(job), None if statement is None else statement.outputs)
+    return _download(text, "text/csv", f"{query[:8]}.csv")
 
 
 @router.get("/answers/{query}/answer.json")
 async def answer_json(request: Request, query: QueryId) -> Response:
     """Give the answer as the command line prints it."""
-    answer = _answer(await _job(request, query))
-    return _download(answer.to_json() + "\n", "application/json", f"{query[:8]}.json")
+    job = await _job(request, query)
+    statement = await _statement(request, json.loads(job.request))
+    answer = _answer(job)
+    shown = answer if statement is None else SqlAnswer(answer=answer, outputs=statement.outputs)
+    return _download(shown.to_json() + "\n", "application/json", f"{query[:8]}.json")
 
 
 async def _shown(request: Request, query: str, template: str, *, charts: bool) -> Response:
@@ -127,13 +142,18 @@ async def _shown(request: Request, query: str, template: str, *, charts: bool) -
     asked = json.loads(job.request)
     url = str(request.base_url).rstrip("/")
     answer = None if job.answer is None else PrivateAnswer.from_stored(job.answer)
+    statement = await _statement(request, asked)
+    meant = asked["query"] if statement is None else statement.query.to_dict()
     return render(
         request,
         template,
         charts=charts,
         job=job,
         asked=asked,
-        question=question_in_words(asked["query"]),
+        question=question_in_words(meant),
+        sql=asked["query"].get("text"),
+        is_one=meant.get("item") is None and meant["kind"] != "sql",
+        table=None if answer is None else _columns(answer, statement),
         answer=answer,
         drawn=[] if answer is None else bars(answer),
         problem=None if job.problem is None else json.loads(job.problem),
@@ -150,6 +170,21 @@ async def _job(request: Request, query: str) -> Job:
     if job.person != identity.person.name and not identity.is_steward:
         raise UnknownName("there is no such query, or it is not yours")
     return job
+
+
+async def _statement(request: Request, asked: dict[str, Any]) -> Statement | None:
+    """Return what the SQL of a request asks; None for one in words, or that only another version could read."""
+    if asked["query"]["kind"] != "sql":
+        return None
+    service = service_of(request)
+    return await service.threads.run(service.questions.statement, asked)
+
+
+def _columns(answer: PrivateAnswer, statement: Statement | None) -> dict[str, list[Any]] | None:
+    """Return what the table shows where an item is more than a name and a count."""
+    if statement is not None:
+        return SqlAnswer(answer=answer, outputs=statement.outputs).by_column()
+    return answer.columns() if answer.statistics or answer.groups else None
 
 
 def _answer(job: Job) -> PrivateAnswer:

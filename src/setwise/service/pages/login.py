@@ -20,7 +20,7 @@ router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 LOGIN_COOKIE = "setwise_login"
 """Holds what the login form must repeat, so that no other site can sign a browser in as somebody else."""
 
-_HOME = "/explore"
+_HOME = "/ask"
 _OURS = re.compile(r"/(explore|ask|accounts|answers|steward)(/[A-Za-z0-9._/-]*)?(\?[A-Za-z0-9._=&%-]*)?")
 
 
@@ -28,7 +28,7 @@ def local_address(given: str) -> str:
     """Return where to go after signing in: one of our own pages, whatever was given.
 
     >>> local_address("/accounts/ada"), local_address("//elsewhere.example/ask"), local_address("/ask/..//evil")
-    ('/accounts/ada', '/explore', '/explore')
+    ('/accounts/ada', '/ask', '/ask')
     """
     ours = _OURS.fullmatch(given) and not any(part in given for part in ("//", "..", TOKEN_PREFIX))
     return given if ours else _HOME

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from setwise.accounting.notation import kind_in_words, parse_use, rounded_up, short_exponents, use_in_words
+from setwise.analytics.answer import number
 from setwise.errors import NotSignedIn, SetwiseError
 from setwise.service.auth.people import TOKEN_PREFIX, Identity
 from setwise.service.pages.assets import chart_library, static_version
@@ -54,6 +55,7 @@ def _environment() -> Environment:
         "moment": lambda seconds: datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M"),
         "use_in_words": lambda text: use_in_words(parse_use(text)),
         "kind_in_words": lambda text: kind_in_words(parse_use(text).guarantee),
+        "number": number,
         "count_of": lambda text: parse_use(text).count,
     }
     environment.filters.update(filters)

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from setwise.accounting.guarantees import Use
-from setwise.analytics.budget import Budget
+from setwise.analytics.budget import Budget, budget_of
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.planning import ExecutablePlan, Plan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
+from setwise.analytics.sql.parser import Statement, parse_sql
 from setwise.analytics.suggestions import what_fits
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable, UnknownColumn, UnknownName
 from setwise.ledger.account import Account
@@ -34,23 +36,27 @@ _LARGEST_REMEMBERED = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawQuestion:
-    """What a person asks of which data set, which account pays and how much, as it came: not checked yet."""
+    """What a person asks of which data set, who pays, and how much, unless SQL says so: not checked yet."""
 
     dataset: str
     account: str
     query: Mapping[str, object]
-    spending: Callable[[], Budget]
+    spending: Callable[[], Budget] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedQuestion:
-    """A question that was checked against what the data set's steward allows and the person's account."""
+    """A question that was checked against what the data set's steward allows and the person's account.
+
+    `is_explained` says that its SQL is an EXPLAIN, which has a preview and no answer.
+    """
 
     dataset: Dataset
     account: Account
     query: Query
     spending: Budget
     schema: Schema
+    is_explained: bool = False
 
 
 class QuestionService:
@@ -76,9 +82,19 @@ class QuestionService:
         """Return what answers the question in a thread of the runner."""
         return lambda running: self._answered(identity, raw, running)
 
+    def statement(self, asked: Mapping[str, Any]) -> Statement | None:
+        """Return what the SQL of a stored request asks, unless only another version could read it."""
+        try:
+            return read_sql(asked["query"], self._datasets.get(asked["dataset"]))
+        except InvalidParameter:
+            return None
+
     def _answered(self, identity: Identity, raw: RawQuestion, running: RunningQuery) -> str:
         """Check, plan, charge, run, and return the text of the answer that is stored."""
         question = self._checked(identity, raw)
+        if question.is_explained:
+            with at_field("query.text"):
+                raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
         running.resume()
         with _at_plan(), stage_span("plan"):
             planned: ExecutablePlan = self._workers.calculate(
@@ -123,7 +139,8 @@ class QuestionService:
                 raise UnknownName(f"the account {raw.account!r} is not on a data set named {raw.dataset!r}")
             dataset = self._datasets.get(raw.dataset)
         with at_field("query"):
-            query = _bounded(Query.from_dict(raw.query), dataset)
+            query, spending, is_explained = _read(raw, dataset)
+            query = _bounded(query, dataset)
         if query.kind == "histogram" and query.contributions is None and query.domain is None:
             with at_field("query.contributions"):
                 raise InvalidParameter(
@@ -131,9 +148,46 @@ class QuestionService:
                 )
         schema = self._engines.schema(dataset)
         _check_columns(query, dataset, schema)
+        return CheckedQuestion(
+            dataset=dataset,
+            account=account,
+            query=query,
+            spending=spending,
+            schema=schema,
+            is_explained=is_explained,
+        )
+
+
+def read_sql(asked: Mapping[str, object], dataset: Dataset) -> Statement:
+    """Return what the SQL of a request asks of a data set, or raise what is wrong with it."""
+    given: dict[str, Any] = {name: asked.get(name) for name in ("contributions", "domain")}
+    with at_field("query.text"):
+        statement = parse_sql(str(asked["text"]), user=dataset.user, **given)
+        if statement.table != dataset.name:
+            raise InvalidParameter(
+                f"the data set is called {dataset.name!r}, not {statement.table!r}: write it after FROM"
+            )
+    return statement
+
+
+def _read(raw: RawQuestion, dataset: Dataset) -> tuple[Query, Budget, bool]:
+    """Return the query, what may be spent on it, which SQL may say itself, and whether it is an EXPLAIN."""
+    if raw.query.get("kind") != "sql":
+        query = Query.from_dict(raw.query)
         with at_field("spend"):
-            spending = raw.spending()
-        return CheckedQuestion(dataset=dataset, account=account, query=query, spending=spending, schema=schema)
+            if raw.spending is None:
+                raise InvalidParameter("say what to spend: draws from the account, or a total")
+            return query, raw.spending(), False
+    statement = read_sql(raw.query, dataset)
+    said = statement.paid_by({})
+    with at_field("spend"):
+        if said["epsilon"] is None and said["delta"] is None:
+            if raw.spending is None:
+                raise InvalidParameter("say what to spend: OPTIONS (epsilon = .., delta = ..), or spend beside the SQL")
+            return statement.query, raw.spending(), statement.explain
+        if raw.spending is not None:
+            raise InvalidParameter("what to spend is said twice, in OPTIONS and beside the SQL: say it once")
+        return statement.query, budget_of(said), statement.explain
 
 
 def _to_plan(question: CheckedQuestion) -> PlanQuestion:

@@ -46,8 +46,10 @@ function showPreview(found) {
   const cost = element("dd", { class: "chips" }, ...chips(found.uses, found.words));
   const facts = [element("dt", {}, "Costs at most"), cost];
   facts.push(...fact("On its own", element("strong", {}, `ε ≤ ${raised(found.epsilon.upper)}`), ` at δ ${small(found.delta)}`));
-  if (found.expected_error !== null) facts.push(...fact("A count is off by", element("strong", {}, `about ${digits(found.expected_error, 3)}`)));
-  if (found.radius !== null) facts.push(...fact(`With ${sure}`, `by at most ${found.radius.toLocaleString("en")}`));
+  const counted = found.expected_error !== null; // means and quantiles are close in units of their own
+  if (!counted) facts.push(...fact("How close", found.why));
+  if (counted) facts.push(...fact("A count is off by", element("strong", {}, `about ${digits(found.expected_error, 3)}`)));
+  if (counted && found.radius !== null) facts.push(...fact(`With ${sure}`, `by at most ${found.radius.toLocaleString("en")}`));
   if (found.shortfall !== null) facts.push(...fact("A pick misses the best", `by at most ${found.shortfall.toLocaleString("en")}, with ${sure}`));
   if (found.detectable !== null) facts.push(...fact("Found with " + sure, `items that lead by ${found.detectable.toLocaleString("en")}`));
   facts.push(...fact("Mechanism", found.mechanism));
@@ -149,6 +151,10 @@ if (form) {
     else if (event.target.name === "account") question.chooseAccount();
     else question.arrange();
     later();
+  });
+  document.getElementById("columns").addEventListener("click", (event) => {
+    const name = event.target.closest("[data-insert]")?.dataset.insert;
+    if (name) question.insert(name);
   });
   form.addEventListener("submit", (event) => { event.preventDefault(); ask(); });
   document.getElementById("cancel").addEventListener("click", () => asking && call("DELETE", `/api/v1/queries/${asking}`, { csrf }));

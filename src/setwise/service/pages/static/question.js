@@ -16,15 +16,25 @@ export class Question {
   get dataset() { return this.choices.datasets.find((each) => each.name === this.at.dataset.value); }
   get account() { return this.choices.accounts.find((each) => each.account === this.at.account.value); }
   get domain() { return this.at.domain.value.split("\n").map((each) => each.trim()).filter(Boolean); }
+  get measured() { return ["sum", "mean", "quantile"].includes(this.kind); }
+  // The columns that groups are of.
+  get groups() {
+    const [first, second] = this.measured ? ["by", "by_second"] : ["item", "second"];
+    return [...new Set([this.at[first].value, this.at[second].value].filter(Boolean))];
+  }
 
   chooseDataset(account) {
     const { items, values, filters, contributions, per_item: perItem, name } = this.dataset;
     const mine = this.choices.accounts.filter((each) => each.dataset === name);
     options(this.at.account, mine.map((each) => [each.account, `${each.account} (${Math.round(100 * each.share_left)} % left)`]), account);
-    options(this.at.item, items.map((each) => [each.name, each.name]));
+    const grouped = items.map((each) => [each.name, each.name]);
+    options(this.at.item, grouped);
+    for (const field of ["second", "by_second"]) options(this.at[field], [["", "nothing else"], ...grouped]);
+    options(this.at.by, [["", "all together"], ...grouped]);
     options(this.at.value, [["", "users who have it"], ...values.map((each) => [each.name, `sum of ${each.name}`])]);
     options(this.at.summed, values.map((each) => [each.name, each.name]));
-    this.form.querySelector('input[value="sum"]').disabled = values.length === 0;
+    for (const kind of ["sum", "mean", "quantile"]) this.form.querySelector(`input[value="${kind}"]`).disabled = values.length === 0;
+    this.proposeSql();
     this.at.where.disabled = filters.length === 0;
     document.getElementById("where-hint").textContent = filters.length
       ? `Such as ${filters[0].name} ${filters[0].example}. You may compare ${filters.map((each) => each.name).join(", ")}, with AND, OR and NOT.`
@@ -52,25 +62,42 @@ export class Question {
   arrange() {
     const { kind } = this;
     for (const each of this.form.querySelectorAll("[data-for]")) each.hidden = !each.dataset.for.split(" ").includes(kind);
-    const open = (kind === "top-k" || kind === "histogram") && this.domain.length === 0;
-    const draws = { discover: kind === "top-k", counts: true, threshold: open };
+    document.getElementById("summed-says").textContent = kind === "sum" ? "Column to add up" : "Column";
+    document.getElementById("more").hidden = kind === "count" || kind === "sql" || this.groups.length === 0;
+    this.at.by_second.closest(".field").hidden = !this.measured || !this.at.by.value;
+    const sql = kind === "sql" ? this.at.text.value : "";
+    const open = /\bgroup\s+by\b/i.test(sql) || (kind !== "sql" && kind !== "count" && this.groups.length > 0 && this.domain.length === 0);
+    const picks = /\b(limit|median|percentile_cont|approx_quantiles)\b/i.test(sql) || kind === "top-k" || kind === "quantile";
+    const draws = { discover: picks, counts: kind !== "quantile", threshold: open };
     for (const each of this.form.querySelectorAll("[data-draw]")) each.hidden = !draws[each.dataset.draw];
   }
 
   body() {
     const { kind, account, dataset } = this;
     const at = (name) => this.at[name].value.trim();
+    const asked = { dataset: dataset.name, account: account.account };
+    if (kind === "sql") {
+      const spent = /\bwith\s+differential_privacy\s+options\b[^)]*\bepsilon\b/i.test(at("text"));
+      return { ...asked, query: { kind, text: at("text") }, ...(spent ? {} : { spend: this.spend() }) };
+    }
     const query = { kind };
+    if (kind === "top-k") query.k = number(at("k"));
+    if (kind === "count") query.per_user = number(at("per_user"));
+    else if (this.groups.length) {
+      query.item = this.groups.length === 1 ? this.groups[0] : this.groups;
+      if (this.domain.length) query.domain = this.domain.map((line) => this.label(line));
+      if (at("contributions")) query.contributions = number(at("contributions"));
+    }
     if (kind === "top-k" || kind === "histogram") {
-      query.item = at("item");
-      if (kind === "top-k") query.k = number(at("k"));
       if (at("value")) query.value = at("value");
-      if (this.domain.length) query.domain = this.domain.map((label) => (this.wholeItem() && /^-?\d+$/.test(label) ? Number(label) : label));
-      for (const name of ["contributions", "per_item"]) if (at(name)) query[name] = number(at(name));
-    } else if (kind === "count") query.per_user = number(at("per_user"));
-    else Object.assign(query, { value: at("summed"), clip: number(at("clip")) });
+      if (at("per_item")) query.per_item = number(at("per_item"));
+    }
+    if (this.measured) query.value = at("summed");
+    if (kind === "sum") query.clip = number(at("clip"));
+    if (kind === "mean" || kind === "quantile") Object.assign(query, { low: number(at("low")), high: number(at("high")) });
+    if (kind === "quantile") query.at = number(at("at"));
     if (at("where")) query.where = at("where");
-    return { dataset: dataset.name, account: account.account, query, spend: this.spend() };
+    return { ...asked, query, spend: this.spend() };
   }
 
   spend() {
@@ -79,17 +106,53 @@ export class Question {
     const shown = (name) => !this.form.querySelector(`[data-draw="${name}"]`).hidden;
     const spend = { kind: "draws" };
     if (shown("discover") && at("discover")) spend.discover = at("discover");
-    if (at("counts")) spend.counts = at("counts");
+    if (shown("counts") && at("counts")) spend.counts = at("counts");
     if (shown("threshold") && at("threshold")) spend.threshold_delta = parsed(at("threshold")).parameters[1];
     return spend;
   }
 
-  wholeItem() { return this.dataset.items.find((each) => each.name === this.at.item.value)?.kind === "integer"; }
+  // A line of the domain as a label: one value for each column, with a comma between them.
+  label(line) {
+    const columns = this.groups.map((name) => this.dataset.items.find((each) => each.name === name));
+    const values = columns.length === 1 ? [line] : line.split(",").map((each) => each.trim());
+    const cells = values.map((value, place) => (columns[place]?.kind === "integer" && /^-?\d+$/.test(value) ? Number(value) : value));
+    return columns.length === 1 ? cells[0] : cells;
+  }
+
+  // Writes a first SELECT, unless somebody has written their own, and lists the columns beside it.
+  proposeSql() {
+    const { name, user, items, values, filters } = this.dataset;
+    const quoted = (column) => (/^[A-Za-z_]\w*$/.test(column) ? column : `\`${column}\``);
+    const first = quoted(items[0].name);
+    const text = `SELECT ${first}, COUNT(DISTINCT ${quoted(user)}) AS users\nFROM ${quoted(name)}\nGROUP BY ${first}\nORDER BY users DESC\nLIMIT 10`;
+    if (!this.at.text.value || this.at.text.value === this.proposed) this.at.text.value = text;
+    this.proposed = text;
+    const roles = new Map([[user, { kind: "user column", uses: ["count"] }]]);
+    for (const [use, columns] of [["group", items], ["measure", values], ["filter", filters]]) {
+      for (const each of columns) {
+        if (!roles.has(each.name)) roles.set(each.name, { kind: each.kind, uses: [] });
+        roles.get(each.name).uses.push(use);
+      }
+    }
+    document.getElementById("columns-title").textContent = `Columns of ${name}`;
+    document.getElementById("columns").replaceChildren(...[...roles].map(([column, { kind, uses }]) => element("li", {},
+      element("button", { type: "button", class: "quiet small mono", "data-insert": quoted(column), title: "Put it into the SELECT" }, column),
+      element("span", { class: "dim small" }, `${kind}: ${uses.join(", ")}`))));
+  }
+
+  // Puts a name where the cursor is.
+  insert(name) {
+    const field = this.at.text;
+    field.setRangeText(name, field.selectionStart, field.selectionEnd, "end");
+    field.focus();
+    field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
 
   // The field of the form that a problem's field of the request means.
   fieldOf(name) {
     const last = (name ?? "").split(".").at(-1);
-    const other = { threshold_delta: "threshold", value: this.kind === "sum" ? "summed" : "value" };
+    const other = { threshold_delta: "threshold", value: this.measured ? "summed" : "value", item: this.measured ? "by" : "item" };
+    if (this.kind === "sql" && (name ?? "").startsWith("query")) return this.at.text;
     const found = this.at[other[last] ?? last];
     return found instanceof HTMLElement && !found.closest("[hidden]") ? found : null;
   }

@@ -1,0 +1,106 @@
+"""SQL over the API and from the client: the query and the rows of a local session, refused in the same words."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import setwise
+from setwise.client.client import Client
+from setwise.errors import InvalidFilter, InvalidParameter, UnknownColumn
+from tests.service.team import Team, ask, asked
+
+TOTAL = {"kind": "total", "epsilon": 0.2, "delta": 1e-9}
+TOP = "SELECT word, COUNT(DISTINCT user_id) AS n FROM events GROUP BY word ORDER BY n DESC LIMIT 3"
+MEAN = "SELECT AVG(minutes, contribution_bounds_per_group => (0, 60)) AS mean FROM events WHERE country = 'NO'"
+
+
+def body(text: str, **more: object) -> dict[str, object]:
+    given = {"dataset": "events", "account": "ada-total", "query": {"kind": "sql", "text": text}, "spend": TOTAL}
+    return {name: value for name, value in (given | more).items() if value is not None}
+
+
+@pytest.fixture(scope="module")
+def client(team: Team) -> Iterator[Client]:
+    with setwise.connect(team.replica.url, token=team.ada_token) as connected:
+        yield connected
+
+
+def test_sql_and_the_words_it_stands_for_are_one_request(team: Team):
+    structured = body("") | {"query": {"kind": "top-k", "item": "word", "k": 3, "per_item": 1}}
+    previews = [team.ada.post("/preview", json=each).json() for each in (body(TOP), structured)]
+    assert previews[0] == previews[1]
+    found = asked(team.ada, "sql-top", body(TOP))
+    assert [each["name"] for each in found["columns"]] == ["word", "n"]
+    assert found["rows"] == [
+        {"word": each["item"], "n": {"value": each["count"], "interval": each["interval"]}}
+        for each in found["answer"]["items"]
+    ]
+    charged = team.ada.get("/accounts/ada-total/history").json()[-2]["request"]
+    assert charged["query"] == {"kind": "top-k", "item": "word", "k": 3, "per_item": 1, "contributions": 5}
+    again = asked(team.ada, "sql-top", body(TOP))
+    assert again["rows"] == found["rows"]
+    assert team.ada.get(f"/queries/{found['id']}").json()["rows"] == found["rows"]
+    assert asked(team.ada, "words", structured)["rows"] is None
+
+
+def test_the_clause_may_say_what_to_spend_but_nobody_says_it_twice(team: Team):
+    clause = TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.2, delta = 1e-9)")
+    inside, beside = (team.ada.post("/preview", json=each) for each in (body(clause, spend=None), body(TOP)))
+    assert inside.json() == beside.json()
+    for wrong, field in ((body(clause), "spend"), (body(TOP, spend=None), "spend")):
+        refused = team.ada.post("/preview", json=wrong)
+        assert (refused.status_code, refused.json()["field"]) == (422, field), refused.text
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "says"),
+    [
+        (TOP.replace("FROM events", "FROM elsewhere"), "query.text", "'events', not 'elsewhere'"),
+        (TOP.replace("word", "country"), "query.item", "'word'"),
+        (TOP.replace("GROUP", "WHERE minutes > 3 GROUP"), "query.where", "minutes"),
+        (TOP.replace(" DESC", ""), "query.text", "ascending ORDER BY"),
+        ("SELECT 1; DROP TABLE events", "query.text", "2 statements"),
+        ("EXPLAIN " + TOP, "query.text", "EXPLAIN"),
+        ("SELECT \x00", "query.text", "control characters"),
+        ("x" * 10_001, "query.text", "10000"),
+        (MEAN.replace("0, 60", "60, 0"), "query.text", "low must be below high"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_at_its_field(team: Team, text: str, field: str, says: str):
+    before = team.ada.get("/accounts/ada-total").json()["charges"]
+    refused = ask(team.ada, "refused", body(text))
+    assert (refused.status_code, refused.json()["field"]) == (422, field), refused.text
+    assert says in refused.json()["detail"]
+    assert team.ada.get("/accounts/ada-total").json()["charges"] == before
+
+
+def test_the_client_has_the_calls_and_rows_of_a_session(client: Client, data_dir: Path):
+    remote = client.dataset("events", account="ada-total")
+    plan = remote.explain("EXPLAIN " + TOP, epsilon=0.2, delta=1e-9)
+    assert plan == remote.explain(TOP, epsilon=0.2, delta=1e-9)
+    there = remote.sql(MEAN, epsilon=0.5, delta=1e-9, key="client-mean")
+    with setwise.open(data_dir / "events.parquet", user="user_id") as local:
+        here = local.sql(MEAN, epsilon=0.5, delta=1e-9)
+    assert (there.columns, here.columns) == (("mean",), ("mean",))
+    assert type(there) is type(here)
+    assert 25 < there.rows[0]["mean"]["value"] < 35
+    assert remote.sql(MEAN, epsilon=0.5, delta=1e-9, key="client-mean").rows == there.rows
+    only = remote.sql(TOP.replace("LIMIT 3", "LIMIT 2"), domain=["w1", "w2"], contributions=2, epsilon=0.1)
+    assert {row["word"] for row in only} == {"w1", "w2"}
+
+
+def test_the_client_refuses_in_the_words_of_a_session(client: Client, data_dir: Path):
+    remote = client.dataset("events", account="ada-total")
+    with setwise.open(data_dir / "events.parquet", user="user_id") as local:
+        for text in ("SELECT word FROM events GROUP BY word", "SELECT COUNT(*) FROM events", "EXPLAIN nonsense", "'"):
+            told = []
+            for table in (remote, local):
+                with pytest.raises(InvalidParameter) as refused:
+                    table.sql(text, epsilon=0.1, delta=1e-9)
+                told.append(str(refused.value).removeprefix("query.text: "))
+            assert told[0] == told[1]
+    with pytest.raises(UnknownColumn):
+        remote.sql(TOP.replace("word", "country"), epsilon=0.1, delta=1e-9)
+    with pytest.raises(InvalidFilter):
+        remote.sql(MEAN.replace("country", "minutes").replace("'NO'", "3"), epsilon=0.1, delta=1e-9)

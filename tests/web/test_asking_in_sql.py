@@ -1,0 +1,107 @@
+"""Asking in SQL and for means, quantiles and several columns, in a real browser; screenshots are kept in artefacts/."""
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.service.team import Team
+from tests.web.browsing import Browsing, browsing, window
+
+TWO = """SELECT country, product, COUNT(DISTINCT visitor) AS people
+FROM shop
+WHERE country <> 'DK'
+GROUP BY country, product
+ORDER BY people DESC
+LIMIT 8"""
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 390)])
+def test_sql_is_previewed_as_it_is_typed_and_its_rows_are_shown(
+    browser: Browser, shop: Team, scheme: str, width: int
+) -> None:
+    context = window(browser, scheme=scheme, width=width)
+    ada = browsing(context, shop.url, shop.signed_in("ada").cookies["setwise_session"])
+    page = ada.page
+    ada.go("/ask?account=ada-total")
+    ada.ready("ask")
+    page.get_by_role("radio", name="SQL").check()
+    field = page.get_by_label("SELECT", exact=True)
+    expect(field).to_have_value(
+        "SELECT product, COUNT(DISTINCT visitor) AS users\nFROM shop\nGROUP BY product\nORDER BY users DESC\nLIMIT 10"
+    )
+    expect(page.locator("#columns li")).to_have_count(4)
+    expect(page.locator("#preview")).to_contain_text("Mechanism")
+    field.fill("SELECT country FROM shop GROUP BY country")
+    expect(page.locator("#problem")).to_contain_text("The SELECT has no statistic")
+    expect(field).to_have_attribute("aria-invalid", "true")
+    field.fill(TWO.replace("country, product,", ", product,", 1))
+    field.evaluate("field => field.setSelectionRange(7, 7)")
+    page.get_by_role("button", name="country").click()
+    expect(field).to_have_value(TWO)
+    expect(page.locator("#problem")).to_be_hidden()
+    expect(page.locator("#preview")).to_contain_text("Costs at most")
+    page.get_by_label("ε for this question").fill("0.3")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    answer = page.locator("#answer")
+    expect(answer.locator("h2")).to_contain_text("Top 8 of country and product, where country <> 'DK'")
+    expect(answer.locator("thead th")).to_have_text(["country", "product", "people", "people_lower", "people_upper"])
+    expect(answer.locator(".answer-chart .bars .point")).to_have_count(8)
+    expect(answer.locator(".answer-chart .legend .traces")).to_have_count(2)
+    expect(answer.locator("[data-language=sql]")).to_have_text(TWO)
+    assert ada.overhang() == 0
+    ada.picture(f"ask-sql-{scheme}-{width}")
+    ada.check(refused=(422,))
+    context.close()
+
+
+def test_the_clause_spends_what_it_says(ada: Browsing) -> None:
+    page = ada.page
+    ada.go("/ask?account=ada-total")
+    ada.ready("ask")
+    page.get_by_role("radio", name="SQL").check()
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.125, delta = 0) COUNT(DISTINCT visitor) FROM shop"
+    page.get_by_label("SELECT", exact=True).fill(clause)
+    expect(page.locator("#preview")).to_contain_text("0.125")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#answer .big-number")).to_contain_text("users")
+    ada.check()
+
+
+def test_a_mean_and_a_quantile_from_the_form(ada: Browsing) -> None:
+    page = ada.page
+    ada.go("/ask?account=ada-total")
+    ada.ready("ask")
+    page.get_by_role("radio", name="Mean").check()
+    page.get_by_label("to", exact=True).fill("60")
+    page.get_by_label("ε for this question").fill("0.2")
+    expect(page.locator("#preview")).to_contain_text("a mean of minutes")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#answer h2")).to_have_text("Mean of minutes between 0 and 60")
+    assert 20 < float(page.locator("#answer .big-number").inner_text().split()[0]) < 40
+    page.get_by_label("For each").select_option("country")
+    expect(page.locator("#preview")).to_contain_text("Mechanism")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#answer h2")).to_have_text("Mean of minutes between 0 and 60 by country")
+    expect(page.locator("#answer .answer-chart .bars .point")).to_have_count(3)
+    page.get_by_role("radio", name="Quantile").check()
+    page.get_by_label("For each").select_option("")
+    page.get_by_label("Share of users below").fill("0.9")
+    expect(page.locator("#preview")).to_contain_text("a quantile of minutes")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#answer h2")).to_have_text("0.9 quantile of minutes between 0 and 60")
+    ada.picture("ask-quantile-light")
+    ada.check()
+
+
+def test_the_form_asks_for_two_columns_of_a_list(ada: Browsing) -> None:
+    page = ada.page
+    ada.go("/ask?account=ada-shop")
+    ada.ready("ask")
+    page.get_by_role("radio", name="Histogram").check()
+    page.get_by_label("and by").select_option("country")
+    page.get_by_text("Known labels and bounds").click()
+    page.get_by_label("Labels that may come back").fill("tent, NO\ntent, SE\ngloves, NO\ngloves, SE")
+    expect(page.locator("#preview")).to_contain_text("known_")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#answer h2")).to_contain_text("Histogram of product and country, from a given list")
+    expect(page.locator("#answer .answer-chart .bars .point")).to_have_count(4)
+    ada.check()
