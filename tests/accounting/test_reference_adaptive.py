@@ -1,6 +1,7 @@
 import pytest
 
-from setwise.accounting.adaptive.optimum import LinearStage, Optimum, RangeStage
+from setwise.accounting.adaptive.optimum import Optimum
+from setwise.accounting.adaptive.stages import LinearStage, RangeStage
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, PureDP

@@ -3,11 +3,12 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import mpmath
 import pytest
 
-from setwise.accounting.adaptive import linear_stage
+from setwise.accounting.adaptive import stages
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.answer import Interaction, quiet
 from setwise.accounting.bounds import bounds_for
@@ -125,7 +126,7 @@ def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(mo
     optimum = next(bounds_for(as_uses(uses), Interaction.ORDERED, quiet))
     assert optimum.method == "certified-optimum"
     fine = optimum.delta(1.5, None)
-    monkeypatch.setattr(linear_stage, "_MOST_READS", 3e5)
+    monkeypatch.setattr(stages, "TUNING", replace(stages.TUNING, most_reads=3e5))
     coarse = optimum.delta(1.5, None)
     assert coarse.lower <= fine.upper
     assert fine.lower <= coarse.upper

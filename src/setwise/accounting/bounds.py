@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from setwise.accounting.adaptive.draw_orders import Group
-from setwise.accounting.adaptive.linear_stage import LinearStage
-from setwise.accounting.adaptive.optimum import Optimum, RangeStage, Stage, upper_bound_order
+from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_order, quick_in_one_order, quick_when_priced
+from setwise.accounting.adaptive.optimum import Optimum
+from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage, upper_bound_order
 from setwise.accounting.answer import Interaction, Progress
 from setwise.accounting.brackets import Bracket, any_fails, either_fails, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
@@ -146,20 +146,18 @@ def _optimal(
     if closed is not None:
         yield closed
         return
-    from setwise.accounting.methods.gaussian_majorant import grid_work, grid_work_in_order, rough_grid_work
-
     # The first to be narrow ends the search: the grid where it is quick, else the majorant. Where the grid is quick but
     # rough, or draws are many, both are tried: a bound that is not called tight ends nothing.
     on_the_grid = _on_the_grid(uses, kinds, interaction, progress)
     any_order = interaction is Interaction.SETWISE
-    if (grid_work if any_order else grid_work_in_order)(kinds.ranges) <= 1.0:
+    if (quick_in_any_order if any_order else quick_in_one_order)(kinds.ranges):
         if sum(count for _, count in kinds.ranges) >= _MANY_RANGES:
             yield _all_in_one_gaussian(kinds)
         yield from on_the_grid
         yield _majorant(uses, kinds, interaction, progress)
     else:
         majorant = _majorant(uses, kinds, interaction, progress)
-        yield replace(majorant, tight=not any_order or rough_grid_work(kinds.ranges) > 1.0)
+        yield replace(majorant, tight=not any_order or not quick_when_priced(kinds.ranges))
         yield from on_the_grid
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from setwise.accounting.adaptive.linear_stage import proxy_saddle
+from setwise.accounting.adaptive.stages import proxy_saddle
 from setwise.accounting.answer import Interaction
 from setwise.accounting.bounds import classify
 from setwise.accounting.checks import LARGEST_COUNT, LARGEST_EPSILON, check_delta, check_total_epsilon

@@ -2,8 +2,8 @@
 
 import math
 
-from setwise.accounting.adaptive.linear_stage import LinearStage
-from setwise.accounting.adaptive.optimum import Optimum, RangeStage
+from setwise.accounting.adaptive.optimum import Optimum
+from setwise.accounting.adaptive.stages import LinearStage, RangeStage
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP

@@ -1,37 +1,193 @@
-"""Bounded-range mechanisms used adaptively: certified profiles by dynamic programming.
+"""Bounded-range mechanisms drawn adaptively: certified profiles by dynamic programming.
 
 With equal parameters n mechanisms take the profile f of what follows to S^n f. With unequal ones in any order the
-analyst also chooses which to use next, and the value is a maximum over the lattice of remaining counts:
+analyst also chooses which to use next, and the value is a maximum over the vectors c of remaining counts:
 
-    V(c) = max over a with c_a > 0 of S_a V(c - e_a),
+    V(c) = max over a with c_a > 0 of S_a V(c - e_a).
 
-or, where that has too many states, over the price of what remains (draw_orders.py).
+Where there are too many vectors, only a price of what remains is kept: every parameter has a whole price, and any of
+them may be drawn that leaves a sum of prices which some remaining set has. Every real order is among these, whatever
+the prices, so the bound is sound; it is tight when prices are in proportion to what a draw gains
+(docs/optimal-composition.md, "Unequal parameters").
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
-from setwise.accounting.adaptive.draw_orders import DrawOrders, Group
 from setwise.accounting.adaptive.operator import BoundedRangeStep
 from setwise.accounting.adaptive.profile import Band, Profile, TailProfile
 from setwise.accounting.answer import Progress
 from setwise.accounting.brackets import up
+from setwise.accounting.losses.discrete import worst_t
 from setwise.accounting.losses.lattice import common_step, common_unit
 from setwise.errors import Unattainable
+
+Group = tuple[float, int]
+"""An epsilon and a count."""
 
 Apply = Callable[[BoundedRangeStep, Profile, int], Profile]
 """How an operator is applied: for both bounds, or for the upper one only."""
 
-_LOOK_EVERY = 64
-"""Steps after which a profile is compared with what it can be: its value at 0 is about 0.4 standard deviations."""
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Which states are kept, and on which grid. Work is grid points times applications of an operator."""
+
+    most_states: int = 1_500
+    """Vectors of remaining counts beyond which draws are priced, so that no set takes more than some seconds."""
+    most_priced_steps: int = 12_000
+    """Applications of an operator that priced draws may take, where rounding epsilons up to fewer can keep to it."""
+    most_price: int = 400
+    """Largest price of the smallest epsilon that is tried; it bounds the search for prices."""
+    largest_ratio: float = 32.0
+    """Epsilons below the largest over this are rounded up from above, and left out from below: one grid serves all."""
+    quick_work: float = 3e6
+    """Work, at one cell across the smallest epsilon, that takes about a second at the usual width."""
+    deviations: float = 12.0
+    """Standard deviations of the loss that a grid spans, for estimates of work."""
+    look_every: int = 64
+    """Applications after which a profile is compared with what it can be: at 0 about 0.4 standard deviations."""
+    finer: int = 4
+    """Times as many cells as asked for that a grid may have so that epsilons fall on it."""
+    enough: float = 0.3
+    """Relative rounding of an epsilon, times the squared number of cells, below which the grid itself costs more."""
+
+
+TUNING = Tuning()
 
 _ON_GRID = 1e-12
 """Ratios this close to a whole number, relative to it, are taken for it: the step is then made to cover both."""
 
-_FINER = 4
-"""How much finer than asked for the grid may be made so that parameters fall on it."""
+
+@dataclass(frozen=True, slots=True)
+class DrawOrders:
+    """Bounded-range mechanisms drawn in any order: by counts, or by `prices` when there are any."""
+
+    groups: tuple[Group, ...]
+    prices: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """How often an operator is applied, at most."""
+        if self.prices:
+            return self.total * len(self.groups)
+        if len(self.groups) == 1:
+            return self.groups[0][1]
+        return _states(self.groups) * len(self.groups)
+
+    @property
+    def total(self) -> int:
+        """What all draws cost together."""
+        return sum(count * price for (_, count), price in zip(self.groups, self.prices, strict=True))
+
+    def levels(self) -> NDArray[np.int64]:
+        """Return, ascending, what some remaining set costs."""
+        seen = np.zeros(self.total + 1, dtype=bool)
+        seen[0] = True
+        for (_, count), price in zip(self.groups, self.prices, strict=True):
+            left, part = count, 1
+            while left:  # parts 1, 2, 4, ... and a rest reach every number up to the count
+                part = min(part, left)
+                moved = np.zeros_like(seen)
+                moved[part * price :] = seen[: seen.size - part * price]
+                seen |= moved
+                left, part = left - part, 2 * part
+        return np.flatnonzero(seen)
+
+
+def variance_of(groups: Sequence[Group]) -> float:
+    """Return the largest variance of the loss of the groups: epsilon^2 / 4 each."""
+    return math.fsum(count * epsilon * epsilon / 4 for epsilon, count in groups)
+
+
+def grid_work(groups: Sequence[Group], steps: float) -> float:
+    """Return roughly the work of `steps` applications of an operator, at one cell across the smallest epsilon."""
+    epsilons = [epsilon for epsilon, _ in groups]
+    smallest = max(min(epsilons), max(epsilons) / TUNING.largest_ratio)
+    return steps * (1.0 + TUNING.deviations * math.sqrt(variance_of(groups)) / smallest)
+
+
+def quick_in_any_order(groups: Sequence[Group]) -> bool:
+    """Return whether the draws, in any order, are quick on the grid, and neither rounded nor priced."""
+    epsilons = [epsilon for epsilon, _ in groups]
+    if len(groups) > 1 and (
+        _states(groups) > TUNING.most_states or max(epsilons) > TUNING.largest_ratio * min(epsilons)
+    ):
+        return False
+    return grid_work(groups, DrawOrders(tuple(groups)).steps) <= TUNING.quick_work
+
+
+def quick_when_priced(groups: Sequence[Group]) -> bool:
+    """Return whether the draws, in any order, are quick on the grid when they are rounded or priced."""
+    return grid_work(groups, 2 * TUNING.most_priced_steps) <= TUNING.quick_work
+
+
+def quick_in_one_order(groups: Sequence[Group]) -> bool:
+    """Return whether the draws, in a fixed order, are quick on the grid."""
+    return grid_work(groups, sum(count for _, count in groups)) <= TUNING.quick_work
+
+
+def _states(groups: Sequence[Group]) -> int:
+    return math.prod(count + 1 for _, count in groups)
+
+
+def added_up(groups: Sequence[Group]) -> list[Group]:
+    """Return the groups in ascending order, equal epsilons together."""
+    return [
+        (epsilon, sum(count for _, count in same))
+        for epsilon, same in itertools.groupby(sorted(groups), key=lambda group: group[0])
+    ]
+
+
+@lru_cache(maxsize=64)
+def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
+    """Return draws in any order that allow all that the groups allow, and little more where `tilt` points.
+
+    Epsilons may be rounded up to fewer: a-BR implies b-BR for a <= b.
+    """
+    merged = added_up(groups)
+    if len(merged) == 1 or _states(merged) <= TUNING.most_states:
+        return DrawOrders(tuple(merged))
+    best, least = DrawOrders(()), math.inf
+    while True:
+        found, gain = _priced(merged, tilt)
+        if gain < least:
+            best, least = found, gain
+        if len(merged) == 1:
+            return best
+        cost = [merged[i][1] * (merged[i + 1][0] ** 2 - merged[i][0] ** 2) for i in range(len(merged) - 1)]
+        cheapest = cost.index(min(cost))
+        merged[cheapest : cheapest + 2] = [(merged[cheapest + 1][0], merged[cheapest][1] + merged[cheapest + 1][1])]
+
+
+def _priced(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
+    """Return prices under which the best way to spend them all gains least, and that gain; infinite if out of reach."""
+    gains = [_gain(epsilon, tilt) for epsilon, _ in groups]
+    if len(groups) == 1:
+        return DrawOrders(tuple(groups)), groups[0][1] * gains[0]
+    best, least = DrawOrders(()), math.inf
+    for smallest in range(1, TUNING.most_price + 1):
+        prices = tuple(max(1, round(smallest * gain / gains[0])) for gain in gains)
+        found = DrawOrders(tuple(groups), prices)
+        if found.steps > TUNING.most_priced_steps:
+            break
+        most = found.total * max(gain / price for gain, price in zip(gains, prices, strict=True))
+        if most < least:
+            best, least = found, most
+    return best, least
+
+
+def _gain(epsilon: float, tilt: float) -> float:
+    """Return the logarithm of the largest E[exp(tilt loss)]: what a draw gains against a tail like exp(-tilt x)."""
+    t = worst_t(epsilon, tilt)
+    keep = math.expm1(t - epsilon) / math.expm1(-epsilon)
+    return math.log1p(keep * math.expm1(tilt * t) + (1.0 - keep) * math.expm1(tilt * (t - epsilon)))
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
@@ -43,16 +199,16 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     distinct = sorted(set(epsilons))
     smallest = distinct[0]
     unit = common_unit(distinct)
-    if unit is not None and unit > smallest / (_FINER * cells):
+    if unit is not None and unit > smallest / (TUNING.finer * cells):
         step = common_step(distinct, smallest / cells * (1 + 1e-9))
     else:
 
         def lost(parts: int) -> float:
             return max(_cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
-        # Rounding up costs in proportion, the grid itself with the square of its step: no use in less of the one.
-        enough = 0.3 / cells**2
-        parts = range(cells, _FINER * cells + 1)
+        # Rounding up costs in proportion, the grid itself with the square of its step.
+        enough = TUNING.enough / cells**2
+        parts = range(cells, TUNING.finer * cells + 1)
         step = smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
     return max([step, *(up(up(e / _cells_up(e, step))) for e in distinct if _is_multiple(e, step))])
 
@@ -65,11 +221,6 @@ def _is_multiple(epsilon: float, step: float) -> bool:
 def _cells_up(epsilon: float, step: float) -> int:
     ratio = epsilon / step
     return max(1, round(ratio) if _is_multiple(epsilon, step) else math.ceil(ratio))
-
-
-def variance_of(groups: Sequence[Group]) -> float:
-    """Return the largest variance of the loss of the groups: epsilon^2 / 4 each."""
-    return math.fsum(count * epsilon * epsilon / 4 for epsilon, count in groups)
 
 
 def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
@@ -106,7 +257,7 @@ def _repeated(group: Group, after: TailProfile, band: Band, apply: Apply, progre
         size = band.size(after.variance + used * epsilon * epsilon / 4, after.support + reach)
         profile = apply(operator, profile, size)
         progress(1.0)
-        if used % _LOOK_EVERY == 0 and float(profile.upper[0]) > at_first + 0.5 * epsilon * math.sqrt(used):
+        if used % TUNING.look_every == 0 and float(profile.upper[0]) > at_first + 0.5 * epsilon * math.sqrt(used):
             raise Unattainable(
                 "rounding errors exceed the optimum of these uses at so small a delta; ask for a larger delta"
             )

@@ -11,72 +11,63 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setwise.accounting.adaptive.draw_orders import DrawOrders, Group, added_up, draw_orders_of
-from setwise.accounting.adaptive.dynamic_program import Apply, grid_step, in_worst_order, variance_of
-from setwise.accounting.adaptive.linear_stage import (
-    FIRST_TOLERANCE,
+from setwise.accounting.adaptive import dynamic_program, refinement, stages
+from setwise.accounting.adaptive.dynamic_program import (
+    Apply,
+    DrawOrders,
+    Group,
+    added_up,
+    draw_orders_of,
+    grid_step,
+    grid_work,
+    in_worst_order,
+    variance_of,
+)
+from setwise.accounting.adaptive.operator import BoundedRangeStep
+from setwise.accounting.adaptive.profile import Band, Profile, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.refinement import Trial, refine
+from setwise.accounting.adaptive.stages import (
     LinearStage,
+    RangeStage,
+    Stage,
     averaged,
     enumerated_uses,
     left_of,
     losses,
     proxy_saddle,
 )
-from setwise.accounting.adaptive.operator import BoundedRangeStep
-from setwise.accounting.adaptive.profile import Band, Profile, TailProfile, nothing_to_come
-from setwise.accounting.adaptive.refinement import TUNING, Trial, refine
 from setwise.accounting.answer import Progress, quiet
 from setwise.accounting.brackets import UNIT, Bracket, either_fails
-from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
+from setwise.accounting.guarantees import PureDP
 from setwise.accounting.losses.discrete import NOTHING, Atoms, two_point_loss, worst_t
-from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.tilting import Saddle
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
-LARGEST_RATIO = 32.0
-"""Bounded-range epsilons below the largest over this are rounded up from above, and left out from below."""
 
-_AHEAD = 1.04
-"""How far beyond the epsilon that is expected the first grid reaches: adapting gains a few hundredths."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How far the first grid reaches, and when a quick lower bound is taken. Nothing here is part of a proof."""
 
-_FEW_USES = 60
-"""Up to this many uses the whole support is cheap, and always enough."""
+    ahead: float = 1.04
+    """Reach of the first grid over the epsilon expected of an analyst who does not adapt: adapting gains a little."""
+    few_uses: int = 60
+    """Bounded-range uses up to which a grid reaches to the largest loss: that is cheap, and always enough."""
+    many_uses: int = 200
+    """Bounded-range uses from which on an analyst who does not adapt comes close enough to serve as the lower bound."""
+    plain_shares: tuple[float, ...] = (0.98, 0.99, 0.995, 1.0, 1.005)
+    """What that analyst tries for t, as shares of the t that the tilt suggests."""
+    least_tilt: float = 0.5
+    """Smallest tilt that sets prices of draws, over one standard deviation of the loss."""
+    epsilon_sharpness: float = 0.78
+    """Relative width of epsilon times the squared number of cells, as seen on grids; the width of delta is about
+    -log delta over the square."""
 
-_MANY_USES = 200
-"""From this many bounded-range uses on an analyst who does not adapt comes close to the worst."""
+
+TUNING = Tuning()
 
 _FAR = 1e9
 """An epsilon beyond all grids."""
-
-
-@dataclass(frozen=True, slots=True)
-class RangeStage:
-    """Bounded-range mechanisms, (epsilon, count), drawn in any adaptive order within the stage."""
-
-    groups: tuple[Group, ...]
-
-    @property
-    def variance(self) -> float:
-        """The largest variance of their loss."""
-        return variance_of(self.groups)
-
-    @property
-    def support(self) -> float:
-        """Their largest loss."""
-        return largest_loss((BoundedRange(epsilon=epsilon), count) for epsilon, count in self.groups)
-
-
-Stage = LinearStage | RangeStage
-
-
-def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
-    """Return stages in the order that helps an analyst least: large ranges first, everything linear last.
-
-    A batch is one analyst of any order, so the optimum of this order bounds every batch from above.
-    """
-    ranges = tuple(RangeStage((group,)) for group in sorted(groups, reverse=True))
-    return (*ranges, LinearStage(tuple(linear))) if linear else ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +111,7 @@ class Optimum:
             return self._solved(saddle.at(tilt)[1], tilt, trial).epsilon(delta)
 
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
-        found = self._refined(attempt, width, tilt, 0.78, floor)
+        found = self._refined(attempt, width, tilt, TUNING.epsilon_sharpness, floor)
         return Bracket(min(found.lower, self._support), min(found.upper, self._support))
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
@@ -154,9 +145,9 @@ class Optimum:
         With many bounded-range uses adaptivity gains little, and the lower bound is a binomial sum.
         """
         match self.stages:
-            case (RangeStage(groups=((epsilon, count),)),) if count >= _MANY_USES:
+            case (RangeStage(groups=((epsilon, count),)),) if count >= TUNING.many_uses:
                 before = NOTHING
-            case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= _MANY_USES:
+            case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= TUNING.many_uses:
                 found = enumerated_uses(uses)
                 if found is None:
                     return None
@@ -164,7 +155,7 @@ class Optimum:
             case _:
                 return None
         middle = worst_t(epsilon, max(tilt, 1e-9))
-        choices = [t for t in middle * np.array([0.98, 0.99, 0.995, 1.0, 1.005]) if 0.0 < t < epsilon]
+        choices = [t for t in middle * np.array(TUNING.plain_shares) if 0.0 < t < epsilon]
         losses = [two_point_loss(float(t), float(t) - epsilon, count) for t in choices]
 
         def at_worst(x: float) -> Bracket:
@@ -194,11 +185,11 @@ class Optimum:
     @property
     def _least(self) -> float:
         """The epsilon to which smaller ones are rounded up from above: one grid must serve all."""
-        return max(epsilon for epsilon, _ in self._groups) / LARGEST_RATIO
+        return max(epsilon for epsilon, _ in self._groups) / dynamic_program.TUNING.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
         """Return how a stage is drawn from, for the bound from above."""
-        tilt = max(tilt, 0.5 / math.sqrt(variance_of(self._groups)))
+        tilt = max(tilt, TUNING.least_tilt / math.sqrt(variance_of(self._groups)))
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
@@ -208,12 +199,12 @@ class Optimum:
         )
 
     def _work(self, cells: int, tilt: float) -> float:
-        largest = max(epsilon for epsilon, _ in self._groups)
-        smallest = max(min(epsilon for epsilon, _ in self._groups), largest / LARGEST_RATIO)
-        if cells * largest / smallest > TUNING.most_cells:
+        epsilons = [epsilon for epsilon, _ in self._groups]
+        if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.TUNING.most_cells:
             return math.inf
-        steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
-        return steps * cells * (1.0 + 12.0 * math.sqrt(variance_of(self._groups)) / smallest)
+        return cells * grid_work(
+            self._groups, sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
+        )
 
     def _saddle(self) -> Saddle:
         """Return a coarse version of everything, a bounded-range mechanism as its worst randomized response."""
@@ -232,9 +223,9 @@ class Optimum:
         def smaller_first(groups: Sequence[Group]) -> list[DrawOrders]:
             return [DrawOrders((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
 
-        end = _AHEAD * trial.stretch * about
+        end = TUNING.ahead * trial.stretch * about
         support = self._support
-        if support < math.inf and sum(count for _, count in self._groups) <= _FEW_USES:
+        if support < math.inf and sum(count for _, count in self._groups) <= TUNING.few_uses:
             end = math.inf
         upper = self._run(step, end, tilt, in_any_order, apply)
         if self._exactly_drawn(tilt):
@@ -273,7 +264,7 @@ class Optimum:
                     for part in parts(groups):
                         done = in_worst_order(part, done, band, apply, advance)
                 case LinearStage() as stage if index == 0:
-                    upper, lower = losses(stage, tilt, FIRST_TOLERANCE)
+                    upper, lower = losses(stage, tilt, stages.TUNING.first_tolerance)
                     return _Solved(upper, lower, done.profile, self.failure)
                 case LinearStage() as stage:
                     done = averaged(stage, done, band, tilt)

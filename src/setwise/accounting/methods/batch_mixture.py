@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.adaptive.draw_orders import Group
-from setwise.accounting.adaptive.linear_stage import FIRST_TOLERANCE, LinearStage, proxy_saddle
-from setwise.accounting.adaptive.optimum import Optimum, RangeStage, upper_bound_order
+from setwise.accounting.adaptive import stages
+from setwise.accounting.adaptive.dynamic_program import Group
+from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.profile import Profile
+from setwise.accounting.adaptive.stages import LinearStage, RangeStage, proxy_saddle, upper_bound_order
 from setwise.accounting.brackets import Bracket, either_fails
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.losses.discrete import NOTHING, Atoms, Loss, randomized_response, two_point_atoms
@@ -132,7 +133,9 @@ class BatchMixture:
                 pure = randomized_response(epsilon, count)
                 return _Responses(self.groups, pure, pure)
             case _:
-                beside = LatticeSum(self.linear, Bracket(0.0, 0.0), FIRST_TOLERANCE if width is None else 1e-4 * width)
+                beside = LatticeSum(
+                    self.linear, Bracket(0.0, 0.0), stages.TUNING.first_tolerance if width is None else 1e-4 * width
+                )
                 return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
 
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
@@ -144,8 +147,8 @@ class BatchMixture:
         fixed, adapted = by_weight[:MOST_FIXED], sorted(by_weight[MOST_FIXED:], reverse=True)
         if not adapted:
             return responses
-        stages = upper_bound_order(adapted, self.linear)
-        after = Optimum(stages, Bracket(0.0, 0.0)).profile(epsilon, tilt, TUNING.cells)
+        order = upper_bound_order(adapted, self.linear)
+        after = Optimum(order, Bracket(0.0, 0.0)).profile(epsilon, tilt, TUNING.cells)
         return _Responses(tuple(fixed), _FromAbove(after), _FromAbove(after))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from setwise.accounting.adaptive.draw_orders import Group
+from setwise.accounting.adaptive.dynamic_program import Group
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.losses.discrete import worst_t
 from setwise.accounting.root_finding import epsilon_at

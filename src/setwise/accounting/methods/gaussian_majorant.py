@@ -10,17 +10,25 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.accounting.adaptive.draw_orders import MOST_PRICED_STEPS, MOST_STATES, Group
-from setwise.accounting.adaptive.optimum import LARGEST_RATIO
+from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_order, variance_of
 from setwise.accounting.brackets import UNIT, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, Guarantee
 from setwise.accounting.prices import wallet_before
 
-_CELL = 0.05
-"""Relative length of the cells on which prices are tabulated and the potential is integrated."""
 
-_FIRST_CELL = 1e-2
-"""The first level above 0, as a share of the largest price."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How finely prices are tabulated, and how tight a Gaussian must be. Every choice gives an upper bound."""
+
+    cell: float = 0.05
+    """Relative length of the cells on which prices are tabulated and the potential is integrated."""
+    first_cell: float = 1e-2
+    """The first level above 0, as a share of the largest price."""
+    tight: float = 1e-3
+    """Excess of the Gaussian over the variance of all losses that is accepted: it moves epsilon by about half of it."""
+
+
+TUNING = Tuning()
 
 
 def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
@@ -54,10 +62,10 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     Every draw of b raises Theta(v) = int_0^v min_b k_b / e_b(x) dx by at most its cost k_b, where e_b(x) bounds the
     price of a draw that starts at or before x and ends at or beyond it.
     """
-    first = _FIRST_CELL * draws[0][0].price(0.0)
+    first = TUNING.first_cell * draws[0][0].price(0.0)
     points = [0.0]
     while points[-1] < 4.0 * levels[-1]:
-        points.append(max(first, points[-1] * (1.0 + _CELL)))
+        points.append(max(first, points[-1] * (1.0 + TUNING.cell)))
     jumps = [_jumps(use, points) for use, _ in draws]
     costs = [1.0]
     for index in range(1, len(draws)):
@@ -101,55 +109,18 @@ class Split:
 def splits_of(groups: Sequence[Group], variance_beside: float) -> list[Split]:
     """Return the splits worth trying: everything in the Gaussian, and if that is not tight, a better one.
 
-    That is the first in which the Gaussian's excess is a `_TIGHT` share of the whole variance, as large parameters move
+    That is the first in which the Gaussian's excess is a share `tight` of the whole variance, as large parameters move
     to the grid one after another, or else the last that the grid can take. Every split gives an upper bound.
     """
     ordered = sorted(groups, reverse=True)
-    whole = variance_beside + _variance(ordered)
+    whole = variance_beside + variance_of(ordered)
     found: list[Split] = []
     for kept in range(len(ordered) + 1):
         large, small = tuple(ordered[:kept]), tuple(ordered[kept:])
-        if kept and grid_work(large) > 1.0:
+        if kept and not quick_in_any_order(large):
             break
         wallet = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in small])
         found.append(Split(large, small, wallet))
-        if wallet - _variance(small) <= _TIGHT * whole:
+        if wallet - variance_of(small) <= TUNING.tight * whole:
             break
     return found if len(found) == 1 else [found[0], found[-1]]
-
-
-_TIGHT = 1e-3
-"""An excess of this share of the variance moves epsilon by about half of it."""
-
-
-def grid_work(groups: Sequence[Group]) -> float:
-    """Return roughly what the draws take on the grid, in units of what is quick; infinite where it would be rough."""
-    if len(groups) == 1:
-        return _work(groups, groups[0][1])
-    states = math.prod(count + 1 for _, count in groups)
-    if states > MOST_STATES or max(groups)[0] > LARGEST_RATIO * min(groups)[0]:
-        return math.inf
-    return _work(groups, states * len(groups))
-
-
-def grid_work_in_order(groups: Sequence[Group]) -> float:
-    """Return roughly what the draws take on the grid in a fixed order."""
-    return _work(groups, sum(count for _, count in groups))
-
-
-def rough_grid_work(groups: Sequence[Group]) -> float:
-    """Return roughly what the draws take on the grid when parameters are rounded or priced."""
-    return 2.0 * _work(groups, MOST_PRICED_STEPS)
-
-
-def _work(groups: Sequence[Group], steps: int) -> float:
-    smallest = max(min(groups)[0], max(groups)[0] / LARGEST_RATIO)
-    return steps * (1.0 + 12.0 * math.sqrt(_variance(groups)) / smallest) / _QUICK
-
-
-_QUICK = 3e6
-"""Steps times lengths of the profile, in units of the smallest epsilon, that take about a second."""
-
-
-def _variance(groups: Sequence[Group]) -> float:
-    return math.fsum(0.25 * epsilon**2 * count for epsilon, count in groups)

@@ -3,8 +3,8 @@
 import math
 from typing import TYPE_CHECKING
 
-from setwise.accounting.adaptive.linear_stage import LinearStage
-from setwise.accounting.adaptive.optimum import Optimum, RangeStage, Stage
+from setwise.accounting.adaptive.optimum import Optimum
+from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage
 from setwise.accounting.answer import Progress
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose

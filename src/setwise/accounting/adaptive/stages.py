@@ -1,4 +1,8 @@
-"""Mechanisms with fixed dominating pairs as one stage of an interaction: they average the profile of what follows."""
+"""Stages of an interaction: linear ones, which average the profile of what follows, and bounded-range ones.
+
+A linear stage is a set of mechanisms with fixed dominating pairs. What a bounded-range stage does to a profile is
+computed in dynamic_program.py.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -7,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.adaptive.draw_orders import Group
+from setwise.accounting.adaptive.dynamic_program import Group, variance_of
 from setwise.accounting.adaptive.profile import Band, Profile, TailProfile
 from setwise.accounting.brackets import UNIT, Bracket
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
@@ -19,21 +23,27 @@ from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
 
-_ENUMERATED = 20_000
-"""Atoms up to which randomized responses are enumerated exactly."""
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How finely a linear stage is tabulated. A tolerance is the share of its variance that a lattice adds."""
+
+    most_enumerated: int = 20_000
+    """Atoms up to which randomized responses are enumerated exactly instead."""
+    first_tolerance: float = 1e-6
+    """Of a first stage, which is read once for each overall epsilon."""
+    middle_tolerances: tuple[float, ...] = (4e-5, 6e-4, 1e-2)
+    """Of a middle stage, which is read at every grid point: the first that keeps to the reads below."""
+    most_reads: float = 5e7
+    """Grid points times losses of a middle stage: a few seconds."""
+    rare: float = 1e-40
+    """Probability below which an atom of a middle stage is left out and charged: far below any delta of interest."""
+
+
+TUNING = Tuning()
 
 _BENT = 1e-10
-"""Charged for profiles that are convex only up to the charges of a linear stage."""
-
-_RARE = 1e-40
-"""Atoms of a middle stage below this probability are left out and charged."""
-
-_MOST_READS = 5e7
-"""Grid points times losses beyond which a linear stage between bounded-range ones is too much work."""
-
-FIRST_TOLERANCE, _MIDDLE_TOLERANCES = 1e-6, (4e-5, 6e-4, 1e-2)
-"""Shares of the variance that discretising a linear stage may add: read once, or at every grid point, there the first
-that leaves few enough losses."""
+"""Relative error charged because a profile behind a linear stage is convex only up to the charges of that stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +63,35 @@ class LinearStage:
         return largest_loss(self.uses)
 
 
+@dataclass(frozen=True, slots=True)
+class RangeStage:
+    """Bounded-range mechanisms, (epsilon, count), drawn in any adaptive order within the stage."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def variance(self) -> float:
+        """The largest variance of their loss."""
+        return variance_of(self.groups)
+
+    @property
+    def support(self) -> float:
+        """Their largest loss."""
+        return largest_loss((BoundedRange(epsilon=epsilon), count) for epsilon, count in self.groups)
+
+
+Stage = LinearStage | RangeStage
+
+
+def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
+    """Return stages in the order that helps an analyst least: large ranges first, everything linear last.
+
+    A batch is one analyst of any order, so the optimum of this order bounds every batch from above.
+    """
+    ranges = tuple(RangeStage((group,)) for group in sorted(groups, reverse=True))
+    return (*ranges, LinearStage(tuple(linear))) if linear else ranges
+
+
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
     """Return a coarse version of all uses, a bounded-range one as the randomized response of half its epsilon."""
     halves = [(BoundedRange(epsilon=epsilon).worst_known_example(), count) for epsilon, count in groups]
@@ -62,7 +101,7 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
 def enumerated_uses(uses: Sequence[tuple[KnownNoise, int]]) -> Atoms | None:
     """Return the exact losses of pure DP uses when there are few, else None."""
     responses = [(known.epsilon, count) for known, count in uses if isinstance(known, PureDP)]
-    return enumerated(responses, _ENUMERATED) if len(responses) == len(uses) else None
+    return enumerated(responses, TUNING.most_enumerated) if len(responses) == len(uses) else None
 
 
 def losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
@@ -79,12 +118,12 @@ def losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, At
 def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
     variance = after.variance + stage.variance
-    for tolerance in _MIDDLE_TOLERANCES:
+    for tolerance in TUNING.middle_tolerances:
         upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance))
         # On a lattice from above, losses reach past the largest by a step each.
         reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
         x = multiples(band.step, 0, band.size(variance, after.support + reach))
-        if x.size * upper.size <= _MOST_READS:
+        if x.size * upper.size <= TUNING.most_reads:
             break
     else:
         raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
@@ -104,7 +143,7 @@ def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) ->
 
 def _trimmed(atoms: Atoms) -> Atoms:
     """Leave out atoms too rare to matter, and say how much that is."""
-    rare = atoms.mass < _RARE
+    rare = atoms.mass < TUNING.rare
     left_out = float(atoms.mass[rare].sum()) * (1 + atoms.relative_error)
     return Atoms(atoms.loss[~rare], atoms.mass[~rare], atoms.relative_error, atoms.dropped + left_out)
 
