@@ -112,13 +112,8 @@ def open_session(given: Given, account: "Account | None") -> "Iterator[Session]"
             user=given.user,
             engine=given.engine,
             table=given.table_name,
-            types=_kinds(given.types or ()),
-            separator=_separator(given.separator),
-            columns=_columns(given),
-            encoding=given.encoding,
-            skip_lines=given.skip_lines,
-            header=given.header,
-            format=given.format,
+            types=column_kinds(given.types or ()),
+            **csv_words({name: getattr(given, name) for name in _CSV_WORDS}),
             account=account,
             dataset=given.dataset,
             memory=given.memory,
@@ -129,17 +124,22 @@ def open_session(given: Given, account: "Account | None") -> "Iterator[Session]"
         yield session
 
 
-def _separator(given: str | None) -> str | None:
-    return "\t" if given in ("\\t", "tab") else given
+_CSV_WORDS = ("separator", "header", "columns", "encoding", "skip_lines", "format")
 
 
-def _columns(given: Given) -> list[str] | None:
-    if (given.header is False) != (given.columns is not None):
+def csv_words(given: dict[str, Any]) -> dict[str, Any]:
+    """Return how a file is written, from the options of the command line to the words of Python."""
+    if (given["header"] is False) != (given["columns"] is not None):
         raise InvalidParameter("--no-header and --columns A,B,... go together: a file without a header has no names")
-    return None if given.columns is None else given.columns.split(",")
+    separator, columns = given["separator"], given["columns"]
+    return given | {
+        "separator": "\t" if separator in ("\\t", "tab") else separator,
+        "columns": None if columns is None else tuple(columns.split(",")),
+    }
 
 
-def _kinds(types: Sequence[str]) -> "dict[str, Kind]":
+def column_kinds(types: Sequence[str]) -> "dict[str, Kind]":
+    """Return the kinds of columns that are written COL=KIND."""
     from setwise.analytics.schema import Kind
 
     kinds = {}

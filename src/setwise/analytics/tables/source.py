@@ -108,7 +108,7 @@ def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable
         raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
     files = files_of(path)
     stems = {csv.suffix_of(file) for file in files}
-    magics = {_magic(file) for file in files}
+    magics = {magic_of(file) for file in files}
     if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:
         if not table:
             raise UnsuitableTable(f"{path} is a database: name one of its tables, as in {path}::TABLE")
@@ -127,8 +127,8 @@ def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable
     )
 
 
-def _magic(file: Path) -> bytes | None:
-    """Return the mark by which a file's format is known, or None."""
+def magic_of(file: Path) -> bytes | None:
+    """Return the mark by which a Parquet file or a database is known, or None for text."""
     try:
         with file.open("rb") as opened:
             start = opened.read(16)

@@ -81,7 +81,7 @@ class DatabaseTable:
     def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
         """Return the table's full name."""
         del cursor, columns
-        return "source." + ".".join(_quoted(part) for part in self.table.split("."))
+        return "source." + ".".join(quoted(part) for part in self.table.split("."))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the size the catalogue estimates."""
@@ -158,15 +158,19 @@ class TypedTable:
         relation = self._table.relation(cursor, columns)
         if not chosen:
             return relation
-        functions = _DuckDBText()
         replaced = ", ".join(
-            f"{converted(_quoted(column.name), column.kind, functions)} AS {_quoted(column.name)}" for column in chosen
+            f"{converted_cell(quoted(column.name), column.kind)} AS {quoted(column.name)}" for column in chosen
         )
         return f"(SELECT * REPLACE ({replaced}) FROM {relation})"
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return what the table tells."""
         return self._table.rows(cursor)
+
+
+def converted_cell(cell: str, kind: Kind) -> str:
+    """Return the SQL of a cell of text as a value of the kind, or null."""
+    return converted(cell, kind, _DuckDBText())
 
 
 class _DuckDBText:
@@ -200,5 +204,6 @@ def _text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _quoted(identifier: str) -> str:
+def quoted(identifier: str) -> str:
+    """Return an identifier as SQL writes it."""
     return '"' + identifier.replace('"', '""') + '"'

@@ -1,0 +1,62 @@
+"""`setwise check` says how a file is written, and what it says reads the file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.analytics.reading.messy_files import EXPECTED, FILES, NAMES
+from typer.testing import CliRunner
+
+from setwise.cli.main import app
+
+
+def run(*words: str) -> str:
+    told = CliRunner().invoke(app, [*words], catch_exceptions=False)
+    assert told.exit_code == 0, told.output
+    return told.stdout
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_options_it_suggests_read_the_file(name: str, tmp_path: Path):
+    messy = FILES[name]
+    path = tmp_path / messy.name
+    path.write_bytes(messy.data)
+    found = json.loads(run("check", str(path), "--json"))
+    names = [column["name"] for column in found["columns"]]
+    user, item = ("user", "drink") if "user" in names and "drink" in names else names[-2:]
+    asked = ["histogram", str(path), "--user", user, "--item", item, "--epsilon", "90", "--delta", "0.001"]
+    answer = json.loads(run(*asked, "--contributions", "1", "--json", *found["options"]))
+    assert found["rows"] == 30
+    assert found["lost_lines"] == 0
+    assert {each["item"]: each["count"] for each in answer["items"]} == EXPECTED
+    assert found["private"] is False
+
+
+def test_it_counts_what_will_not_convert(tmp_path: Path):
+    path = tmp_path / "visits.csv"
+    rows = [f"u{row % 7},{row},2024-01-{row % 28 + 1:02},2024-01-02 10:00,{row / 7}" for row in range(100)]
+    rows[5:8] = ["u1,many,yesterday,,x", "broken", 'u1,"1\n2",2024-01-01,2024-01-02,1']
+    path.write_text("\n".join(["who,visits,day,at,share", *rows]) + "\n")
+    found = json.loads(run("check", str(path), "--user", "who", "--json"))
+    assert (found["rows"], found["users"], found["lost_lines"]) == (99, 7, 1)
+    kinds = {column["name"]: (column["kind"], column["filled"], column["unreadable"]) for column in found["columns"]}
+    assert kinds == {
+        "who": ("text", 99, 0),
+        "visits": ("integer", 99, 2),
+        "day": ("date", 99, 1),
+        "at": ("timestamp", 98, 0),
+        "share": ("float", 99, 1),
+    }
+    assert found["options"] == [
+        *("--type", "visits=integer", "--type", "day=date", "--type", "at=timestamp", "--type", "share=float")
+    ]
+
+
+def test_it_says_that_it_is_not_private_and_what_to_paste(tmp_path: Path):
+    path = tmp_path / "u.data"
+    path.write_text("".join(f"{row}\t{row % 5}\ttext\n" for row in range(50)))
+    told = run("check", str(path))
+    assert told.startswith("Not private")
+    assert "options: --format tsv --no-header --columns column_1,column_2,column_3 --type column_1=integer" in told
+    told = run("check", str(path), "--no-header", "--columns", ",".join([*NAMES, "note"]))
+    assert "--columns user,drink,note" in told
