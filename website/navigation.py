@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "reading.md",
         "ledger.md",
         "service.md",
+        "sign-on.md",
         "pages.md",
         "security.md",
     ),

@@ -52,13 +52,13 @@ class Replica:
 
 
 @contextlib.contextmanager
-def running(settings: Settings) -> Iterator[Replica]:
-    """Start a replica, and shut it down at the end."""
+def running(settings: Settings, *, port: int = 0) -> Iterator[Replica]:
+    """Start a replica, on a port of its own unless one is given, and shut it down at the end."""
     clock = Clock()
     service = open_service(settings, clock=clock)
     app = create_app(settings, service=service)
     first = service.people.first_steward()
-    listening = listen("127.0.0.1", 0)
+    listening = listen("127.0.0.1", port)
     server = make_server(app, settings)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

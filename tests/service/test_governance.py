@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import inspect, text
 
 from setwise.service.settings import Settings
 from setwise.service.storage import schema
@@ -102,15 +102,20 @@ def test_a_token_lasts_ninety_days_unless_told_otherwise(team: Team):
     assert longer["expires_at"] == made["created_at"] + 1e8
 
 
-def test_tables_made_before_people_could_be_removed_are_migrated(tmp_path):
+def test_tables_made_before_people_could_be_removed_or_sign_on_are_migrated(tmp_path):
     url = str(tmp_path / "old.db")
     database = open_database(url)
     with database.writing() as connection:
-        connection.execute(text("ALTER TABLE service_people DROP COLUMN removed_at"))
+        connection.execute(text("DROP TABLE service_people"))
+        old = "CREATE TABLE service_people (name VARCHAR(64) PRIMARY KEY, role VARCHAR(16), created_at DOUBLE)"
+        connection.execute(text(old))
         connection.execute(schema.versions.delete().where(schema.versions.c.version > 1))
     database.close()
     for _ in range(2):
         database = open_database(url)
         with database.reading() as connection:
             assert connection.execute(schema.people.select()).all() == []
+            (unique,) = inspect(connection).get_indexes("service_people")
+            assert unique["column_names"] == ["subject"]
+            assert unique["unique"]
         database.close()

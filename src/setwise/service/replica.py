@@ -11,6 +11,7 @@ from setwise.service.auth.authenticator import Authenticator
 from setwise.service.auth.browser_sessions import BrowserSessions
 from setwise.service.auth.people import People
 from setwise.service.auth.rate_limit import Buckets
+from setwise.service.auth.sign_on import SignOn
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.handler import QuestionService
 from setwise.service.queries.jobs import Jobs
@@ -41,6 +42,7 @@ class Service:
     people: People
     sessions: BrowserSessions
     authenticator: Authenticator
+    sign_on: SignOn | None
     ledger: Ledger
     accounts: Accounts
     datasets: Datasets
@@ -54,6 +56,8 @@ class Service:
     async def close(self) -> None:
         """Let go of everything."""
         await self.runner.close()
+        if self.sign_on is not None:
+            await self.sign_on.provider.close()
         self.calculators.close()
         self.planners.close()
         self.threads.close()
@@ -68,7 +72,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     ledger = Ledger.open(settings.ledger)
     database = open_database(settings.ledger)
     threads = Threads(_STORE_THREADS, "setwise-store")
-    people = People(database, token_days=settings.token_days, clock=clock)
+    people = People(database, token_days=settings.token_days, session_hours=settings.session_hours, clock=clock)
     sessions = BrowserSessions(database, people, hours=settings.session_hours, clock=clock)
     metrics = Metrics()
     accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)
@@ -76,6 +80,18 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     metrics.calculating.set_function(lambda: calculators.waiting + planners.waiting)
     jobs = Jobs(database, replica=secrets.token_hex(8), heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
     rate, burst = settings.requests_per_second, settings.requests_at_once
+    authenticator = Authenticator(
+        people,
+        sessions,
+        Buckets(per_second=rate, burst=burst, most=_MOST_PEOPLE),
+        Buckets(per_second=rate, burst=burst),
+        threads,
+        cache_seconds=settings.token_cache_seconds,
+        clock=clock,
+    )
+    sign_on = None
+    if settings.oidc_issuer is not None:
+        sign_on = SignOn(settings, people, sessions, authenticator, ledger, threads, clock=clock)
     return Service(
         settings=settings,
         database=database,
@@ -84,15 +100,8 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         metrics=metrics,
         people=people,
         sessions=sessions,
-        authenticator=Authenticator(
-            people,
-            sessions,
-            Buckets(per_second=rate, burst=burst, most=_MOST_PEOPLE),
-            Buckets(per_second=rate, burst=burst),
-            threads,
-            cache_seconds=settings.token_cache_seconds,
-            clock=clock,
-        ),
+        authenticator=authenticator,
+        sign_on=sign_on,
         ledger=ledger,
         accounts=accounts,
         datasets=datasets,

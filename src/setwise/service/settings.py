@@ -2,9 +2,10 @@
 
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from setwise.errors import InvalidParameter
@@ -16,6 +17,19 @@ PREFIX = "SETWISE_"
 Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 SecondsOrZero = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+
+def is_safe_address(address: object) -> bool:
+    """Whether an address is encrypted on its way, or leads to this machine.
+
+    >>> is_safe_address("https://id.example"), is_safe_address("http://id.example"), is_safe_address("http://[::1]:9")
+    (True, False, True)
+    """
+    if not isinstance(address, str):
+        return False
+    parts = urlsplit(address)
+    local = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "::1", "localhost"}
+    return bool(parts.hostname) and (parts.scheme == "https" or local)
 
 
 class Settings(BaseSettings):
@@ -93,6 +107,26 @@ class Settings(BaseSettings):
         False, description="send cookies over TLS only, and tell browsers so; set it behind a TLS proxy"
     )
 
+    public_url: str = Field("", description="the address of this service as browsers see it; needed for single sign-on")
+    oidc_client_id: str = Field("", description="what the provider of single sign-on calls this service")
+    oidc_client_secret: SecretStr | None = Field(
+        None, description="the secret that the provider has given this service; none for a public client"
+    )
+    oidc_roles: dict[str, Literal["steward", "analyst"]] = Field(
+        {}, description='the role of each group, as JSON: `{"data-office": "steward", "research": "analyst"}`'
+    )
+    oidc_groups_claim: str = Field("groups", min_length=1, description="the claim that lists a person's groups")
+    oidc_name_claim: str = Field(
+        "preferred_username", min_length=1, description="the claim from which a person's name here is made"
+    )
+    oidc_scopes: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("openid", "profile"), description="what is asked of the provider; the variable separates by spaces"
+    )
+    oidc_issuer: str | None = Field(
+        None,
+        description="an OpenID Connect provider, by what it calls itself, to the letter; turns on single sign-on",
+    )
+
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - checked by the fields
         try:
             super().__init__(**given)
@@ -106,7 +140,7 @@ class Settings(BaseSettings):
         """Requests that each person may make at once, per replica."""
         return self.burst or max(1, round(2 * self.requests_per_second))
 
-    @field_validator("engine", "trusted_proxy", mode="before")
+    @field_validator("engine", "trusted_proxy", "oidc_scopes", mode="before")
     @classmethod
     def _separated(cls, given: object) -> object:
         return tuple(given.split()) if isinstance(given, str) else given
@@ -120,6 +154,20 @@ class Settings(BaseSettings):
             except ValueError:
                 raise ValueError(f"a trusted proxy is an address or a network, as in 10.0.0.2, not {proxy!r}") from None
         return proxies
+
+    @field_validator("oidc_issuer")
+    @classmethod
+    def _complete(cls, issuer: str | None, found: ValidationInfo) -> str | None:
+        if issuer is None:
+            return None
+        if lacking := [name for name in ("public_url", "oidc_client_id", "oidc_roles") if not found.data.get(name)]:
+            raise ValueError(f"single sign-on needs {', '.join(lacking)} too")
+        if "openid" not in found.data["oidc_scopes"]:
+            raise ValueError("oidc_scopes must have openid among them")
+        for address in (issuer, found.data["public_url"]):
+            if not is_safe_address(address):
+                raise ValueError("a provider and public_url begin with https://, or http:// on this machine alone")
+        return issuer
 
     @field_validator("engine")
     @classmethod

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from fastapi import Body as JsonBody
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
-from setwise.errors import Forbidden
-from setwise.service.api.schemas import Body, Name, ShortText
+from setwise.errors import Forbidden, InvalidParameter
+from setwise.service.api.schemas import PLAIN_TEXT, Body, Name, ShortText
 from setwise.service.api.views import NewTokenView, PersonView, TokenView
 from setwise.service.auth.people import NewToken, Person, Role, Token
 from setwise.service.auth.permissions import API
@@ -78,6 +78,30 @@ async def remove_person(request: Request, person: PersonName) -> PersonView:
     found = await service.threads.run(removed)
     service.authenticator.forget_person(person)
     return PersonView.of(found)
+
+
+class SubjectBody(Body):
+    """What the provider of single sign-on identifies a person by: the claim `sub` of its ID tokens."""
+
+    subject: Annotated[str, StringConstraints(min_length=1, max_length=255), PLAIN_TEXT]
+
+
+@router.put("/people/{person}/subject")
+async def join_subject(
+    request: Request, person: PersonName, body: Annotated[SubjectBody, JsonBody(examples=[{"subject": "248289761001"}])]
+) -> PersonView:
+    """Let a person who was added by hand use single sign-on; from then on groups decide their role."""
+    service, by = service_of(request), caller(request).person.name
+    sign_on = service.sign_on
+    if sign_on is None:
+        raise InvalidParameter("this service has no single sign-on; set oidc_issuer")
+
+    def joined() -> Person:
+        found = service.people.join(person, sign_on.subject(body.subject))
+        service.ledger.record("person.joined", by=by, subject=person)
+        return found
+
+    return PersonView.of(await service.threads.run(joined))
 
 
 @router.get("/people/{person}/tokens")

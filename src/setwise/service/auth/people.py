@@ -6,10 +6,10 @@ import time
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Row, Update, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from setwise.errors import InvalidParameter, NameTaken, NotSignedIn, UnknownName
+from setwise.errors import Forbidden, InvalidParameter, NameTaken, NotSignedIn, UnknownName
 from setwise.service.problems import at_field
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
@@ -62,6 +62,9 @@ class Identity:
 TOKEN_PREFIX = "setwise_"  # noqa: S105 - every token has it
 """What every token begins with, so that one in the wrong place is known for what it is."""
 
+SESSION_LABEL = "single sign-on"
+"""The label of a token that stands for one browser session of single sign-on; nobody holds its secret."""
+
 _FIRST_STEWARD = "steward"
 _PRESENT = schema.people.c.removed_at.is_(None)
 
@@ -89,9 +92,12 @@ class NewToken:
 class People:
     """The store of people and tokens."""
 
-    def __init__(self, database: Database, *, token_days: float, clock: Clock = time.time) -> None:
+    def __init__(
+        self, database: Database, *, token_days: float, session_hours: float, clock: Clock = time.time
+    ) -> None:
         self._database = database
         self._token_seconds = token_days * 86400.0
+        self._session_seconds = session_hours * 3600.0
         self._clock = clock
 
     def first_steward(self) -> NewToken | None:
@@ -138,9 +144,69 @@ class People:
         now = self._clock()
         with self._database.writing() as connection:
             connection.execute(update(schema.people).where(schema.people.c.name == name).values(removed_at=now))
-            theirs = (schema.tokens.c.person == name) & schema.tokens.c.revoked_at.is_(None)
-            connection.execute(update(schema.tokens).where(theirs).values(revoked_at=now))
+            connection.execute(_revocation(name, now))
         return person
+
+    def signed_on(self, subject: str, *, name: str, role: Role) -> tuple[Person, Role | None]:
+        """Return the person whom a provider knows by `subject`, with the role given, and the role before.
+
+        Somebody new gets the name, and None for the role before; raise `NameTaken` when another person has the name,
+        and `Forbidden` for a person who was removed.
+        """
+        ours = schema.people.c.subject == subject
+        with self._database.writing() as connection:
+            row = connection.execute(select(schema.people).where(ours)).first()
+            if row is not None and row.removed_at is not None:
+                raise Forbidden("you were removed from this service; ask a steward")
+            if row is not None:
+                connection.execute(update(schema.people).where(ours).values(role=str(role)))
+                return Person(name=row.name, role=role), Role(row.role)
+        new = {"name": name, "role": str(role), "created_at": self._clock(), "subject": subject}
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(schema.people).values(new))
+        except IntegrityError:
+            raise NameTaken(
+                f"there is a person named {name!r} already who does not sign on this way; ask a steward to join the two"
+            ) from None
+        return Person(name=name, role=role), None
+
+    def lost_groups(self, subject: str) -> Person | None:
+        """End every token of the person whom a provider knows by `subject`, and make them an analyst.
+
+        Return the person, or None when there is nobody.
+        """
+        ours = (schema.people.c.subject == subject) & _PRESENT
+        with self._database.writing() as connection:
+            row = connection.execute(select(schema.people).where(ours)).first()
+            if row is None:
+                return None
+            connection.execute(update(schema.people).where(ours).values(role=str(Role.ANALYST)))
+            connection.execute(_revocation(row.name, self._clock()))
+        return Person(name=row.name, role=Role.ANALYST)
+
+    def join(self, name: str, subject: str) -> Person:
+        """Let a person sign on whom a provider knows by `subject`; raise `NameTaken` when that is somebody else."""
+        person = self.person(name)
+        try:
+            with self._database.writing() as connection:
+                connection.execute(update(schema.people).where(schema.people.c.name == name).values(subject=subject))
+        except IntegrityError:
+            raise NameTaken("this subject is another person's; each signs on as one") from None
+        return person
+
+    def issue_for_session(self, person: str) -> NewToken:
+        """Make a token for one browser session, and drop those of the person's earlier sessions that have ended."""
+        ended = (
+            (schema.tokens.c.person == person)
+            & (schema.tokens.c.label == SESSION_LABEL)
+            & (schema.tokens.c.expires_at <= self._clock())
+        )
+        with self._database.writing() as connection:
+            theirs = select(schema.tokens.c.id).where(ended)
+            connection.execute(delete(schema.sessions).where(schema.sessions.c.token.in_(theirs)))
+            connection.execute(delete(schema.tokens).where(ended))
+        return self.issue(person, label=SESSION_LABEL, expires_at=self._clock() + self._session_seconds)
 
     def all(self) -> list[Person]:
         """Return everybody, by name."""
@@ -199,6 +265,11 @@ class People:
 def digest(secret: str) -> str:
     """A secret of 256 random bits needs no slow hash: it cannot be guessed from its digest."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _revocation(person: str, now: float) -> Update:
+    theirs = (schema.tokens.c.person == person) & schema.tokens.c.revoked_at.is_(None)
+    return update(schema.tokens).where(theirs).values(revoked_at=now)
 
 
 def _token(row: Row[tuple[object, ...]]) -> Token:

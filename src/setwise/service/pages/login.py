@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from setwise.errors import Forbidden, NotSignedIn
 from setwise.service.auth.authenticator import COOKIE
-from setwise.service.auth.browser_sessions import csrf_value
+from setwise.service.auth.browser_sessions import NewSession, csrf_value
 from setwise.service.auth.people import TOKEN_PREFIX
 from setwise.service.pages.rendering import render
 from setwise.service.route import GuardedRoute, service_of
@@ -43,7 +43,7 @@ async def home() -> Response:
 @router.get("/login")
 async def login_page(request: Request, next: str = "") -> Response:  # noqa: A002 - the word in the address
     """Show the form."""
-    return _form(request, local_address(next), "")
+    return login_form(request, local_address(next), "")
 
 
 @router.post("/login")
@@ -56,12 +56,10 @@ async def log_in(request: Request) -> Response:
     try:
         session = await service_of(request).authenticator.sign_in(request, given.get("token", "").strip())
     except NotSignedIn:
-        return _form(request, going, "This token is unknown, expired or revoked. Ask a steward for a new one.", 401)
-    response = RedirectResponse(going, 303)
-    seconds = max(1, int(session.expires_at - service_of(request).authenticator.now()))
-    _set(request, response, COOKIE, session.secret, seconds, same_site="lax")
-    response.delete_cookie(LOGIN_COOKIE, path="/login")
-    return response
+        return login_form(
+            request, going, "This token is unknown, expired or revoked. Ask a steward for a new one.", 401
+        )
+    return signed_in(request, session, going)
 
 
 @router.post("/logout")
@@ -77,16 +75,28 @@ async def log_out(request: Request) -> Response:
     return response
 
 
-def _form(request: Request, going: str, says: str, status: int = 200) -> Response:
+def login_form(request: Request, going: str, says: str, status: int = 200) -> Response:
+    """Return the page to sign in on, and what is said above it."""
     csrf = secrets.token_urlsafe(32)
-    response = render(request, "login.html", status=status, going=going, says=says, csrf=csrf)
-    _set(request, response, LOGIN_COOKIE, csrf, 3600, same_site="strict", path="/login")
+    sign_on = service_of(request).sign_on is not None
+    response = render(request, "login.html", status=status, going=going, says=says, csrf=csrf, sign_on=sign_on)
+    set_cookie(request, response, LOGIN_COOKIE, csrf, 3600, same_site="strict", path="/login")
     return response
 
 
-def _set(
+def signed_in(request: Request, session: NewSession, going: str) -> Response:
+    """Return the way to a page of ours, with the cookie of a session that has just begun."""
+    response = RedirectResponse(going, 303)
+    seconds = max(1, int(session.expires_at - service_of(request).authenticator.now()))
+    set_cookie(request, response, COOKIE, session.secret, seconds, same_site="lax")
+    response.delete_cookie(LOGIN_COOKIE, path="/login")
+    return response
+
+
+def set_cookie(
     request: Request, response: Response, name: str, value: str, seconds: int, *, same_site: str, path: str = "/"
 ) -> None:
+    """Set a cookie that scripts cannot read."""
     secure = service_of(request).settings.secure_cookies or request.url.scheme == "https"
     response.set_cookie(
         name,

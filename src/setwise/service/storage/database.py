@@ -21,7 +21,11 @@ from setwise.service.storage import schema
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-_MIGRATIONS: tuple[Callable[[Connection], None], ...] = (schema.metadata.create_all, schema.add_removal_of_people)
+_MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    schema.metadata.create_all,
+    schema.add_removal_of_people,
+    schema.add_sign_on,
+)
 """Step n takes the schema from version n to n + 1; steps are appended, never changed."""
 
 _MIGRATION_LOCK = 0x73657477

@@ -48,6 +48,7 @@ people = Table(
     Column("role", String(16), nullable=False),
     Column("created_at", Double, nullable=False),
     Column("removed_at", Double),
+    Column("subject", String(64), unique=True),
 )
 
 tokens = Table(
@@ -83,8 +84,19 @@ datasets = Table(
 
 def add_removal_of_people(connection: Connection) -> None:
     """Add the column in which people are marked as removed, unless the table was made with it."""
-    if not any(column["name"] == "removed_at" for column in inspect(connection).get_columns(people.name)):
+    if "removed_at" not in _columns(connection, people):
         connection.execute(text(f"ALTER TABLE {people.name} ADD COLUMN removed_at DOUBLE PRECISION"))
+
+
+def add_sign_on(connection: Connection) -> None:
+    """Add the column for what a provider of single sign-on knows people by, unless the table was made with it."""
+    if "subject" not in _columns(connection, people):
+        connection.execute(text(f"ALTER TABLE {people.name} ADD COLUMN subject VARCHAR(64)"))
+        connection.execute(text(f"CREATE UNIQUE INDEX service_people_subject ON {people.name} (subject)"))
+
+
+def _columns(connection: Connection, table: Table) -> set[str]:
+    return {column["name"] for column in inspect(connection).get_columns(table.name)}
 
 
 jobs = Table(

@@ -1,0 +1,280 @@
+"""An OpenID Connect provider: the authorization code flow with PKCE, and what an ID token must say to be believed."""
+
+import base64
+import hashlib
+import hmac
+import logging
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import httpx
+from joserfc import jwt
+from joserfc.errors import InvalidKeyIdError, JoseError
+from joserfc.jwk import KeySet
+
+from setwise.errors import NotSignedIn, Unavailable
+from setwise.service.settings import is_safe_address
+from setwise.service.storage.schema import Clock
+
+_log = logging.getLogger("setwise.service")
+
+CALLBACK = "/sign-on/callback"
+"""Where the provider sends people back to, below the service's public address."""
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+"""Signatures that only the provider can make; `none` and the symmetric ones are never among them."""
+
+_LEEWAY = 60
+"""Seconds by which the provider's clock may differ from ours."""
+
+_METADATA_SECONDS = 3600.0
+"""How long the provider's own description is kept."""
+
+_KEYS_SECONDS = 30.0
+"""How long after its keys were fetched an unknown key is refused without asking again."""
+
+_TIMEOUT = httpx.Timeout(10.0, connect=5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A sign-on under way, known by one secret that its browser keeps in a cookie.
+
+    `state` ties the provider's answer to the browser, `nonce` ties the ID token to it, and `verifier` the code. Each is
+    a one-way function of the secret, so that one seen in an address reveals none of the others.
+    """
+
+    secret: str = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{43}", self.secret):  # 256 bits: what could be guessed binds no browser
+            raise _refused("it was not begun in this browser, or too long ago")
+
+    @property
+    def state(self) -> str:
+        """What the provider must repeat in its answer."""
+        return self._derived("state")
+
+    @property
+    def nonce(self) -> str:
+        """What the ID token must repeat."""
+        return self._derived("nonce")
+
+    @property
+    def verifier(self) -> str:
+        """What proves to the provider that the code is ours to redeem (RFC 7636)."""
+        return self._derived("verifier")
+
+    @property
+    def challenge(self) -> str:
+        """What the provider is told of the verifier beforehand."""
+        return _unpadded(hashlib.sha256(self.verifier.encode()).digest())
+
+    def _derived(self, purpose: str) -> str:
+        return _unpadded(hmac.digest(self.secret.encode(), purpose.encode(), "sha256"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """How this service is registered with the provider."""
+
+    issuer: str
+    client_id: str
+    client_secret: str | None = field(repr=False)
+    redirect_uri: str
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    value: Any
+    at: float
+
+
+class OpenIdProvider:
+    """The provider as this service sees it; its description and keys are fetched when first needed and then kept."""
+
+    def __init__(self, registration: Registration, *, clock: Clock = time.time) -> None:
+        self._registration = registration
+        self._clock = clock
+        self._http = httpx.AsyncClient(timeout=_TIMEOUT, headers={"Accept": "application/json"})
+        self._metadata: _Cached | None = None
+        self._keys: _Cached | None = None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def authorization_address(self, attempt: Attempt) -> str:
+        """Return where to send a browser to sign on."""
+        metadata = await self._described()
+        asked = {
+            "response_type": "code",
+            "client_id": self._registration.client_id,
+            "redirect_uri": self._registration.redirect_uri,
+            "scope": " ".join(self._registration.scopes),
+            "state": attempt.state,
+            "nonce": attempt.nonce,
+            "code_challenge": attempt.challenge,
+            "code_challenge_method": "S256",
+        }
+        address: str = metadata["authorization_endpoint"]
+        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(asked)}"
+
+    async def claims(self, attempt: Attempt, answer: Mapping[str, str], wanted: tuple[str, ...]) -> dict[str, Any]:
+        """Return the claims about whoever signed on, or raise `NotSignedIn`; `answer` is what the provider sent back.
+
+        When the ID token leaves out one that is wanted, the user info endpoint is asked; what the token says wins.
+        """
+        if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
+            raise _refused("it was not begun in this browser, or another was begun since")
+        metadata = await self._described()
+        issuer = answer.get("iss")  # RFC 9207
+        if issuer is None and metadata.get("authorization_response_iss_parameter_supported"):
+            raise _refused("the answer does not say which provider it is from")
+        if issuer is not None and issuer != self._registration.issuer:
+            raise _refused("the answer is from another provider")
+        if "code" not in answer:
+            raise _refused("the provider has refused it")
+        tokens = await self._redeemed(metadata, attempt, answer["code"])
+        claims = await self._verified(metadata, str(tokens.get("id_token", "")), attempt.nonce)
+        if all(name in claims for name in wanted):
+            return claims
+        return await self._user_info(metadata, str(tokens.get("access_token", "")), claims["sub"]) | claims
+
+    async def _redeemed(self, metadata: dict[str, Any], attempt: Attempt, code: str) -> dict[str, Any]:
+        """Exchange the code for tokens."""
+        ours = self._registration
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": ours.redirect_uri,
+            "code_verifier": attempt.verifier,
+        }
+        auth = None
+        methods = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        if ours.client_secret is None:
+            form["client_id"] = ours.client_id
+        elif "client_secret_basic" in methods:
+            # Encoded before they are put together: RFC 6749, section 2.3.1.
+            auth = httpx.BasicAuth(quote(ours.client_id, safe=""), quote(ours.client_secret, safe=""))
+        else:
+            form |= {"client_id": ours.client_id, "client_secret": ours.client_secret}
+        response = await self._send("POST", metadata["token_endpoint"], data=form, auth=auth)
+        if response.status_code in {400, 401, 403}:
+            raise _refused("the provider did not accept the code, which may be old or used before")
+        return _json(response)
+
+    async def _verified(self, metadata: dict[str, Any], token: str, nonce: str) -> dict[str, Any]:
+        """Return the claims of an ID token of the provider, for us, for this attempt and still valid."""
+        try:
+            claims = jwt.decode(token, await self._key_set(metadata), algorithms=ALGORITHMS).claims
+        except InvalidKeyIdError:
+            keys = await self._key_set(metadata, anew=True)
+            try:
+                claims = jwt.decode(token, keys, algorithms=ALGORITHMS).claims
+            except (JoseError, ValueError) as error:
+                raise _unbelieved(error) from None
+        except (JoseError, ValueError) as error:
+            raise _unbelieved(error) from None
+        ours = self._registration
+        registry = jwt.JWTClaimsRegistry(
+            now=int(self._clock()),
+            leeway=_LEEWAY,
+            iss={"essential": True, "value": ours.issuer},
+            sub={"essential": True},
+            aud={"essential": True, "value": ours.client_id},
+            exp={"essential": True},
+            iat={"essential": True},
+            nonce={"essential": True, "value": nonce},
+        )
+        try:
+            registry.validate(claims)
+        except JoseError as error:
+            raise _unbelieved(error) from None
+        several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
+        if claims.get("azp", None if several else ours.client_id) != ours.client_id:
+            raise _refused("the ID token was made for another program")
+        return claims
+
+    async def _user_info(self, metadata: dict[str, Any], access_token: str, subject: str) -> dict[str, Any]:
+        """Return what the provider says of whoever signed on beside the ID token; {} where it has no such address."""
+        if "userinfo_endpoint" not in metadata or not access_token:
+            return {}
+        headers = {"Authorization": f"Bearer {access_token}"}
+        found = _json(await self._send("GET", metadata["userinfo_endpoint"], headers=headers))
+        if found.get("sub") != subject:
+            raise _refused("the user info is about somebody else")
+        return found
+
+    async def _described(self) -> dict[str, Any]:
+        """Return the provider's own description, or raise `Unavailable`."""
+        now = self._clock()
+        if self._metadata is None or now >= self._metadata.at + _METADATA_SECONDS:
+            address = f"{self._registration.issuer.rstrip('/')}/.well-known/openid-configuration"
+            found = _json(await self._send("GET", address))
+            if found.get("issuer") != self._registration.issuer:
+                raise _unavailable("calls itself by another name than oidc_issuer")
+            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+                if not is_safe_address(found.get(name)):
+                    raise _unavailable(f"has no {name} with https")
+            self._metadata = _Cached(found, now)
+        metadata: dict[str, Any] = self._metadata.value
+        return metadata
+
+    async def _key_set(self, metadata: dict[str, Any], *, anew: bool = False) -> KeySet:
+        """Return the provider's keys; when a key is unknown they are fetched anew, but not too often."""
+        now = self._clock()
+        if self._keys is None or now >= self._keys.at + (_KEYS_SECONDS if anew else _METADATA_SECONDS):
+            try:
+                keys = KeySet.import_key_set(_json(await self._send("GET", metadata["jwks_uri"])))  # type: ignore[arg-type]
+            except (JoseError, ValueError, KeyError, TypeError):
+                raise _unavailable("has keys that cannot be read") from None
+            self._keys = _Cached(keys, now)
+        kept: KeySet = self._keys.value
+        return kept
+
+    async def _send(self, method: str, address: str, **given: Any) -> httpx.Response:  # noqa: ANN401 - as httpx takes it
+        try:
+            response = await self._http.request(method, address, **given)
+        except httpx.HTTPError as error:
+            raise _unavailable(f"did not answer ({type(error).__name__})") from None
+        if response.status_code >= 500 or 300 <= response.status_code < 400:
+            raise _unavailable(f"answered with status {response.status_code}")
+        return response
+
+
+def _json(response: httpx.Response) -> dict[str, Any]:
+    try:
+        found = response.json()
+    except ValueError:
+        found = None
+    if response.status_code != 200 or not isinstance(found, dict):
+        raise _unavailable(f"answered with status {response.status_code} and no JSON object")
+    return found
+
+
+def _refused(why: str) -> NotSignedIn:
+    _log.warning("single sign-on refused: %s", why)
+    return NotSignedIn(f"the sign-on was refused: {why}; begin again")
+
+
+def _unbelieved(error: Exception) -> NotSignedIn:
+    """An ID token that is not believed; the kind of error has nothing of the token in it, its words may."""
+    claim = getattr(error, "claim", "")
+    return _refused(f"the ID token is not valid ({type(error).__name__}{f' of {claim}' if claim else ''})")
+
+
+def _unavailable(why: str) -> Unavailable:
+    _log.error("the provider of single sign-on %s", why)
+    return Unavailable(
+        "the provider of single sign-on cannot be used at the moment; try again, or sign in with a token"
+    )
+
+
+def _unpadded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
