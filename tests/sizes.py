@@ -50,3 +50,6 @@ TAMPERED = 1 if FULL else 9
 
 RESTORED = (10_000, 100_000) if FULL else (1_000, 4_000)
 """Entries of the two ledgers whose restoring is timed."""
+
+CALLS = 10_000 if FULL else 400
+"""Calls of an agent that tries to overspend, and to learn from refusals."""

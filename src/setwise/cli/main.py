@@ -25,6 +25,7 @@ COMMANDS = {
     "compose": ("compose:compose", "Say what a set of uses adds up to."),
     "calibrate": ("calibrate:calibrate", "Find the noise, epsilon or count for a target."),
     "demo": ("demo:demo", "Ask two million made-up events three questions."),
+    "mcp": ("mcp:mcp", "Let an agent ask, within an account's budget."),
     "serve": ("serve:serve", "Run the service and its web pages."),
     "ledger": ("ledger:ledger_app", "Open accounts, see how they stand, and prove what happened."),
     "paper": ("paper:paper", "Recompute the figures and numbers of the paper."),

@@ -38,7 +38,7 @@ def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
     if words.get("domain") is not None:
         words["domain"] = read_domain(words["domain"], location_of(given.table, given.engine, given.table_name))
     query = SHAPES[kind](**words)
-    with _account(given) as account, open_session(given, account) as session:
+    with open_account(given) as account, open_session(given, account) as session:
         budget = _budget(session, given)
         if given.preview:
             plan = session.preview(query, budget)
@@ -62,7 +62,7 @@ def answer_sql(statement: "Statement", given: Given) -> None:
     from setwise.cli import answer_output
 
     given.check_payer()
-    with _account(given) as account, open_session(given, account) as session:
+    with open_account(given) as account, open_session(given, account) as session:
         budget = _budget(session, given)
         if given.preview:
             plan = session.preview(statement.query, budget)
@@ -87,7 +87,8 @@ def _budget(session: "Session", given: Given) -> "Budget":
 
 
 @contextmanager
-def _account(given: Given) -> "Iterator[Account | None]":
+def open_account(given: Given) -> "Iterator[Account | None]":
+    """Open the ledger, and the account that pays; None without one."""
     if given.account is None:
         yield None
         return

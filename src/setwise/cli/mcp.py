@@ -1,0 +1,126 @@
+"""`setwise mcp`: a Model Context Protocol server, for agents."""
+
+import inspect
+import os
+import secrets
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from setwise.cli import options
+from setwise.errors import InvalidParameter, MissingExtra
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+    from setwise.agents.catalog import Catalog
+
+_TOKEN = "SETWISE_MCP_TOKEN"  # noqa: S105 - the name of a variable
+
+_ONE_QUESTION = {
+    "table", "user", "epsilon", "delta", "counts", "mechanism", "key", "discover", "as_json", "as_csv", "plot",
+    "preview",
+}  # fmt: skip
+"""The options of single questions that a server of many has not, or has in its own way."""
+
+
+def mcp(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Serve tables to an agent over the Model Context Protocol: datasets, describe, preview, ask and balance.
+
+    What is asked is paid for by one account, whose budget is the guard; every question needs a key. Without --port the
+    agent talks on standard input and output. With --port it talks HTTP, and brings the token in $SETWISE_MCP_TOKEN, or
+    one that is printed at the start.
+    """
+    try:
+        from setwise.agents.server import agent_server
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and missing.name.startswith("setwise"):
+            raise
+        raise MissingExtra("setwise mcp needs the mcp package: pip install 'setwise[agents]'") from None
+    host, port = given.pop("host"), given.pop("port")
+    with ExitStack() as stack:
+        server = agent_server(_catalog(given, stack))
+        if port is None:
+            server.run("stdio")
+        else:
+            _serve(server, host, port)
+
+
+def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
+    from setwise.agents.catalog import LocalTables, ServiceTables
+
+    tables, service, token_file = given.pop("tables") or [], given.pop("service"), given.pop("token_file")
+    answer_step = given.pop("answer_step")
+    if service is not None:
+        if tables:
+            raise InvalidParameter("give tables of this machine or --service, not both")
+        from setwise.client.client import connect
+
+        if token_file is None:
+            raise InvalidParameter("give --token-file with --service: a file that holds your token")
+        try:
+            token = Path(token_file).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidParameter(f"the token cannot be read from {token_file!r}: {error}") from None
+        return ServiceTables(stack.enter_context(connect(service, token=token)), given["account"])
+    if not tables:
+        raise InvalidParameter("name the tables to serve, or a service: setwise mcp TABLE --user COL --account NAME")
+    if given["account"] is None or given["user"] is None:
+        raise InvalidParameter("give --user and --account: an agent's questions are paid for by an account")
+    from setwise.analytics.tables.source import location_of
+    from setwise.cli.run import open_account, open_session
+
+    asked = [options.Given(table=table, **given) for table in tables]
+    account = stack.enter_context(open_account(asked[0]))
+    assert account is not None
+    sessions = {}
+    for each in asked:
+        name = location_of(each.table, each.engine, each.table_name).name
+        if name in sessions:
+            raise InvalidParameter(f"two tables are called {name!r}: serve one of them")
+        sessions[name] = stack.enter_context(open_session(each, account))
+    return LocalTables(sessions, account, answer_step=answer_step)
+
+
+def _serve(server: "MCPServer", host: str, port: int) -> None:
+    import uvicorn
+
+    from setwise.agents.server import behind_token
+
+    token = os.environ.get(_TOKEN)
+    if token is None:
+        token = secrets.token_urlsafe(32)
+        print(f"the agent brings this token: Authorization: Bearer {token}", file=sys.stderr)
+    print(f"serving http://{host}:{port}/mcp", file=sys.stderr, flush=True)
+    app = behind_token(server.streamable_http_app(host=host), token)
+    uvicorn.run(app, host=host, port=port, log_level="warning")
+
+
+def _option(name: str, kind: Any, option: Any, default: Any = None) -> inspect.Parameter:  # noqa: ANN401
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+mcp.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        _option(
+            "tables",
+            list[str] | None,
+            typer.Argument(metavar="[TABLE]...", help="Tables, written as for setwise top-k."),
+        ),
+        _option("user", str | None, typer.Option(metavar="COL", help="The column that says whose row a row is.")),
+        _option("service", str | None, typer.Option(metavar="URL", help="Serve the data sets of a service instead.")),
+        _option("token_file", str | None, typer.Option(metavar="FILE", help="Where your token for --service is kept.")),
+        _option("host", str, typer.Option(help="The address to listen on with --port."), "127.0.0.1"),
+        _option("port", int | None, typer.Option(min=1, max=65535, help="Talk HTTP on this port.")),
+        _option(
+            "answer_step",
+            float,
+            typer.Option(min=0.0, help="Answers leave at this many seconds times a power of two; 0: at once."),
+            0.25,
+        ),
+        *(option for name, option in options.SHARED.items() if name not in _ONE_QUESTION),
+    ]
+)
