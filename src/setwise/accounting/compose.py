@@ -10,9 +10,10 @@ True
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from setwise.accounting.answer import Answer, Interaction, Progress, quiet
 from setwise.accounting.brackets import Bracket
@@ -24,17 +25,30 @@ from setwise.errors import InvalidParameter, Unattainable
 if TYPE_CHECKING:
     from setwise.accounting.bounds import Bound
 
-_Ask = Callable[["Bound", float | None], Bracket]
-"""What is asked of a bound: an epsilon or a delta, to a relative width or none."""
-
 _NARROW = 0.01
-"""A bracket of the optimum wider than this, relative to its upper end, is compared with the other bounds."""
+"""A bracket wider than this, relative to its upper end, is compared with other bounds and weaker interactions."""
 
 _EXACT = 1e-9
 """A bracket narrower than this is not compared with those of other interactions."""
 
 _MOST_COMPARED = 500
 """Bounded-range uses up to which lower ends are compared with those of weaker interactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The delta at an epsilon, or the epsilon at a delta."""
+
+    given: float
+    wanted: Literal["delta", "epsilon"]
+
+    def ask(self, bound: "Bound", width: float | None) -> Bracket:
+        """Return what a bound answers, to a relative width or none."""
+        return (bound.delta if self.wanted == "delta" else bound.epsilon)(self.given, width)
+
+    def pair(self, found: float) -> tuple[float, float]:
+        """Return epsilon and delta when `found` is the answer."""
+        return (self.given, found) if self.wanted == "delta" else (found, self.given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,82 +64,107 @@ class Composition:
 
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
-        x = check_total_epsilon(epsilon)
-        return self._answer(lambda bound, width: bound.delta(x, width), _check_width(width))
+        return self._answer(_Question(check_total_epsilon(epsilon), "delta"), _check_width(width))
 
     def epsilon(self, delta: float, *, width: float | None = None) -> Answer:
         """Return the smallest epsilon for which the uses are together (epsilon, delta)-DP.
 
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
-        p = check_delta(delta)
-        return self._answer(lambda bound, width: bound.epsilon(p, width), _check_width(width))
+        return self._answer(_Question(check_delta(delta), "epsilon"), _check_width(width))
 
     def quick_delta(self, epsilon: float) -> Bracket:
         """Return a certified delta that is not compared with other interactions: for searches."""
-        x = check_total_epsilon(epsilon)
-        return self._certified(self.interaction, lambda bound, width: bound.delta(x, width), None)[0]
+        return self._certified(self.interaction, _Question(check_total_epsilon(epsilon), "delta"), None)[0]
 
-    def _answer(self, ask: _Ask, width: float | None) -> Answer:
+    def _answer(self, question: _Question, width: float | None) -> Answer:
         """Return the default answer where it is narrow enough, else one as narrow as asked for."""
-        found = self._coherent(self._best(ask, None), ask)
+        found = self._coherent(self._best(question, None), question)
         if width is None or found.width <= width * found.upper:
             return found
-        finer = self._best(ask, width)
+        finer = self._best(question, width)
         lower = max(finer.lower, min(found.lower, finer.upper))
         return replace(finer if finer.upper <= found.upper else found, lower=lower)
 
-    def _coherent(self, own: Answer, ask: _Ask) -> Answer:
+    def _coherent(self, own: Answer, question: _Question) -> Answer:
         """Return the answer in line with those of other interactions.
 
         A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
-        ends of the weaker for it. Upper ends are taken over. So are lower ends that are quick to have; a lower end that
-        is above that of a stronger interaction, within the width of its bracket, is lowered to it.
+        ends of the weaker for it. Upper ends are taken over. So are lower ends that are quick to have, where the
+        bracket is wide; a lower end above that of a stronger interaction is lowered to it.
         """
         if own.width <= _EXACT * own.upper:
             return own
-        from setwise.accounting.bounds import closed_form
-
         order = list(Interaction)
         strength = order.index(self.interaction)
         ranges = sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
-        stronger = order[strength + 1 :] if ranges else [Interaction.ADAPTIVE]
-        for other in stronger:
-            if other is self.interaction:
-                continue
-            with contextlib.suppress(Unattainable):
-                found, bound = self._certified(other, ask, None)
-                if found.upper < own.upper:
-                    own = replace(own, upper=found.upper, method=bound.method, statement=bound.statement)
-                if other is not Interaction.ADAPTIVE:
-                    own = replace(own, lower=min(own.lower, found.lower))
-        if ranges > _MOST_COMPARED:
-            return own
-        for other in order[:strength]:
-            with contextlib.suppress(Unattainable):
-                if other is Interaction.SETWISE:
-                    lower = self._certified(other, ask, None)[0].lower
-                else:
-                    exact = closed_form(self.uses, other)
-                    lower = 0.0 if exact is None else ask(exact, None).lower
-                own = replace(own, lower=max(own.lower, min(lower, own.upper)))
+        for other in order[strength + 1 :]:
+            if other is Interaction.ADAPTIVE:
+                worth_asking = self._filter_may_be_below(*question.pair(own.upper))
+            else:
+                worth_asking = ranges > 0  # without bounded ranges interactions up to set-wise agree
+            if worth_asking:
+                own = self._below_stronger(own, other, question)
+        if own.width > _NARROW * own.upper and ranges <= _MOST_COMPARED:
+            for other in order[:strength]:
+                own = self._above_weaker(own, other, question)
         return own
 
-    def _best(self, ask: _Ask, width: float | None) -> Answer:
+    def _filter_may_be_below(self, epsilon: float, delta: float) -> bool:
+        """Return whether a filter over all uses might promise epsilon at less than delta.
+
+        Each use costs a filter at least twice its mean loss, so its bound is at least that of the Gaussian mechanism
+        with mu^2 twice the sum of the means. Where rounding leaves that open, the filter is asked.
+        """
+        parameters = [(use.guarantee.zero_concentrated(), use.count) for use in self.uses]
+        mu = math.sqrt(max(0.0, 2.0 * math.fsum(count * (each.xi + each.rho) for each, count in parameters)))
+        if mu == 0.0 or epsilon > 700.0:
+            return True
+        above, below = (0.5 * math.erfc((epsilon / mu + side * mu / 2) * math.sqrt(0.5)) for side in (-1, 1))
+        gaussian = above - math.exp(epsilon) * below
+        return gaussian <= max(delta * (1.0 + 1e-6), 1e-6 * above)
+
+    def _below_stronger(self, own: Answer, other: Interaction, question: _Question) -> Answer:
+        """Return the answer with the upper end of a stronger interaction, if that is lower."""
+        try:
+            found, bound = self._certified(other, question, None)
+        except Unattainable:
+            return own
+        if found.upper < own.upper:
+            own = replace(own, upper=found.upper, method=bound.method, statement=bound.statement)
+        if other is not Interaction.ADAPTIVE:
+            own = replace(own, lower=min(own.lower, found.lower))
+        return own
+
+    def _above_weaker(self, own: Answer, other: Interaction, question: _Question) -> Answer:
+        """Return the answer with the lower end of a weaker interaction, if that is quick to have and higher."""
+        from setwise.accounting.bounds import closed_form
+
+        try:
+            if other is Interaction.SETWISE:
+                lower = self._certified(other, question, None)[0].lower
+            else:
+                exact = closed_form(self.uses, other)
+                lower = 0.0 if exact is None else question.ask(exact, None).lower
+        except Unattainable:
+            return own
+        return replace(own, lower=max(own.lower, min(lower, own.upper)))
+
+    def _best(self, question: _Question, width: float | None) -> Answer:
         """Return the answer for this interaction alone; known mechanisms stand in for a lower end that is missing."""
         from setwise.accounting.bounds import lower_bound
 
-        best, bound = self._certified(self.interaction, ask, width)
+        best, bound = self._certified(self.interaction, question, width)
         if best.lower == 0.0 < best.upper:
             with contextlib.suppress(Unattainable):
-                best = Bracket(min(ask(lower_bound(self.uses), None).lower, best.upper), best.upper)
+                best = Bracket(min(question.ask(lower_bound(self.uses), None).lower, best.upper), best.upper)
         if width is not None and best.relative_width > width:
             raise Unattainable(
                 f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
             )
         return Answer(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
-    def _certified(self, interaction: Interaction, ask: _Ask, width: float | None) -> "tuple[Bracket, Bound]":
+    def _certified(self, interaction: Interaction, question: _Question, width: float | None) -> "tuple[Bracket, Bound]":
         """Return what the bounds say together: of the first to bracket the optimum narrowly, else of all."""
         from setwise.accounting.bounds import bounds_for
 
@@ -133,7 +172,7 @@ class Composition:
         refusals: list[Unattainable] = []
         for bound in bounds_for(self.uses, interaction, self.progress):
             try:
-                bracket = ask(bound, width)
+                bracket = question.ask(bound, width)
             except Unattainable as refusal:
                 refusals.append(refusal)
                 continue
