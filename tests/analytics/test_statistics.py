@@ -1,8 +1,6 @@
 """Sums, means and quantiles of groups: whole numbers from the engine, bounded per user, and answers near the truth."""
 
 import json
-import math
-from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
@@ -11,136 +9,11 @@ import pytest
 
 import setwise
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.engines.base import Aggregation, Measure
-from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-from setwise.analytics.engines.duckdb.query import DuckDBQuery
-from setwise.analytics.engines.duckdb.tables import ArrowTable
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
-from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.planning.request import Total
 
 AGES = {"value": "age", "low": 0, "high": 120, "epsilon": 1}
-MEASURES = (
-    Measure(most=2),
-    Measure(column="whole", least=-50, most=70),
-    Measure(column="real", step=Fraction(1, 4), least=-200, most=200),
-    Measure(column="real", averaged=True, origin=Fraction(1, 2), step=Fraction(1, 10), least=-20, most=20),
-    Measure(column="whole", averaged=True, origin=Fraction(-5), most=10, in_cells=True),
-)
-
-
-def rows(users=60, seed=0):
-    """Rows of users with several groups, among them nothing, what is no number, and the largest there are."""
-    random = np.random.default_rng(seed)
-    odd = [None, math.nan, math.inf, -math.inf, 1e308, -1e308, 0.125]
-    for user in range(users):
-        for _ in range(int(random.integers(1, 8))):
-            whole = random.choice([None, -(2**63), 2**63 - 1, *range(-40, 40)])
-            real = odd[int(random.integers(0, 7))] if random.random() < 0.2 else float(random.normal(0, 3))
-            group = f"g{random.integers(0, 5)}" if random.random() > 0.1 else None
-            yield user, group, int(random.integers(0, 3)), None if whole is None else int(whole), real
-
-
-def table(lines):
-    kinds = {"who": pa.int64(), "group": pa.string(), "plan": pa.int64(), "whole": pa.int64(), "real": pa.float64()}
-    columns = zip(zip(*lines, strict=True), kinds.values(), strict=True)
-    return pa.table([pa.array(cells, kind) for cells, kind in columns], list(kinds))
-
-
-def added(measure, lines):
-    """What one user's rows in a group add by a measure; None for nothing."""
-    if measure.column is None:
-        return min(len(lines), measure.most)
-    place = {"whole": 3, "real": 4}[measure.column]
-    values = [line[place] for line in lines if line[place] is not None and line[place] == line[place]]
-    if not values:
-        return None
-    if measure.column == "whole" and not measure.averaged and measure.step == 1:
-        exact = sum(values)
-    else:
-        bounded = [min(max(float(value), -1e100), 1e100) for value in values]
-        number = math.fsum(bounded) / (len(bounded) if measure.averaged else 1)
-        exact = (number - float(measure.origin)) / float(measure.step)
-        exact = math.copysign(math.floor(abs(exact) + 0.5), exact)
-    return int(min(max(exact, measure.least), measure.most))
-
-
-def expected(lines, groups):
-    pairs = defaultdict(list)
-    for line in lines:
-        if None not in groups(line):
-            label = groups(line)
-            pairs[line[0], label if len(label) > 1 else label[0]].append(line)
-    users, totals, numbers = (
-        defaultdict(int),
-        [defaultdict(int) for _ in MEASURES],
-        [defaultdict(int) for _ in MEASURES],
-    )
-    cells = [defaultdict(int) for _ in MEASURES]
-    for (_, label), own in pairs.items():
-        users[label] += 1
-        for place, measure in enumerate(MEASURES):
-            number = added(measure, own)
-            if number is not None:
-                totals[place][label] += number
-                numbers[place][label] += 1
-                cells[place][label, number] += 1
-    return users, totals, numbers, cells
-
-
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize(
-    ("item", "groups"),
-    [("group", lambda line: (line[1],)), (("group", "plan"), lambda line: (line[1], line[2]))],
-)
-def test_the_engine_adds_up_what_every_user_adds(item, groups, parts):
-    lines = list(rows())
-    aggregation = Aggregation(user="who", item=item, measures=MEASURES)
-    with DuckDBEngine(ArrowTable(table(lines)), salts=lambda: 7) as engine, engine._watched() as cursor:
-        engine.check(aggregation)
-        found = DuckDBQuery(engine._table, engine.describe(), cursor, 7).statistics(aggregation, parts)
-    users, totals, numbers, cells = expected(lines, groups)
-    assert dict(zip(found.users.labels, found.users.counts.tolist(), strict=True)) == users
-    for place, measure in enumerate(MEASURES):
-        got = {label: number for label, number in found.numbers[place].items() if number}
-        assert got == numbers[place]
-        assert {label: found.totals[place][label] for label in got} == {label: totals[place][label] for label in got}
-        if measure.in_cells:
-            held = {
-                (label, measure.least + int(cell)): int(counts[cell])
-                for label, counts in found.cells[place].items()
-                for cell in np.flatnonzero(counts)
-            }
-            assert held == cells[place]
-
-
-@pytest.mark.parametrize("contributions", [1, 2, None])
-def test_one_user_changes_few_groups_and_each_by_little(contributions):
-    lines = list(rows(seed=1))
-    aggregation = Aggregation(user="who", item=("group", "plan"), contributions=contributions, measures=MEASURES)
-    for gone in range(0, 60, 7):
-        found = []
-        for left in (lines, [line for line in lines if line[0] != gone]):
-            with DuckDBEngine(ArrowTable(table(left)), salts=lambda: 7) as engine:
-                found.append(engine.statistics(aggregation))
-        one, other = found
-        labels = set(one.users.labels) | set(other.users.labels)
-        changed = set()
-        for place, measure in enumerate(MEASURES):
-            reach = max(abs(measure.least), abs(measure.most))
-            for label in labels:
-                moved = one.totals[place].get(label, 0) - other.totals[place].get(label, 0)
-                more = one.numbers[place].get(label, 0) - other.numbers[place].get(label, 0)
-                assert abs(moved) <= reach
-                assert more in (0, 1)
-                if moved or more:
-                    changed.add(label)
-                if measure.in_cells:
-                    none = np.zeros(measure.most - measure.least + 1)
-                    cells = one.cells[place].get(label, none) - other.cells[place].get(label, none)
-                    assert (cells >= 0).all()
-                    assert cells.sum() == more
-        assert contributions is None or len(changed) <= contributions
 
 
 @pytest.fixture(scope="module")
@@ -269,3 +142,17 @@ def test_every_query_is_read_back_from_its_words():
         Query(item="g", k=3, statistics=(Count(), Mean(column="x", low=0, high=1), Sum(column="y", high=4))),
     ):
         assert Query.from_dict(json.loads(json.dumps(query.to_dict()))) == query
+
+
+def test_bins_are_groups_like_any_other(shop):
+    answer = shop.mean(
+        value="spent", low=0, high=60, item=["age by 20", "plan"], contributions=1, epsilon=2, delta=1e-6
+    )
+    assert {label[0] for label in answer.labels} <= {0, 20, 40, 60}
+    assert answer.to_csv().splitlines()[0] == "age by 20,plan,mean_spent,mean_spent_lower,mean_spent_upper"
+    known = shop.histogram(item="age by 20", contributions=1, domain=["20", "40"], epsilon=1)
+    assert {item.label: round(item.count, -2) for item in known}.keys() == {20, 40}
+    with pytest.raises(UnsuitableTable, match="needs a column of numbers, and 'shop' holds text"):
+        shop.histogram(item="shop by 20", contributions=1, epsilon=1)
+    with pytest.raises(UnknownColumn, match="no column 'aged'"):
+        shop.histogram(item="aged by 20", contributions=1, epsilon=1)

@@ -10,6 +10,7 @@ from setwise.accounting.brackets import Bracket
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
+from setwise.analytics.bins import group_of
 from setwise.analytics.budget import Budget, Draws
 from setwise.analytics.engines.base import Aggregation, check_suitable, columns_read
 from setwise.analytics.filter.parser import parse_filter
@@ -170,7 +171,7 @@ def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
     counted = query.counted
     return Aggregation(
         user=user,
-        item=query.item,
+        item=None if query.item is None else tuple(group_of(text, schema) for text in query.groups),
         value=None if counted is None else counted.column,
         contributions=query.contributions,
         per_item=query.per_item,
@@ -183,7 +184,7 @@ def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
 
 def _fitted_query(query: Query, schema: Schema) -> Query:
     """Return the query with its labels as the item columns have them, and its statistics in steps of their columns."""
-    columns = [schema.column(name) for name in query.groups]
+    columns = [group_of(text, schema).labels(schema) for text in query.groups]
     fit = replace(
         query,
         domain=None if query.domain is None else fitted(query.domain, columns),

@@ -8,6 +8,7 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Protocol, Self, assert_never
 
+from setwise.analytics.bins import Group
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -54,7 +55,7 @@ class Aggregation:
     """
 
     user: str
-    item: str | tuple[str, ...] | None = None
+    item: str | Group | tuple[str | Group, ...] | None = None
     value: str | None = None
     contributions: int | None = None
     per_item: int = 1
@@ -70,7 +71,8 @@ class Aggregation:
                 continue
             if not isinstance(bound, int) or isinstance(bound, bool) or not 1 <= bound <= LARGEST_BOUND:
                 raise InvalidParameter(f"{name} must be a whole number between 1 and {LARGEST_BOUND}, not {bound!r}")
-        for name, columns in (("user", (self.user,)), ("item", self.groups), ("value", (self.value,))):
+        grouped = [group.column for group in self.groups]
+        for name, columns in (("user", [self.user]), ("item", grouped), ("value", [self.value])):
             for column in columns:
                 if not isinstance(column, str | None) or column == "" or (column is None and name == "user"):
                     raise InvalidParameter(f"{name} must be the name of a column, not {column!r}")
@@ -82,16 +84,12 @@ class Aggregation:
             raise InvalidParameter("a domain or a label for missing items needs an item column: give item")
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """The columns whose values are the groups; none when all rows are one."""
+    def groups(self) -> tuple[Group, ...]:
+        """The columns, or bins of columns, whose values are the groups; none when all rows are one."""
         if self.item is None:
             return ()
-        return self.item if isinstance(self.item, tuple) else (self.item,)
-
-    @property
-    def measured(self) -> tuple[str, ...]:
-        """The columns that measures read, each once."""
-        return tuple(dict.fromkeys(each.column for each in self.measures if each.column is not None))
+        every = self.item if isinstance(self.item, tuple) else (self.item,)
+        return tuple(each if isinstance(each, Group) else Group(each) for each in every)
 
     @property
     def items_kept_per_user(self) -> int | None:
@@ -156,8 +154,8 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     or without a single user is fine, and a column that holds nothing but nulls is judged by its declared type.
     """
     check_user(schema.column(aggregation.user))
-    for place, name in enumerate(aggregation.groups):
-        check_item(schema.column(name), aggregation, place)
+    for place, group in enumerate(aggregation.groups):
+        check_item(group.labels(schema), aggregation, place)
     if aggregation.value is not None:
         check_value(schema.column(aggregation.value))
     for measure in aggregation.measures:
@@ -167,20 +165,12 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
         aggregation.where.check(schema)
 
 
-def check_plain(aggregation: Aggregation) -> None:
-    """Raise unless an engine that only counts, and adds up whole numbers, by one column can answer."""
-    if aggregation.measures or len(aggregation.groups) > 1:
-        raise UnsuitableTable(
-            "means, quantiles, signed sums and groups of several columns are answered from files and tables in memory "
-            "so far: ask this table for counts and sums by one column"
-        )
-
-
 def columns_read(aggregation: Aggregation) -> set[str]:
     """Return the names of the columns that an aggregation reads."""
     measured = [measure.column for measure in aggregation.measures]
     filtered = () if aggregation.where is None else aggregation.where.columns()
-    named = {aggregation.user, *aggregation.groups, aggregation.value, *measured, *(column.name for column in filtered)}
+    grouped = [group.column for group in aggregation.groups]
+    named = {aggregation.user, *grouped, aggregation.value, *measured, *(column.name for column in filtered)}
     return {name for name in named if name is not None}
 
 

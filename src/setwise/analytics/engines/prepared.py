@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from setwise.analytics.engines.base import Aggregation, Engine, check_plain, check_suitable
+from setwise.analytics.bins import Group
+from setwise.analytics.engines.base import Aggregation, Engine, check_suitable
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Schema
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
@@ -47,11 +48,15 @@ class Manifest:
         """Raise unless the dataset was prepared for this aggregation."""
         if aggregation.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
-        check_plain(aggregation)
+        if aggregation.measures:
+            raise UnsuitableTable(
+                "a prepared dataset answers counts and sums by the column it was prepared for: "
+                "ask the table it was prepared from for other statistics"
+            )
         check_suitable(aggregation, self.schema())
         value = None if self.value is None else self.value.name
-        asked = (aggregation.user, aggregation.item, aggregation.value, aggregation.null_item)
-        if asked != (self.user.name, self.item.name, value, self.null_item):
+        asked = (aggregation.user, aggregation.groups, aggregation.value, aggregation.null_item)
+        if asked != (self.user.name, (Group(self.item.name),), value, self.null_item):
             summed = "" if value is None else f", with the value {value!r}"
             missing = "" if self.null_item is None else f", with missing items as {self.null_item!r}"
             raise UnsuitableTable(

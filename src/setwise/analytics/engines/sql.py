@@ -8,13 +8,16 @@ counts    GROUP BY item: the sum of LEAST(n, per_item)
 """
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Protocol, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
-from setwise.analytics.engines.base import Aggregation, Measure
+from setwise.analytics.bins import Group
+from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.expressions import Measures, label_sql
 from setwise.analytics.filter.expression import (
     Comparison,
     Every,
@@ -33,66 +36,6 @@ from setwise.mechanisms.labels import Cell
 
 Bound: TypeAlias = str | int | float | bool
 """A value sent beside a statement, never inside it."""
-
-
-class Dialect(Protocol):
-    """The words of one engine's SQL; all expressions are given and returned as SQL text."""
-
-    def name(self, identifier: str) -> str:
-        """Return an identifier in quotes."""
-        ...
-
-    def placeholder(self, parameter: str) -> str:
-        """Return where the parameter of that name stands."""
-        ...
-
-    def user(self, column: Column) -> str:
-        """Return the column such that equal means the same user."""
-        ...
-
-    def label(self, column: Column) -> str:
-        """Return the column as text or integer, compared by code points."""
-        ...
-
-    def label_constant(self, column: Column, placeholder: str) -> str:
-        """Return a parameter as a label of the column."""
-        ...
-
-    def row(self, labels: Sequence[str]) -> str:
-        """Return several labels as one value that can be grouped, ordered and hashed."""
-        ...
-
-    def number(self, column: Column) -> str:
-        """Return a column of numbers such that no sum can fail: null where it is none, and none beyond 1e100."""
-        ...
-
-    def operand(self, column: Column) -> str:
-        """Return the column as it is compared with `constant`, such that no row can fail to convert."""
-        ...
-
-    def constant(self, column: Column, placeholder: str) -> str:
-        """Return a parameter as a value of the column's type."""
-        ...
-
-    def like(self, operand: str, placeholder: str) -> str:
-        """Return whether text matches a pattern in which a backslash stands for the next character itself."""
-        ...
-
-    def total(self, number: str, largest: int | None) -> str:
-        """Return the exact sum of whole numbers, none greater than `largest`; None is the range of 64 bits."""
-        ...
-
-    def weighted_total(self, number: str, weight: str) -> str:
-        """Return the exact sum of whole numbers of at most 2^62, each taken `weight` times; a row count is the most."""
-        ...
-
-    def whole(self, number: str) -> str:
-        """Return a number that is known to fit as a 64-bit integer."""
-        ...
-
-    def rank_hash(self, user: str, item: str, salt: str) -> str:
-        """Return the salted hash of a user's item by which it is ranked among that user's items."""
-        ...
 
 
 class Parameters:
@@ -168,100 +111,92 @@ class StatementBuilder:
     parameters: Parameters
 
     def rows(self, aggregation: Aggregation, conditions: Sequence[str] = (), hint: str = "") -> str:
-        """Return the rows that count, as columns u, item and, where there is one, v."""
+        """Return the rows that count, as columns u, g0, g1, .. and, where there is one, v, or v0, v1, .."""
         user = self.schema.column(aggregation.user)
         every = [f"{self.dialect.user(user)} IS NOT NULL", *conditions]
-        columns = [f"{self.dialect.user(user)} AS u", f"{self.item(aggregation)} AS item"]
+        columns = [f"{self.dialect.user(user)} AS u"]
+        columns += [f"{label} AS g{place}" for place, label in enumerate(self.labels(aggregation))]
         if aggregation.null_item is None:
-            every += [f"{self.dialect.label(self.schema.column(name))} IS NOT NULL" for name in aggregation.groups]
+            every += [f"{label_sql(group, self.schema, self.dialect)} IS NOT NULL" for group in aggregation.groups]
         if aggregation.value is not None:
             columns.append(f"{self.dialect.name(aggregation.value)} AS v")
-        for place, column in enumerate(aggregation.measured):
-            columns.append(f"{self.dialect.number(self.schema.column(column))} AS v{place}")
+        columns += [f"{value} AS v{place}" for place, value in enumerate(self._measures(aggregation).row_values())]
         if aggregation.where is not None:
             every.append(predicate(aggregation.where.expression, self.dialect, self.parameters))
         return f"SELECT {hint}{', '.join(columns)} FROM {self.relation} WHERE {' AND '.join(every)}"
 
-    def item(self, aggregation: Aggregation) -> str:
-        """Return the expression of the label of a row."""
+    def labels(self, aggregation: Aggregation) -> list[str]:
+        """Return the expressions of the labels of a row, one for each column of `label_columns`."""
         if aggregation.item is None:
-            return f"'{EVERYTHING}'"
-        labels = [self._label(name, aggregation.null_item) for name in aggregation.groups]
-        return labels[0] if len(labels) == 1 else self.dialect.row(labels)
+            return [f"'{EVERYTHING}'"]
+        return [self._label(group, aggregation.null_item) for group in aggregation.groups]
 
-    def _label(self, name: str, null_item: Cell | None) -> str:
-        column = self.schema.column(name)
-        label = self.dialect.label(column)
+    def _label(self, group: Group, null_item: Cell | None) -> str:
+        label = label_sql(group, self.schema, self.dialect)
         if null_item is None:
             return label
-        missing = self.dialect.label_constant(column, self.parameters.add(null_item))
+        missing = self.dialect.label_constant(group.labels(self.schema), self.parameters.add(null_item))
         return f"COALESCE({label}, {missing})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
         """Return the same as `pairs`, with n as far as the aggregation can tell: 1 where more would not count."""
         if aggregation.value is None and aggregation.per_item == 1:
-            return f"SELECT u, item, 1 AS n FROM ({rows}) AS counted GROUP BY u, item"
+            by = f"u, {label_columns(aggregation)}"
+            return f"SELECT {by}, 1 AS n FROM ({rows}) AS counted GROUP BY {by}"
         return self.pairs(aggregation, rows)
 
     def pairs(self, aggregation: Aggregation, rows: str) -> str:
-        """Return one line (u, item, n) for every user and item, n positive and at most 2^62."""
+        """Return one line (u, labels, n) for every user and item, n positive and at most 2^62."""
+        by = f"u, {label_columns(aggregation)}"
         if aggregation.value is None:
-            return f"SELECT u, item, COUNT(*) AS n FROM ({rows}) AS counted GROUP BY u, item"
-        summed = f"SELECT u, item, {self.dialect.total('v', None)} AS n FROM ({rows}) AS counted GROUP BY u, item"
+            return f"SELECT {by}, COUNT(*) AS n FROM ({rows}) AS counted GROUP BY {by}"
+        summed = f"SELECT {by}, {self.dialect.total('v', None)} AS n FROM ({rows}) AS counted GROUP BY {by}"
         clipped = self.dialect.whole(f"LEAST(n, {LARGEST_COUNT})")
-        return f"SELECT u, item, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
+        return f"SELECT {by}, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
-    def ranked(self, pairs: str, salt: str, columns: str = "n") -> str:
-        """Return (item, n, rank): every user's items in a uniformly random order, numbered from 1."""
-        order = self.dialect.rank_hash("u", "item", salt)
-        rank = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}, item)"
-        return f"SELECT item, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
+    def ranked(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
+        """Return (labels, n, rank): every user's items in a uniformly random order, numbered from 1."""
+        labels = label_columns(aggregation)
+        order = self.dialect.rank_hash("u", labels.split(", "), salt)
+        rank = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}, {labels})"
+        return f"SELECT {labels}, {columns}, {rank} AS rank FROM ({pairs}) AS pairs"
 
     def kept(self, aggregation: Aggregation, ranked: str, columns: str = "n") -> str:
-        """Return (item, n) of the items that users keep."""
-        return f"SELECT item, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
+        """Return (labels, n) of the items that users keep."""
+        labels = label_columns(aggregation)
+        return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
 
     def statistics(self, aggregation: Aggregation, rows: str, salt: str | None) -> str:
-        """Return (label, cell, measure, users, s0, n0, s1, ..): the measures of every group that users keep.
+        """Return (labels, cell, measure, users, s0, n0, s1, ..): the measures of every group that users keep.
 
-        A line with measure -1 has the group's users, and for each measure the sum of what they add and how many add
-        something. A line with another measure has how many users add the number `cell` by it. All but label, cell and
-        measure can be added up over parts of the users.
+        A line with measure -1 has the group's users, and for each measure that is added up the sum and how many users
+        add something. A line with another measure has how many users add the number `cell` by it. All but labels, cell
+        and measure can be added up over parts of the users.
         """
-        numbered = list(enumerate(aggregation.measures))
-        read = {column: f"v{place}" for place, column in enumerate(aggregation.measured)}
-        whole = ", ".join(f"{self._whole(measure, read)} AS w{place}" for place, measure in numbered)
-        columns = ", ".join(f"w{place}" for place, _ in numbered)
-        pairs = f"SELECT u, item, {whole} FROM ({rows}) AS counted GROUP BY u, item"
-        kept = f"SELECT item, {columns} FROM ({pairs}) AS pairs"
+        labels = label_columns(aggregation)
+        measures = self._measures(aggregation)
+        own = [f"w{place}" for place in range(len(aggregation.measures))]
+        whole = ", ".join(f"{value} AS {name}" for value, name in zip(measures.user_values(), own, strict=True))
+        columns = ", ".join(own)
+        pairs = f"SELECT u, {labels}, {whole} FROM ({rows}) AS counted GROUP BY u, {labels}"
+        kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
         if salt is not None:
-            kept = self.kept(aggregation, self.ranked(pairs, salt, columns), columns)
-        added = [self.dialect.whole(within(f"COALESCE(SUM(w{place}), 0)")) for place, _ in numbered]
-        sums = [f"{total} AS s{place}, COUNT(w{place}) AS n{place}" for place, total in enumerate(added)]
-        first = f"item AS label, {self.dialect.whole('0')} AS cell, -1 AS measure, COUNT(*) AS users"
-        lines = [f"SELECT {', '.join([first, *sums])} FROM kept GROUP BY item"]
-        none = ", ".join(f"0 AS s{place}, 0 AS n{place}" for place, _ in numbered)
-        lines += [
-            f"SELECT item AS label, w{place} AS cell, {place} AS measure, COUNT(*) AS users, {none} "
-            f"FROM kept WHERE w{place} IS NOT NULL GROUP BY item, w{place}"
-            for place, measure in numbered
-            if measure.in_cells
-        ]
-        return f"WITH kept AS MATERIALIZED ({kept}) {' UNION ALL '.join(lines)}"
+            kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, columns), columns)
+        celled = [name for name, measure in zip(own, aggregation.measures, strict=True) if measure.in_cells]
+        chosen = [labels, *_cell_columns(own, celled, self.dialect), "COUNT(*) AS users"]
+        for place, (name, measure) in enumerate(zip(own, aggregation.measures, strict=True)):
+            if not measure.in_cells:
+                total = self.dialect.total(name, max(abs(measure.least), abs(measure.most)))
+                chosen += [f"{self.dialect.whole(within(f'COALESCE({total}, 0)'))} AS s{place}"]
+                chosen += [f"COUNT({name}) AS n{place}"]
+        statement = f"SELECT {', '.join(chosen)} FROM ({kept}) AS kept"
+        if not celled:
+            return f"{statement} GROUP BY {labels}"
+        sets = ", ".join(f"({each})" for each in (labels, *(f"{labels}, {name}" for name in celled)))
+        return f"{statement} GROUP BY GROUPING SETS ({sets})"
 
-    def _whole(self, measure: Measure, read: Mapping[str, str]) -> str:
-        """Return what one user adds to a group; null when no value of the column is a number."""
-        if measure.column is None:
-            return self.dialect.whole(f"LEAST(COUNT(*), {measure.most})")
-        column, whole = read[measure.column], self.schema.column(measure.column).kind is Kind.INTEGER
-        if whole and not measure.averaged and measure.step == 1:
-            found = number = self.dialect.total(column, None)
-        else:
-            origin, step = (repr(float(each)) for each in (measure.origin, measure.step))
-            found = f"{'AVG' if measure.averaged else 'SUM'}(CAST({column} AS DOUBLE))"
-            number = f"ROUND(({found} - ({origin})) / {step})"
-        clipped = self.dialect.whole(f"GREATEST(LEAST({number}, {measure.most}), {measure.least})")
-        return f"CASE WHEN {found} IS NOT NULL THEN {clipped} END"
+    def _measures(self, aggregation: Aggregation) -> Measures:
+        return Measures(aggregation.measures, self.schema, self.dialect)
 
     def counts_of_rows(self, aggregation: Aggregation, rows: str, salt: str) -> str:
         """Return the same as `counts` of `kept` of `ranked` of `pairs`, by numbering rows and grouping none of them.
@@ -270,15 +205,17 @@ class StatementBuilder:
         the rows of one item, from 0. It is quicker where rows rarely repeat, and cannot leave out the items whose value
         is not positive: it is for counts of rows only.
         """
+        labels = label_columns(aggregation)
         numbers = "DENSE_RANK() OVER salted AS rank, ROW_NUMBER() OVER salted - RANK() OVER salted AS earlier"
-        salted = f"WINDOW salted AS (PARTITION BY u ORDER BY {self.dialect.rank_hash('u', 'item', salt)}, item)"
-        numbered = f"SELECT item, {numbers} FROM ({rows}) AS counted {salted}"
+        order = self.dialect.rank_hash("u", labels.split(", "), salt)
+        salted = f"WINDOW salted AS (PARTITION BY u ORDER BY {order}, {labels})"
+        numbered = f"SELECT {labels}, {numbers} FROM ({rows}) AS counted {salted}"
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
-        return f"SELECT item AS label, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY item"
+        return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
 
     def prepared(self, ranked: str) -> str:
         """Return (item, n, rank, users): `ranked`, equal lines put together, lowest ranks first."""
-        grouped = f"SELECT item, n, rank, COUNT(*) AS users FROM ({ranked}) AS ranked GROUP BY item, n, rank"
+        grouped = f"SELECT g0 AS item, n, rank, COUNT(*) AS users FROM ({ranked}) AS ranked GROUP BY g0, n, rank"
         return f"{grouped} ORDER BY rank, item"
 
     def counts_of_prepared(self, aggregation: Aggregation, conditions: Sequence[str] = ()) -> str:
@@ -289,19 +226,36 @@ class StatementBuilder:
         kept = f"{self.relation} AS kept" + (f" WHERE {' AND '.join(every)}" if every else "")
         number = "1" if aggregation.per_item == 1 else f"LEAST(n, {aggregation.per_item})"
         count = self.dialect.whole(f"LEAST({self.dialect.weighted_total(number, 'users')}, {LARGEST_COUNT})")
-        return f"SELECT item AS label, {count} AS count FROM {kept} GROUP BY item"
+        return f"SELECT item AS g0, {count} AS count FROM {kept} GROUP BY item"
 
     def counts(self, aggregation: Aggregation, kept: str) -> str:
-        """Return (label, count) of every item; a count beyond what a histogram holds stops at 2^62."""
+        """Return (labels, count) of every item; a count beyond what a histogram holds stops at 2^62."""
+        labels = label_columns(aggregation)
         if aggregation.per_item == 1:  # n is positive, so every line counts once and n need not be read
-            return f"SELECT item AS label, COUNT(*) AS count FROM ({kept}) AS kept GROUP BY item"
+            return f"SELECT {labels}, COUNT(*) AS count FROM ({kept}) AS kept GROUP BY {labels}"
         total = self.dialect.total(f"LEAST(n, {aggregation.per_item})", aggregation.per_item)
         count = self.dialect.whole(f"LEAST({total}, {LARGEST_COUNT})")
-        return f"SELECT item AS label, {count} AS count FROM ({kept}) AS kept GROUP BY item"
+        return f"SELECT {labels}, {count} AS count FROM ({kept}) AS kept GROUP BY {labels}"
 
-    def highest(self, counts: str, most: int) -> str:
+    def highest(self, aggregation: Aggregation, counts: str, most: int) -> str:
         """Return at most `most` counts, highest first, equal ones by label."""
-        return f"SELECT label, count FROM ({counts}) AS counts ORDER BY count DESC, label ASC LIMIT {most}"
+        labels = label_columns(aggregation)
+        return f"SELECT {labels}, count FROM ({counts}) AS counts ORDER BY count DESC, {labels} LIMIT {most}"
+
+
+def label_columns(aggregation: Aggregation) -> str:
+    """Return the names of the columns that hold the labels of groups, in every statement."""
+    return ", ".join(f"g{place}" for place in range(max(1, len(aggregation.groups))))
+
+
+def _cell_columns(own: Sequence[str], celled: Sequence[str], dialect: Dialect) -> tuple[str, str]:
+    """Return the cell of a line and the place of its measure: -1 for all users of a group, -2 for who adds nothing."""
+    if not celled:
+        return f"{dialect.whole('0')} AS cell", "-1 AS measure"
+    cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
+    places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {own.index(name)} END") for name in celled]
+    measure = " ".join(f"WHEN GROUPING({name}) = 0 THEN {place}" for name, place in places)
+    return f"CASE {cell} ELSE 0 END AS cell", f"CASE {measure} ELSE -1 END AS measure"
 
 
 SALT_BITS = 63

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from setwise.accounting.guarantees import Use
+from setwise.analytics.bins import group_of
 from setwise.analytics.budget import Budget, budget_of
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
@@ -231,7 +232,8 @@ def _bounded(query: Query, dataset: Dataset) -> Query:
 
 def _check_columns(query: Query, dataset: Dataset, schema: Schema) -> None:
     """Raise `UnknownColumn` or `InvalidFilter` for columns that the steward has not allowed."""
-    for name, columns, allowed in (("item", query.groups, dataset.items), ("value", query.values, dataset.values)):
+    grouped = [group_of(text, schema).column for text in query.groups]
+    for name, columns, allowed in (("item", grouped, dataset.items), ("value", query.values, dataset.values)):
         for column in columns:
             if column not in allowed:
                 with at_field(f"query.{name}"):

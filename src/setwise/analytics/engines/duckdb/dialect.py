@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from setwise.analytics.bins import TimeUnit
 from setwise.analytics.schema import Column, Kind
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
@@ -67,17 +68,51 @@ class DuckDBDialect:
         # A column of a database file may have a collation under which different texts are equal.
         return f'{name} COLLATE "binary"' if column.native == "VARCHAR" else f"CAST({name} AS VARCHAR)"
 
-    def row(self, labels: Sequence[str]) -> str:
-        """Return several labels as one value that can be grouped, ordered and hashed."""
-        return f"struct_pack({', '.join(f'c{place} := {label}' for place, label in enumerate(labels))})"
+    def number(self, column: Column, least: str, most: str) -> str:
+        """Return a column of numbers in floating point, clipped; null where it is none."""
+        number = f"CAST({self.name(column.name)} AS DOUBLE)"
+        return f"CASE WHEN NOT isnan({number}) THEN GREATEST(LEAST({number}, {most}), {least}) END"
 
-    def number(self, column: Column) -> str:
-        """Return a column of numbers such that no sum can fail: null where it is none, and none beyond 1e100."""
+    def integer(self, column: Column) -> str:
+        """Return a column of integers in 64 bits, null where they do not fit."""
+        return f"{'TRY_CAST' if column.native == 'UBIGINT' else 'CAST'}({self.name(column.name)} AS BIGINT)"
+
+    def real(self, number: str) -> str:
+        """Return a number in floating point of 64 bits."""
+        return f"CAST({number} AS DOUBLE)"
+
+    def text(self, value: str) -> str:
+        """Return a value as text; text compares by bytes, which is by code points."""
+        return f"CAST({value} AS VARCHAR)"
+
+    def day(self, column: Column) -> str:
+        """Return the date of a moment; null outside the years 1 to 9999."""
+        moment = self._moment(column)
+        years = f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"
+        return f"CASE WHEN {years} THEN CAST({moment} AS DATE) END"
+
+    def hour(self, column: Column) -> str:
+        """Return the hour of a moment."""
+        return f"EXTRACT(HOUR FROM {self._moment(column)})"
+
+    def _moment(self, column: Column) -> str:
+        """Return a date or time without a time zone: an instant as it is in UTC, whatever the session's zone."""
         name = self.name(column.name)
-        if column.kind is Kind.INTEGER:
-            return name
-        number = f"CAST({name} AS DOUBLE)"
-        return f"CASE WHEN NOT isnan({number}) THEN GREATEST(LEAST({number}, 1e100), -1e100) END"
+        match column.kind:
+            case Kind.INSTANT:
+                return f"CASE WHEN isfinite({name}) THEN make_timestamp(epoch_us({name})) END"
+            case Kind.TIMESTAMP:
+                return f"TRY_CAST({name} AS TIMESTAMP)"
+            case _:
+                return name
+
+    def date_part(self, unit: TimeUnit, day: str) -> str:
+        """Return a part of a date as an integer."""
+        return f"EXTRACT({'ISODOW' if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})"
+
+    def days_before(self, day: str, days: str) -> str:
+        """Return the date so many days before another."""
+        return f"{day} - CAST({days} AS INTEGER)"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""
@@ -139,6 +174,6 @@ class DuckDBDialect:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS BIGINT)"
 
-    def rank_hash(self, user: str, item: str, salt: str) -> str:
-        """Return the hash that ranks an item; the salt enters between two rounds: as a third argument it biases."""
-        return f"hash(xor(hash({user}, {item}), CAST({salt} AS UBIGINT)))"
+    def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
+        """Return the rank key: the salt enters between two rounds of hashing, for as one more argument it biases."""
+        return f"hash(xor(hash({', '.join([user, *labels])}), CAST({salt} AS UBIGINT)))"

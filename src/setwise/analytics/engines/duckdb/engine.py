@@ -230,7 +230,8 @@ class DuckDBEngine:
 
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
         """Return into how many parts of the users the work is cut so that each fits in half of the memory."""
-        texts = [self._schema.column(name).kind is Kind.TEXT for name in (aggregation.user, *aggregation.groups)]
+        keys = [self._schema.column(aggregation.user), *(group.labels(self._schema) for group in aggregation.groups)]
+        texts = [column.kind is Kind.TEXT for column in keys]
         with self._connection.cursor() as cursor:
             limit = _bytes(str((cursor.execute("SELECT current_setting('memory_limit')").fetchone() or ("1GiB",))[0]))
         needed = rows * (PAIR_BYTES + TEXT_BYTES * sum(texts))

@@ -3,17 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, label_kind
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
-from setwise.analytics.engines.sql import Parameters, StatementBuilder, within
+from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows
+from setwise.analytics.engines.sql import Parameters, StatementBuilder, label_columns, within
 from setwise.analytics.schema import Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
-from setwise.mechanisms.labels import Label, cell_of
 from setwise.mechanisms.statistics import GroupTable
 
 if TYPE_CHECKING:
@@ -49,9 +46,9 @@ class DuckDBQuery:
             opening = "CREATE TEMP TABLE part_counts AS" if part == 0 else "INSERT INTO part_counts"
             self._cursor.execute(f"{opening} {counts}", builder.parameters.values)
         summed = f"CAST(LEAST(SUM(count), {LARGEST_COUNT}) AS BIGINT)"
-        return self._found(
-            self._builder(), aggregation, f"SELECT label, {summed} AS count FROM part_counts GROUP BY label", most
-        )
+        labels = label_columns(aggregation)
+        added = f"SELECT {labels}, {summed} AS count FROM part_counts GROUP BY {labels}"
+        return self._found(self._builder(), aggregation, added, most)
 
     def statistics(self, aggregation: Aggregation, parts: int) -> GroupTable:
         """Return the measures of every group, from so many parts of the users."""
@@ -66,16 +63,17 @@ class DuckDBQuery:
                 opening = "CREATE TEMP TABLE part_statistics AS" if part == 0 else "INSERT INTO part_statistics"
                 self._cursor.execute(f"{opening} {statement}", values)
         if parts > 1:
-            places = range(len(aggregation.measures))
+            places = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
             added = ["users", *(f"{name}{place}" for place in places for name in ("s", "n"))]
             sums = ", ".join(f"{self._dialect.whole(within(f'SUM({name})'))} AS {name}" for name in added)
-            statement, values = f"SELECT label, cell, measure, {sums} FROM part_statistics GROUP BY ALL", {}
-        return group_table(self._cursor.sql(statement, params=values).to_arrow_table(), aggregation)
+            by = f"{label_columns(aggregation)}, cell, measure"
+            statement, values = f"SELECT {by}, {sums} FROM part_statistics GROUP BY {by}", {}
+        return arrow_group_table(self._cursor.sql(statement, params=values).to_arrow_table(), aggregation)
 
     def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
         """Return (label, count) of a relation that holds ranked contributions."""
         builder = self._builder()
-        conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, "item")]
+        conditions = [] if aggregation.domain is None else [self._in_domain(aggregation, ["item"])]
         return self._found(builder, aggregation, builder.counts_of_prepared(aggregation, conditions), most)
 
     def rank(self, aggregation: Aggregation, parts: int) -> "Iterator[pa.RecordBatchReader]":
@@ -84,7 +82,7 @@ class DuckDBQuery:
             builder = self._builder()
             user = self._dialect.user(self._schema.column(aggregation.user))
             rows = self._rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"])
-            ranked = builder.ranked(builder.pairs(aggregation, rows), builder.parameters.add(self._salt))
+            ranked = builder.ranked(aggregation, builder.pairs(aggregation, rows), builder.parameters.add(self._salt))
             statement = builder.prepared(ranked)
             yield self._cursor.sql(statement, params=builder.parameters.values).to_arrow_reader(BATCH_ROWS)
 
@@ -93,13 +91,13 @@ class DuckDBQuery:
         return StatementBuilder(self._dialect, relation, self._schema, Parameters(self._dialect))
 
     def _found(self, builder: StatementBuilder, aggregation: Aggregation, counts: str, most: int | None) -> Histogram:
-        statement = counts if most is None else builder.highest(counts, most)
+        statement = counts if most is None else builder.highest(aggregation, counts, most)
         found = self._cursor.sql(statement, params=builder.parameters.values)
         if len(aggregation.groups) > 1:
             table = found.to_arrow_table()
-            return Histogram.of(_labels(table.column("label")), table.column("count").to_numpy())
+            return Histogram.of(arrow_labels(table, aggregation), table.column("count").to_numpy())
         columns = found.fetchnumpy()
-        return Histogram.of(columns["label"], columns["count"])
+        return Histogram.of(columns["g0"], columns["count"])
 
     def _counts(
         self, builder: StatementBuilder, aggregation: Aggregation, number_rows: bool, conditions: Sequence[str] = ()
@@ -110,13 +108,13 @@ class DuckDBQuery:
         salt = builder.parameters.add(self._salt)
         if number_rows:
             return builder.counts_of_rows(aggregation, rows, salt)
-        kept = builder.kept(aggregation, builder.ranked(builder.bounded_pairs(aggregation, rows), salt))
-        return builder.counts(aggregation, kept)
+        ranked = builder.ranked(aggregation, builder.bounded_pairs(aggregation, rows), salt)
+        return builder.counts(aggregation, builder.kept(aggregation, ranked))
 
     def _rows(self, builder: StatementBuilder, aggregation: Aggregation, conditions: Sequence[str]) -> str:
         every = list(conditions)
         if aggregation.domain is not None:
-            every.append(self._in_domain(aggregation, builder.item(aggregation)))
+            every.append(self._in_domain(aggregation, builder.labels(aggregation)))
         return builder.rows(aggregation, every)
 
     def _rows_rarely_repeat(self, aggregation: Aggregation, rows: int) -> bool:
@@ -130,45 +128,11 @@ class DuckDBQuery:
         [(found, pairs)] = self._cursor.execute(statement, builder.parameters.values).fetchall()
         return sql.rows_rarely_repeat(found, pairs)
 
-    def _in_domain(self, aggregation: Aggregation, item: str) -> str:
+    def _in_domain(self, aggregation: Aggregation, labels: Sequence[str]) -> str:
         import pyarrow as pa
 
-        columns = {}
-        for place, name in enumerate(aggregation.groups):
-            kind = label_kind(self._schema.column(name))
-            cells = [cell_of(label, place) for label in aggregation.domain or ()]
-            held = [cell if kind is str or -(2**63) <= int(cell) < 2**63 else None for cell in cells]
-            columns[f"c{place}"] = pa.array(held, pa.string() if kind is str else pa.int64())
-        self._cursor.register("domain_labels", pa.table(columns))
-        label = "c0" if len(columns) == 1 else self._dialect.row(list(columns))
-        whole = " AND ".join(f"{name} IS NOT NULL" for name in columns)
-        return f"{item} IN (SELECT {label} FROM domain_labels WHERE {whole})"
-
-
-def _labels(column: "pa.ChunkedArray") -> list[Label]:
-    """Return the labels of an Arrow column, those of several columns as tuples."""
-    import pyarrow as pa
-
-    if not pa.types.is_struct(column.type):
-        plain: list[Label] = column.to_pylist()
-        return plain
-    return list(zip(*(part.to_pylist() for part in column.combine_chunks().flatten()), strict=True))
-
-
-def group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable:
-    """Return what `StatementBuilder.statistics` found."""
-    labels = _labels(found.column("label"))
-    kinds, cells, users = (found.column(name).to_numpy() for name in ("measure", "cell", "users"))
-    groups = np.flatnonzero(kinds == -1)
-    names = [labels[place] for place in groups]
-    totals, numbers, held = [], [], []
-    for place, measure in enumerate(aggregation.measures):
-        sums, adding = (found.column(f"{name}{place}").to_numpy()[groups].tolist() for name in ("s", "n"))
-        totals.append(dict(zip(names, sums, strict=True)))
-        numbers.append(dict(zip(names, adding, strict=True)))
-        counts: dict[Label, NDArray[np.int64]] = {}
-        for line in np.flatnonzero(kinds == place):
-            row = counts.setdefault(labels[line], np.zeros(measure.most - measure.least + 1, dtype=np.int64))
-            row[cells[line] - measure.least] = users[line]
-        held.append(counts)
-    return GroupTable(Histogram.of(names, users[groups]), tuple(totals), tuple(numbers), tuple(held))
+        columns, rows = domain_rows(aggregation, self._schema)
+        kinds = [pa.string() if label_kind(column) is str else pa.int64() for column in columns]
+        table = {f"c{place}": pa.array([row[place] for row in rows], kind) for place, kind in enumerate(kinds)}
+        self._cursor.register("domain_labels", pa.table(table))
+        return f"({', '.join(labels)}) IN (SELECT ({', '.join(table)}) FROM domain_labels)"

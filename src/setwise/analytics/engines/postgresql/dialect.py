@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from setwise.analytics.bins import TimeUnit
 from setwise.analytics.schema import Column, Kind
 
 _NUMERIC_HEADER = 4
@@ -62,17 +63,52 @@ class PostgresqlDialect:
         name = self.name(column.name)
         return f"CAST({name} AS bigint)" if column.kind is Kind.INTEGER else f'CAST({name} AS text) COLLATE "C"'
 
-    def row(self, labels: Sequence[str]) -> str:
-        """Return several labels as one value that can be grouped, ordered and hashed."""
-        return f"ROW({', '.join(labels)})"
+    def number(self, column: Column, least: str, most: str) -> str:
+        """Return a column of numbers in floating point, clipped; null where it is none.
 
-    def number(self, column: Column) -> str:
-        """Return a column of numbers such that no sum can fail: null where it is none, and none beyond 1e100."""
+        The server fails on quotients that underflow, and on decimals beyond the range of floating point.
+        """
         name = self.name(column.name)
-        if column.kind is Kind.INTEGER:
-            return name
-        number = f"CAST({name} AS double precision)"
-        return f"CASE WHEN {number} <> 'NaN' THEN GREATEST(LEAST({number}, 1e100), -1e100) END"
+        if column.kind is Kind.DECIMAL:
+            near = f"CAST(ROUND(GREATEST(LEAST({name}, {most}), {least}), 150) AS float8)"
+        else:
+            near = f"CASE WHEN ABS({name}) < 1e-150 THEN 0 ELSE GREATEST(LEAST({name}, {most}), {least}) END"
+        return f"CASE WHEN {name} <> 'NaN' THEN {near} END"
+
+    def integer(self, column: Column) -> str:
+        """Return a column of integers in 64 bits."""
+        return f"CAST({self.name(column.name)} AS bigint)"
+
+    def real(self, number: str) -> str:
+        """Return a number in floating point of 64 bits."""
+        return f"CAST({number} AS float8)"
+
+    def text(self, value: str) -> str:
+        """Return a value as text; the collation "C" compares by code points."""
+        return f'CAST({value} AS text) COLLATE "C"'
+
+    def day(self, column: Column) -> str:
+        """Return the date of a moment; null outside the years 1 to 9999."""
+        moment = self._moment(column)
+        years = f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"
+        return f"CASE WHEN {years} THEN CAST({moment} AS date) END"
+
+    def hour(self, column: Column) -> str:
+        """Return the hour of a moment."""
+        return self.whole(f"EXTRACT(HOUR FROM {self._moment(column)})")
+
+    def _moment(self, column: Column) -> str:
+        """Return a date or time without a time zone: an instant as it is in UTC, whatever the session's zone."""
+        name = self.name(column.name)
+        return f"({name} AT TIME ZONE 'UTC')" if column.kind is Kind.INSTANT else name
+
+    def date_part(self, unit: TimeUnit, day: str) -> str:
+        """Return a part of a date as an integer."""
+        return self.whole(f"EXTRACT({'ISODOW' if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})")
+
+    def days_before(self, day: str, days: str) -> str:
+        """Return the date so many days before another."""
+        return f"{day} - CAST({days} AS integer)"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""
@@ -130,9 +166,12 @@ class PostgresqlDialect:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS bigint)"
 
-    def rank_hash(self, user: str, item: str, salt: str) -> str:
-        """Return the hash that ranks an item: the salt seeds the hash of the user, which seeds that of the item.
+    def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
+        """Return the rank key: the salt seeds the hash of the user, which seeds that of the first label, and so on.
 
         A chain needs no separator, which a label could contain.
         """
-        return f"hashtextextended(CAST({item} AS text), hashtextextended(CAST({user} AS text), {salt}))"
+        key = salt
+        for value in (user, *labels):
+            key = f"hashtextextended(CAST({value} AS text), {key})"
+        return key

@@ -1,20 +1,22 @@
 """PostgreSQL: a table on a server, bounded and counted there."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, label_kind
+import numpy as np
+
+from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
 from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
 from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.results import domain_rows, group_table, joined_labels
 from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.labels import cell_of
 from setwise.mechanisms.statistics import GroupTable
 
 try:
@@ -27,6 +29,8 @@ from setwise.analytics.engines.postgresql.prepared import store_table, stored_ma
 
 _SERVER_SALT = "hashtextextended(CAST(gen_random_uuid() AS text), 0)"
 """A salt that the server draws itself, so that no log of statements or parameters can hold it."""
+
+_SALT = "(SELECT salt FROM secret)"
 
 _RELATION = """
     SELECT c.oid, n.nspname, c.relname, c.reltuples::bigint
@@ -79,7 +83,6 @@ class PostgresqlEngine:
     @without_driver_error
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
-        check_plain(aggregation)
         if self._manifest is None:
             check_suitable(aggregation, self._schema)
             return
@@ -113,15 +116,27 @@ class PostgresqlEngine:
         builder = self._builder()
         pairs = builder.pairs(aggregation, builder.rows(aggregation))
         # Drawn in a CTE and not in a parameter, like the salt of a question.
-        ranked = builder.ranked(pairs, "(SELECT salt FROM secret)")
+        ranked = builder.ranked(aggregation, pairs, _SALT)
         prepared = f"{self._secret(builder)} {builder.prepared(ranked)}"
         with self._connected(read_only=False) as connection:
             store_table(connection, _named(destination), prepared, builder.parameters.values, manifest)
 
+    @without_driver_error
     def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Refuse, before anything is charged: `check` says what this engine answers."""
+        """Return the exact measures of every group."""
         self.check(aggregation)
-        raise UnsuitableTable("this engine has no statistics but counts and sums")
+        builder = self._builder()
+        rows = builder.rows(aggregation, self._in_domain(aggregation, builder, builder.labels(aggregation)))
+        sampled = aggregation.items_kept_per_user is not None
+        statement = builder.statistics(aggregation, rows, _SALT if sampled else None)
+        with self._connected() as connection:
+            cursor = connection.execute(f"{self._secret(builder)} {statement}", builder.parameters.values)
+            names = [each.name for each in cursor.description or ()]
+            found = dict(zip(names, zip(*cursor.fetchall(), strict=True), strict=False)) or dict.fromkeys(names, ())
+        wide = max(1, len(aggregation.groups))
+        labels = joined_labels([list(found[name]) for name in names[:wide]])
+        columns = {name: np.array(found[name], dtype=np.int64) for name in names[wide:]}
+        return group_table(labels, columns, aggregation)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -147,12 +162,13 @@ class PostgresqlEngine:
         if self._manifest is None:
             counts = self._counts(aggregation, builder)
         else:
-            counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, builder, "item"))
-        statement = counts if most is None else builder.highest(counts, most)
+            counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, builder, ["item"]))
+        statement = counts if most is None else builder.highest(aggregation, counts, most)
         statement = f"{self._secret(builder)} {statement}"
         with self._connected() as connection:
             found = connection.execute(statement, builder.parameters.values).fetchall()
-        return Histogram.of([label for label, _ in found], [count for _, count in found])
+        labels = [row[0] if len(row) == 2 else row[:-1] for row in found]
+        return Histogram.of(labels, [row[-1] for row in found])
 
     def _builder(self) -> StatementBuilder:
         dialect = PostgresqlDialect()
@@ -163,19 +179,22 @@ class PostgresqlEngine:
         return f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt)"
 
     def _counts(self, aggregation: Aggregation, builder: StatementBuilder) -> str:
-        conditions = self._in_domain(aggregation, builder, builder.item(aggregation))
+        conditions = self._in_domain(aggregation, builder, builder.labels(aggregation))
         kept = builder.bounded_pairs(aggregation, builder.rows(aggregation, conditions))
         if aggregation.items_kept_per_user is not None:
-            kept = builder.kept(aggregation, builder.ranked(kept, "(SELECT salt FROM secret)"))
+            kept = builder.kept(aggregation, builder.ranked(aggregation, kept, _SALT))
         return builder.counts(aggregation, kept)
 
-    def _in_domain(self, aggregation: Aggregation, builder: StatementBuilder, item: str) -> list[str]:
+    def _in_domain(self, aggregation: Aggregation, builder: StatementBuilder, labels: Sequence[str]) -> list[str]:
         if aggregation.domain is None or not aggregation.groups:
             return []
-        kind = label_kind(self.describe().column(aggregation.groups[0]))
-        labels = [cell for cell in (cell_of(label, 0) for label in aggregation.domain) if _possible(cell)]
-        array = f"CAST({builder.parameters.add(labels)} AS {'bigint' if kind is int else 'text'}[])"
-        return [f"{item} = ANY({array})"]
+        columns, rows = domain_rows(aggregation, self.describe())
+        possible = [row for row in rows if not any("\0" in cell for cell in row if isinstance(cell, str))]
+        arrays = []
+        for place, column in enumerate(columns):
+            native = "bigint" if label_kind(column) is int else "text"
+            arrays.append(f"CAST({builder.parameters.add([row[place] for row in possible])} AS {native}[])")
+        return [f"({', '.join(labels)}) IN (SELECT * FROM unnest({', '.join(arrays)}))"]
 
     @contextmanager
     def _connected(self, *, read_only: bool = True) -> Iterator["psycopg.Connection[Any]"]:
@@ -200,11 +219,6 @@ class PostgresqlEngine:
 def _named(table: str) -> str:
     """Return the name of a table, with or without a schema, in quotes."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
-
-
-def _possible(label: str | int) -> bool:
-    """Whether a column of PostgreSQL can hold the label; a label it cannot hold is in no row."""
-    return "\0" not in label if isinstance(label, str) else -(2**63) <= label < 2**63
 
 
 @contextmanager

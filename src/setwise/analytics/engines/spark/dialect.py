@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from setwise.analytics.bins import TimeUnit
 from setwise.analytics.schema import Column, Kind
 
 SAFE_IN_64_BITS = 2**20
 """Sums of numbers up to this fit in 64 bits for 2^43 users."""
+
+_DAY = 86_400
+"""Seconds of a day."""
 
 
 def spark_column(name: str, native: str) -> Column:
@@ -72,17 +76,44 @@ class SparkDialect:
         name = self.name(column.name)
         return name if column.native == "string" else f"COLLATE({name}, 'UTF8_BINARY')"
 
-    def row(self, labels: Sequence[str]) -> str:
-        """Return several labels as one value that can be grouped, ordered and hashed."""
-        return f"struct({', '.join(labels)})"
+    def number(self, column: Column, least: str, most: str) -> str:
+        """Return a column of numbers in floating point, clipped; null where it is none."""
+        number = f"CAST({self.name(column.name)} AS DOUBLE)"
+        there = f"{number} IS NOT NULL AND NOT isnan({number})"  # of null, isnan is false
+        return f"CASE WHEN {there} THEN GREATEST(LEAST({number}, {most}), {least}) END"
 
-    def number(self, column: Column) -> str:
-        """Return a column of numbers such that no sum can fail: null where it is none, and none beyond 1e100."""
-        name = self.name(column.name)
-        if column.kind is Kind.INTEGER:
-            return name
-        number = f"CAST({name} AS DOUBLE)"
-        return f"CASE WHEN NOT isnan({number}) THEN GREATEST(LEAST({number}, 1e100), -1e100) END"
+    def integer(self, column: Column) -> str:
+        """Return a column of integers in 64 bits."""
+        return f"CAST({self.name(column.name)} AS BIGINT)"
+
+    def real(self, number: str) -> str:
+        """Return a number in floating point of 64 bits."""
+        return f"CAST({number} AS DOUBLE)"
+
+    def text(self, value: str) -> str:
+        """Return a value as text."""
+        return f"CAST({value} AS STRING)"
+
+    def day(self, column: Column) -> str:
+        """Return the date of a moment; null outside the years 1 to 9999."""
+        day = f"CAST({self.name(column.name)} AS DATE)"
+        if column.kind is Kind.INSTANT:
+            day = f"DATE_FROM_UNIX_DATE(CAST(({_seconds(column)} - {_of_day(column)}) DIV {_DAY} AS INT))"
+        return f"CASE WHEN {day} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {day} END"
+
+    def hour(self, column: Column) -> str:
+        """Return the hour of a moment."""
+        if column.kind is Kind.INSTANT:
+            return f"{_of_day(column)} DIV 3600"
+        return self.whole(f"EXTRACT(HOUR FROM {self.name(column.name)})")
+
+    def date_part(self, unit: TimeUnit, day: str) -> str:
+        """Return a part of a date as an integer."""
+        return self.whole(f"EXTRACT({'DAYOFWEEK_ISO' if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})")
+
+    def days_before(self, day: str, days: str) -> str:
+        """Return the date so many days before another."""
+        return f"DATE_SUB({day}, CAST({days} AS INT))"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a label of the column."""
@@ -140,6 +171,15 @@ class SparkDialect:
         """Return a number that is known to fit as a 64-bit integer."""
         return f"CAST({number} AS BIGINT)"
 
-    def rank_hash(self, user: str, item: str, salt: str) -> str:
-        """Return the hash that ranks an item; every argument seeds the hash of the next."""
-        return f"xxhash64({salt}, {user}, {item})"
+    def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
+        """Return the rank key; every argument seeds the hash of the next."""
+        return f"xxhash64({', '.join([salt, user, *labels])})"
+
+
+def _seconds(column: Column) -> str:
+    """Return an instant in seconds since 1970 in UTC, whatever the session's time zone."""
+    return f"UNIX_SECONDS({SparkDialect().name(column.name)})"
+
+
+def _of_day(column: Column) -> str:
+    return f"PMOD({_seconds(column)}, {_DAY})"

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Self
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines import sql
-from setwise.analytics.engines.base import Aggregation, check_plain, check_suitable, columns_read, label_kind
+from setwise.analytics.engines.base import Aggregation, check_suitable, columns_read, label_kind
 from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.poller import Poller
 from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder, secret_salt
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.labels import cell_of
 from setwise.mechanisms.statistics import GroupTable
 
 try:
@@ -94,7 +94,6 @@ class SparkEngine:
     @without_driver_error
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
-        check_plain(aggregation)
         if self._manifest is None:
             check_suitable(aggregation, self._schema)
             return
@@ -130,14 +129,21 @@ class SparkEngine:
         with self._job() as views:
             builder = self._builder(aggregation, views)
             pairs = builder.pairs(aggregation, builder.rows(aggregation, hint=self._hint()))
-            prepared = builder.prepared(builder.ranked(pairs, self._secret(views)))
+            prepared = builder.prepared(builder.ranked(aggregation, pairs, self._secret(views)))
             frame = self._frame.sparkSession.sql(prepared, args=builder.parameters.values)
             store_frame(frame, destination, manifest)
 
+    @without_driver_error
     def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Refuse, before anything is charged: `check` says what this engine answers."""
+        """Return the exact measures of every group."""
         self.check(aggregation)
-        raise UnsuitableTable("this engine has no statistics but counts and sums")
+        with self._job() as views:
+            builder = self._builder(aggregation, views)
+            conditions = self._in_domain(aggregation, builder.labels(aggregation), views)
+            salt = None if aggregation.items_kept_per_user is None else self._secret(views)
+            statement = builder.statistics(aggregation, builder.rows(aggregation, conditions, self._hint()), salt)
+            found: pa.Table = self._frame.sparkSession.sql(statement, args=builder.parameters.values).toArrow()
+        return arrow_group_table(found, aggregation)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -167,10 +173,10 @@ class SparkEngine:
             if self._manifest is None:
                 counts = self._counts(aggregation, builder, views)
             else:
-                counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, "item", views))
-            statement = counts if most is None else builder.highest(counts, most)
+                counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, ["item"], views))
+            statement = counts if most is None else builder.highest(aggregation, counts, most)
             found: pa.Table = self._frame.sparkSession.sql(statement, args=builder.parameters.values).toArrow()
-        return Histogram.from_arrow(found)
+        return Histogram.of(arrow_labels(found, aggregation), found.column("count").to_numpy())
 
     def _builder(self, aggregation: Aggregation, views: "_Views") -> StatementBuilder:
         dialect = SparkDialect()
@@ -180,7 +186,7 @@ class SparkEngine:
         return StatementBuilder(dialect, views.add("table", frame), self._schema, Parameters(dialect))
 
     def _counts(self, aggregation: Aggregation, builder: StatementBuilder, views: "_Views") -> str:
-        conditions = self._in_domain(aggregation, builder.item(aggregation), views)
+        conditions = self._in_domain(aggregation, builder.labels(aggregation), views)
         if aggregation.items_kept_per_user is None:
             rows = builder.rows(aggregation, conditions)
             return builder.counts(aggregation, builder.bounded_pairs(aggregation, rows))
@@ -189,7 +195,7 @@ class SparkEngine:
         if columnar and sql.has_two_forms(aggregation) and self._rows_rarely_repeat(aggregation, builder, conditions):
             return builder.counts_of_rows(aggregation, rows, self._secret(views))
         pairs = builder.bounded_pairs(aggregation, rows)
-        kept = builder.kept(aggregation, builder.ranked(pairs, self._secret(views)))
+        kept = builder.kept(aggregation, builder.ranked(aggregation, pairs, self._secret(views)))
         return builder.counts(aggregation, kept)
 
     def _hint(self) -> str:
@@ -209,14 +215,13 @@ class SparkEngine:
         [(found, pairs)] = self._frame.sparkSession.sql(statement, args=builder.parameters.values).collect()
         return sql.rows_rarely_repeat(found, pairs)
 
-    def _in_domain(self, aggregation: Aggregation, item: str, views: "_Views") -> list[str]:
+    def _in_domain(self, aggregation: Aggregation, labels: Sequence[str], views: "_Views") -> list[str]:
         if aggregation.domain is None or not aggregation.groups:
             return []
-        kind = label_kind(self.describe().column(aggregation.groups[0]))
-        cells = [cell_of(label, 0) for label in aggregation.domain]
-        labels = [(cell,) for cell in cells if kind is str or -(2**63) <= int(cell) < 2**63]
-        frame = self._frame.sparkSession.createDataFrame(labels, "label STRING" if kind is str else "label BIGINT")
-        return [f"{item} IN (SELECT label FROM {views.add('domain', frame)})"]
+        columns, rows = domain_rows(aggregation, self.describe())
+        kinds = [f"c{place} {'STRING' if label_kind(each) is str else 'BIGINT'}" for place, each in enumerate(columns)]
+        frame = self._frame.sparkSession.createDataFrame(rows, ", ".join(kinds))
+        return [f"({', '.join(labels)}) IN (SELECT * FROM {views.add('domain', frame)})"]
 
     def _secret(self, views: "_Views") -> str:
         """Return a new salt for SQL: plans are shown and logged with their constants, but a view shows only columns."""

@@ -1,0 +1,177 @@
+"""Every engine adds up the same whole numbers: clipped, rounded, of nulls, of what is no number, of the largest."""
+
+import math
+from collections import defaultdict
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from setwise.analytics.engines.base import Aggregation, Measure
+from setwise.analytics.engines.duckdb.query import DuckDBQuery
+from setwise.analytics.engines.expressions import LARGEST_UNITS, UNITS
+from tests.analytics.engines.backends import Backend, DuckDBBackend
+
+MEASURES = (
+    Measure(most=2),
+    Measure(column="whole", least=-50, most=70),
+    Measure(column="whole", step=Fraction(7), least=-9, most=9),
+    Measure(column="real", step=Fraction(1, 4), least=-200, most=200),
+    Measure(column="real", averaged=True, origin=Fraction(1, 2), step=Fraction(1, 10), least=-20, most=20),
+    Measure(column="real", averaged=True, origin=Fraction(-3), step=Fraction(1, 3), most=18, in_cells=True),
+    Measure(column="whole", averaged=True, origin=Fraction(-5), most=10, in_cells=True),
+    Measure(column="price", step=Fraction(1, 2), least=-8, most=8),
+    Measure(column="narrow", averaged=True, origin=Fraction(10**6), step=Fraction(1, 1000), least=-999, most=999),
+)
+PLACES = {"whole": 3, "real": 4, "price": 5, "narrow": 6}
+KINDS = {
+    "who": pa.int64(),
+    "group": pa.string(),
+    "plan": pa.int64(),
+    "whole": pa.int64(),
+    "real": pa.float64(),
+    "price": pa.decimal128(20, 6),
+    "narrow": pa.float32(),
+}
+
+
+def rows(users=60, seed=0):
+    """Rows of users with several groups, among them nothing, what is no number, halves, and the largest there are."""
+    random = np.random.default_rng(seed)
+    odd = [None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 0.125, -0.125, 0.375, 0.05, 0.15, -0.0]
+    for user in range(users):
+        for _ in range(int(random.integers(1, 8))):
+            whole = random.choice([None, -(2**63), 2**63 - 1, *range(-40, 40)])
+            real = odd[int(random.integers(len(odd)))] if random.random() < 0.4 else float(random.normal(0, 3))
+            group = f"g{random.integers(0, 5)}" if random.random() > 0.1 else None
+            prices = [None, Decimal("99999999999999.999999"), Decimal("0.25"), Decimal("-0.25"), Decimal("1.75")]
+            price = prices[int(random.integers(len(prices)))]
+            narrow = None if random.random() < 0.1 else float(np.float32(10**6 + random.normal()))
+            plan = int(random.integers(0, 3))
+            yield user, group, plan, None if whole is None else int(whole), real, price, narrow
+
+
+def table(lines):
+    columns = zip(zip(*lines, strict=True), KINDS.values(), strict=True)
+    return pa.table([pa.array(cells, kind) for cells, kind in columns], list(KINDS))
+
+
+def added(measure, lines):
+    """What one user's rows in a group add by a measure; None for nothing."""
+    if measure.column is None:
+        return min(len(lines), measure.most)
+    values = [line[PLACES[measure.column]] for line in lines]
+    values = [value for value in values if value is not None and not math.isnan(value)]
+    if not values:
+        return None
+    if measure.column == "whole":
+        exact = Fraction(sum(values), len(values) if measure.averaged else 1)
+        number = math.floor((exact - measure.origin) / measure.step + Fraction(1, 2))
+    else:
+        taken = [each for each in MEASURES if each.column == measure.column]
+        unit = min(each.step for each in taken) / UNITS
+        origin = taken[0].origin if all(each.averaged for each in taken) else 0
+        far = float(LARGEST_UNITS * unit)
+        near = [min(max(float(value), float(origin) - far), float(origin) + far) for value in values]
+        total = sum(math.floor((value - float(origin)) / float(unit) + 0.5) for value in near)
+        exact = Fraction(total, len(values) if measure.averaged else 1) * unit + origin
+        number = math.floor((exact - measure.origin) / measure.step + Fraction(1, 2))
+    return int(min(max(number, measure.least), measure.most))
+
+
+def expected(lines, groups):
+    pairs = defaultdict(list)
+    for line in lines:
+        if None not in groups(line):
+            label = groups(line)
+            pairs[line[0], label if len(label) > 1 else label[0]].append(line)
+    users = defaultdict(int)
+    totals, numbers, cells = ([defaultdict(int) for _ in MEASURES] for _ in range(3))
+    for (_, label), own in pairs.items():
+        users[label] += 1
+        for place, measure in enumerate(MEASURES):
+            number = added(measure, own)
+            if number is not None and measure.in_cells:
+                cells[place][label, number] += 1
+            elif number is not None:
+                totals[place][label] += number
+                numbers[place][label] += 1
+    return users, totals, numbers, cells
+
+
+def check(found, wanted):
+    users, totals, numbers, cells = wanted
+    assert dict(zip(found.users.labels, found.users.counts.tolist(), strict=True)) == users
+    for place, measure in enumerate(MEASURES):
+        got = {label: number for label, number in found.numbers[place].items() if number}
+        assert got == numbers[place], measure
+        assert {label: found.totals[place][label] for label in got} == totals[place], measure
+        held = {
+            (label, measure.least + int(cell)): int(counts[cell])
+            for label, counts in found.cells[place].items()
+            for cell in np.flatnonzero(counts)
+        }
+        assert held == cells[place], measure
+
+
+GROUPS = [("group", lambda line: (line[1],)), (("group", "plan"), lambda line: (line[1], line[2]))]
+
+
+def test_every_engine_adds_up_the_same_whole_numbers(backend: Backend):
+    lines = list(rows())
+    with backend.engine(table(lines)) as engine:
+        for item, groups in GROUPS:
+            check(engine.statistics(Aggregation(user="who", item=item, measures=MEASURES)), expected(lines, groups))
+
+
+@pytest.mark.parametrize(("item", "groups"), GROUPS)
+def test_parts_of_the_users_add_up_to_the_same(tmp_path, item, groups):
+    lines = list(rows())
+    aggregation = Aggregation(user="who", item=item, measures=MEASURES)
+    with DuckDBBackend(tmp_path).engine(table(lines), lambda: 7) as engine, engine._watched() as cursor:
+        found = DuckDBQuery(engine._table, engine.describe(), cursor, 7).statistics(aggregation, 3)
+    check(found, expected(lines, groups))
+
+
+def test_what_a_user_adds_does_not_depend_on_the_order_of_rows(backend: Backend):
+    """In floating point 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1, and the sum would round either way."""
+    values = [1e15, 0.3, -1e15, 0.2, 1e-3, 0.1] * 50
+    measure = Measure(column="real", step=Fraction(1), least=-(2**40), most=2**40)
+    aggregation = Aggregation(user="who", measures=(measure,))
+    found = set()
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(values))
+        shuffled = pa.table({"who": [1] * len(values), "real": np.array(values)[order]})
+        with backend.engine(shuffled) as engine:
+            found.add(engine.statistics(aggregation).totals[0]["all"])
+    assert found == {30}
+
+
+@pytest.mark.parametrize("contributions", [1, 2, None])
+def test_one_user_changes_few_groups_and_each_by_little(backend: Backend, contributions):
+    lines = list(rows(seed=1))
+    aggregation = Aggregation(user="who", item=("group", "plan"), contributions=contributions, measures=MEASURES)
+    for gone in (3,) if backend.name == "spark" else range(0, 60, 20):
+        found = []
+        for left in (lines, [line for line in lines if line[0] != gone]):
+            with backend.engine(table(left), salts=lambda: 7) as engine:
+                found.append(engine.statistics(aggregation))
+        one, other = found
+        labels = set(one.users.labels) | set(other.users.labels)
+        changed = set()
+        for place, measure in enumerate(MEASURES):
+            reach = max(abs(measure.least), abs(measure.most))
+            none = np.zeros(measure.most - measure.least + 1)
+            for label in labels:
+                moved = one.totals[place].get(label, 0) - other.totals[place].get(label, 0)
+                more = one.numbers[place].get(label, 0) - other.numbers[place].get(label, 0)
+                cells = one.cells[place].get(label, none) - other.cells[place].get(label, none)
+                assert abs(moved) <= reach
+                assert more in (0, 1)
+                assert (cells >= 0).all()
+                assert cells.sum() <= 1
+                if moved or more or cells.any():
+                    changed.add(label)
+        assert contributions is None or len(changed) <= contributions
