@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.adaptive.dynamic_program import quick_in_any_order
-from setwise.accounting.answer import Interaction
+from setwise.accounting.answer import Effort, Interaction
 from setwise.accounting.bounds import _majorant, bounds_for, classify
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, DiscreteGaussian, Gaussian, Laplace, PureDP, Use
@@ -108,9 +108,9 @@ small_sets = st.lists(
 @settings(max_examples=25)
 def test_it_is_above_the_optimum_and_its_lower_end_below(groups, total, beside):
     uses = as_uses([f"bounded-range:{e}x{n}" for e, n in groups] + ([beside] if beside else []))
-    grid = next(bounds_for(uses, Interaction.SETWISE, lambda _: None))
+    grid = next(bounds_for(uses, Interaction.SETWISE, Effort()))
     optimum = grid.delta(total, None)
-    majorant = _majorant(uses, classify(uses), Interaction.SETWISE, lambda _: None).delta(total, None)
+    majorant = _majorant(uses, classify(uses), Interaction.SETWISE, Effort()).delta(total, None)
     assert majorant.upper >= optimum.lower
     assert majorant.lower <= optimum.upper
     everything = in_any_order([(BoundedRange(epsilon=e), n) for e, n in groups])

@@ -41,6 +41,23 @@ class Interaction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Effort:
+    """How much work an answer is worth: the relative width that grids aim for when none is asked for.
+
+    A bracket that is no wider than `enough` is not compared with other bounds and weaker interactions. `progress` is
+    told the share done.
+    """
+
+    width: float = 1e-3
+    enough: float = 1e-2
+    progress: Progress = quiet
+
+
+USUAL = Effort()
+"""What an answer is worth unless something else is said."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """A certified [lower, upper], the interaction it covers, the method that found it and the statement it rests on.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_order, quick_in_one_order, quick_when_priced
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage, upper_bound_order
-from setwise.accounting.answer import Interaction, Progress
+from setwise.accounting.answer import Effort, Interaction
 from setwise.accounting.brackets import Bracket, any_fails, either_fails, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
@@ -124,19 +124,19 @@ def _from_curve(
     return Bound(method, statement, tight, lambda x, _: curve(x), epsilon)
 
 
-def bounds_for(uses: Sequence[Use], interaction: Interaction, progress: Progress) -> Iterator[Bound]:
+def bounds_for(uses: Sequence[Use], interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield the bounds that cover the uses, the tight ones first."""
     if interaction is Interaction.ADAPTIVE:
         yield from _adaptive_bounds(uses)
         return
     kinds = classify(uses)
     if not kinds.classes:
-        yield from _optimal(uses, kinds, interaction, progress)
+        yield from _optimal(uses, kinds, interaction, effort)
     yield from _by_moments(uses, kinds)
 
 
 def _optimal(
-    uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, progress: Progress
+    uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 ) -> Iterator[Bound]:
     """Yield bounds that bracket the optimum: exact where there is a closed form, certified numerics elsewhere."""
     if not kinds.ranges:
@@ -148,30 +148,30 @@ def _optimal(
         return
     # The first to be narrow ends the search: the grid where it is quick, else the majorant. Where the grid is quick but
     # rough, or draws are many, both are tried: a bound that is not called tight ends nothing.
-    on_the_grid = _on_the_grid(uses, kinds, interaction, progress)
+    on_the_grid = _on_the_grid(uses, kinds, interaction, effort)
     any_order = interaction is Interaction.SETWISE
     if (quick_in_any_order if any_order else quick_in_one_order)(kinds.ranges):
         if sum(count for _, count in kinds.ranges) >= _MANY_RANGES:
             yield _all_in_one_gaussian(kinds)
         yield from on_the_grid
-        yield _majorant(uses, kinds, interaction, progress)
+        yield _majorant(uses, kinds, interaction, effort)
     else:
-        majorant = _majorant(uses, kinds, interaction, progress)
+        majorant = _majorant(uses, kinds, interaction, effort)
         yield replace(majorant, tight=not any_order or not quick_when_priced(kinds.ranges))
         yield from on_the_grid
 
 
 def _on_the_grid(
-    uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, progress: Progress
+    uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 ) -> Iterator[Bound]:
     """Yield the certified optimum of bounded-range uses beside linear ones."""
     match interaction:
         case Interaction.ORDERED:
-            yield _optimum(_in_order(uses), kinds.failure, progress, "lem:adap_recursion_hetero", tight=True)
+            yield _optimum(_in_order(uses), kinds.failure, effort, "lem:adap_recursion_hetero", tight=True)
         case Interaction.BATCH:
-            yield from _batch_mixture(kinds, progress)
+            yield from _batch_mixture(kinds, effort)
         case _:
-            yield _optimum(_linear_first(kinds), kinds.failure, progress, _SETWISE, tight=True)
+            yield _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=True)
 
 
 def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
@@ -195,7 +195,7 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     return Bound("gaussian-majorant", _MAJORANT, False, asked(above.delta), asked(above.epsilon))
 
 
-def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, progress: Progress) -> Bound:
+def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
     """Return the bound in which one Gaussian stands for the small bounded-range parameters.
 
     It covers every order. From below the small ones are randomized responses, and the large ones, too, unless the
@@ -210,7 +210,7 @@ def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interacti
         merged = replace(classify([*linear, *others]), ranges=large, failed=kinds.failed)
         if not large:
             return linear_bound(merged)
-        return _optimum(_linear_first(merged), kinds.failure, progress, _SETWISE, tight=True)
+        return _optimum(_linear_first(merged), kinds.failure, effort, _SETWISE, tight=True)
 
     splits = splits_of(kinds.ranges, math.fsum(count * spread(known)[0] for known, count in kinds.linear))
     above = [
@@ -289,21 +289,21 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     return None if beside is None else BatchBoundedRange(epsilon, count, beside, kinds.failure).delta
 
 
-def _batch_mixture(kinds: ClassifiedUses, progress: Progress) -> Iterator[Bound]:
+def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield the bounds of a batch of bounded-range mechanisms without a common lattice."""
     from setwise.accounting.methods.batch_mixture import MOST_FIXED, batch_mixture
 
     mixture = batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
     found = [] if mixture is None else [Bound("batch-optimum", _MIXTURE, True, mixture.delta, mixture.epsilon)]
     one_order = upper_bound_order(kinds.ranges, kinds.linear)
-    in_order = _optimum(one_order, kinds.failure, progress, _MIXTURE, tight=False)
-    found.append(_either(in_order, _optimum(_linear_first(kinds), kinds.failure, progress, _SETWISE, tight=False)))
+    in_order = _optimum(one_order, kinds.failure, effort, _MIXTURE, tight=False)
+    found.append(_either(in_order, _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=False)))
     # With one or two distinct epsilons the first is narrow; with more, either may be the better one.
     yield from found if len(kinds.ranges) <= MOST_FIXED else reversed(found)
 
 
-def _optimum(stages: tuple[Stage, ...], failure: Bracket, progress: Progress, statement: str, *, tight: bool) -> Bound:
-    optimum = Optimum(stages, failure, progress)
+def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
+    optimum = Optimum(stages, failure, effort)
     return Bound("certified-optimum", statement, tight, optimum.delta, optimum.epsilon)
 
 

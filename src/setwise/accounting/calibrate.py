@@ -7,10 +7,10 @@ is one that was checked, with its upper bound.
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from setwise.accounting.adaptive.stages import proxy_saddle
-from setwise.accounting.answer import Interaction
+from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.bounds import classify
 from setwise.accounting.checks import LARGEST_COUNT, LARGEST_EPSILON, check_delta, check_total_epsilon
 from setwise.accounting.compose import Composition, compose
@@ -22,6 +22,9 @@ from setwise.errors import InvalidParameter, Unattainable
 _CLOSE = 1e-9
 """Parameters are found to this relative accuracy, on the safe side, or as closely as brackets of delta tell."""
 
+_CLEARLY = 0.25
+"""A count is the largest when the next is estimated to exceed the target, and brackets are narrower than this share."""
+
 _MOST_CERTIFIED = 60
 """Compositions certified in one search; a handful is usual."""
 
@@ -31,25 +34,29 @@ _OUT_OF_REACH = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """The value found for the free parameter, the uses it makes, and what they compose to."""
+    """The value found for the free parameter, the uses it makes, what they compose to, and their certified delta."""
 
     value: float
     uses: tuple[Use, ...]
     composition: Composition
+    answer: Answer
 
 
 UsesForParameter = Callable[[float], Sequence[Use]]
 """From the free parameter to uses."""
 
-
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a plan is to meet. An excess is log(delta found / delta wanted): a value is good when it is not positive."""
+    """What a plan is to meet. An excess is log(delta found / delta wanted): a value is good when it is not positive.
+
+    `certified` keeps what was found for each value.
+    """
 
     plan: UsesForParameter
     epsilon: float
     delta: float
     interaction: Interaction
+    certified: dict[float, Answer] = field(default_factory=dict)
 
     def excess(self, value: float) -> tuple[float, float]:
         """Return the certified excess of a value, and how much less it may be in truth."""
@@ -57,6 +64,7 @@ class _Target:
             found = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
         except Unattainable:
             return _OUT_OF_REACH, 0.0
+        self.certified[value] = found
         return self._log(found.upper), self._log(found.upper) - self._log(found.lower)
 
     def estimated_excess(self, value: float) -> float:
@@ -69,6 +77,12 @@ class _Target:
             return self._log(kinds.failure.upper)
         estimate = proxy_saddle(kinds.linear, kinds.ranges).log_delta(self.epsilon)
         return self._log(kinds.failure.upper + math.exp(min(estimate, 0.0)))
+
+    def calibrated(self, value: float) -> Calibrated:
+        """Return a value that was certified, with its delta compared with those of other interactions."""
+        uses = tuple(self.plan(value))
+        composition = compose(uses, self.interaction)
+        return Calibrated(value, uses, composition, composition.compared(self.certified[value], self.epsilon))
 
     def _log(self, found: float) -> float:
         return min(max(math.log(found / self.delta), -_OUT_OF_REACH), _OUT_OF_REACH) if found > 0.0 else -_OUT_OF_REACH
@@ -92,15 +106,18 @@ def _boundary(target: _Target, worst: float, best: float, what: str) -> float:
     """
     ends = math.log(worst), math.log(best)
 
-    def estimate(at: float) -> float:
-        return target.estimated_excess(math.exp(at))
+    def at(point: float) -> float:
+        return worst if point == ends[0] else best if point == ends[1] else math.exp(point)
+
+    def estimate(point: float) -> float:
+        return target.estimated_excess(math.exp(point))
 
     start = _crossing(estimate, *ends)
     rate = abs(estimate(start + 1e-3) - estimate(start - 1e-3)) / 2e-3
-    found = _search(lambda at: target.excess(math.exp(at)), start, rate, *ends, spacing=_CLOSE)
+    found = _search(lambda point: target.excess(at(point)), start, rate, *ends, spacing=_CLOSE)
     if found is None:
         raise Unattainable(f"no {what} up to {best:g} meets the target; allow a larger epsilon or delta")
-    return worst if found == ends[0] else best if found == ends[1] else math.exp(found)
+    return at(found)
 
 
 def _search(
@@ -114,14 +131,15 @@ def _search(
 ) -> float | None:
     """Return a good point next to the boundary between `worst` and `best`, or None when even the best is bad.
 
-    Near the start the excess changes by about `rate` per unit. With a spacing of 1 points are whole numbers.
+    Near the start the excess changes by about `rate` per unit. With a spacing of 1 points are whole numbers. A good
+    point is accepted when its excess may be 0 in truth, or when one more would clearly be too much.
     """
     whole = spacing == 1.0
     left, right = min(worst, best), max(worst, best)
     forward = 1.0 if best > worst else -1.0
     bad: tuple[float, float] | None = None
     good: tuple[float, float] | None = None
-    further, width, slow = 1.1, math.inf, 0
+    further, width, slow = 1.0, math.inf, 0
     point = min(max(start, left), right)
     for _ in range(_MOST_CERTIFIED):
         value, slack = excess(point)
@@ -133,13 +151,17 @@ def _search(
             good = (point, value)
             if point == worst or (not whole and -value <= max(slack, 1e-12)):
                 return point
-        if bad is None or good is None:  # go on to where the estimate says, and a little further
-            move = further * max(abs(value) / rate if rate > 0.0 else spacing, spacing)
+            if whole and 0.0 < slack < _CLEARLY * (value + rate):
+                return point
+        if bad is None or good is None:  # go on to where the rate says, just on the good side, then further and further
+            aim = value + 0.3 * slack
+            move = further * max(abs(aim) / rate if rate > 0.0 else spacing, spacing)
             point, further = point + (forward if bad else -forward) * move, 4.0 * further
         elif abs(good[0] - bad[0]) <= spacing:
             return good[0]
         else:  # just beyond the crossing, on the good side; the middle where the excess jumps and secants crawl
-            share = min(max(bad[1] / (bad[1] - good[1]), 0.05), 0.95)
+            aim = min(0.3 * slack, -0.5 * good[1])
+            share = min(max((bad[1] + aim) / (bad[1] - good[1]), 0.05), 0.95)
             now = abs(good[0] - bad[0])
             slow, width = (slow + 1 if now > 0.5 * width else 0), now
             point = bad[0] + (0.5 if slow > 2 else share + 0.02 * (1.0 - share)) * (good[0] - bad[0])
@@ -170,8 +192,8 @@ def smallest_noise(
     how = Interaction.parse(interaction)
     check_total_epsilon(epsilon)
     check_delta(delta)
-    value = _boundary(_Target(plan, epsilon, delta, how), smallest, largest, "noise")
-    return _found(value, plan(value), how)
+    target = _Target(plan, epsilon, delta, how)
+    return target.calibrated(_boundary(target, smallest, largest, "noise"))
 
 
 def largest_epsilon(
@@ -186,8 +208,8 @@ def largest_epsilon(
     check_total_epsilon(epsilon)
     check_delta(delta)
     most = min(LARGEST_EPSILON, max(epsilon, 1.0) * 4)
-    value = _boundary(_Target(plan, epsilon, delta, how), most, 1e-9, "per-use epsilon")
-    return _found(value, plan(value), how)
+    target = _Target(plan, epsilon, delta, how)
+    return target.calibrated(_boundary(target, most, 1e-9, "per-use epsilon"))
 
 
 def largest_count(
@@ -215,11 +237,7 @@ def largest_count(
     found = _search(target.excess, start, rate, float(most), 1.0, spacing=1.0)
     if found is None:
         raise Unattainable(f"not even one use meets epsilon = {epsilon:g} at delta = {delta:g}")
-    return _found(int(found), plan(int(found)), how)
-
-
-def _found(value: float, uses: Sequence[Use], interaction: Interaction) -> Calibrated:
-    return Calibrated(value, tuple(uses), compose(uses, interaction))
+    return replace(target.calibrated(found), value=int(found))
 
 
 _FREE = "?"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from setwise.accounting.answer import Answer, Interaction, Progress, quiet
+from setwise.accounting.answer import Answer, Effort, Interaction, Progress, quiet
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.checks import check_delta, check_total_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, Use
@@ -25,8 +25,8 @@ from setwise.errors import InvalidParameter, Unattainable
 if TYPE_CHECKING:
     from setwise.accounting.bounds import Bound
 
-_NARROW = 0.01
-"""A bracket wider than this, relative to its upper end, is compared with other bounds and weaker interactions."""
+_QUICK = Effort(width=1e-2, enough=0.1)
+"""For searches: ten percent of delta is less than one of epsilon."""
 
 _EXACT = 1e-9
 """A bracket narrower than this is not compared with those of other interactions."""
@@ -73,20 +73,25 @@ class Composition:
         """
         return self._answer(_Question(check_delta(delta), "epsilon"), _check_width(width))
 
-    def quick_delta(self, epsilon: float) -> Bracket:
-        """Return a certified delta that is not compared with other interactions: for searches."""
-        return self._certified(self.interaction, _Question(check_total_epsilon(epsilon), "delta"), None)[0]
+    def quick_delta(self, epsilon: float) -> Answer:
+        """Return a certified delta to a few percent, not compared with other interactions: for searches."""
+        return self._best(_Question(check_total_epsilon(epsilon), "delta"), None, _QUICK)
+
+    def compared(self, quick: Answer, epsilon: float) -> Answer:
+        """Return what `quick_delta(epsilon)` found in line with the deltas of other interactions."""
+        return self._coherent(quick, _Question(epsilon, "delta"), _QUICK)
 
     def _answer(self, question: _Question, width: float | None) -> Answer:
         """Return the default answer where it is narrow enough, else one as narrow as asked for."""
-        found = self._coherent(self._best(question, None), question)
+        effort = Effort(progress=self.progress)
+        found = self._coherent(self._best(question, None, effort), question, effort)
         if width is None or found.width <= width * found.upper:
             return found
-        finer = self._best(question, width)
+        finer = self._best(question, width, effort)
         lower = max(finer.lower, min(found.lower, finer.upper))
         return replace(finer if finer.upper <= found.upper else found, lower=lower)
 
-    def _coherent(self, own: Answer, question: _Question) -> Answer:
+    def _coherent(self, own: Answer, question: _Question, effort: Effort) -> Answer:
         """Return the answer in line with those of other interactions.
 
         A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
@@ -104,10 +109,10 @@ class Composition:
             else:
                 worth_asking = ranges > 0  # without bounded ranges interactions up to set-wise agree
             if worth_asking:
-                own = self._below_stronger(own, other, question)
-        if own.width > _NARROW * own.upper and ranges <= _MOST_COMPARED:
+                own = self._below_stronger(own, other, question, effort)
+        if own.width > effort.enough * own.upper and ranges <= _MOST_COMPARED:
             for other in order[:strength]:
-                own = self._above_weaker(own, other, question)
+                own = self._above_weaker(own, other, question, effort)
         return own
 
     def _filter_may_be_below(self, epsilon: float, delta: float) -> bool:
@@ -124,10 +129,10 @@ class Composition:
         gaussian = above - math.exp(epsilon) * below
         return gaussian <= max(delta * (1.0 + 1e-6), 1e-6 * above)
 
-    def _below_stronger(self, own: Answer, other: Interaction, question: _Question) -> Answer:
+    def _below_stronger(self, own: Answer, other: Interaction, question: _Question, effort: Effort) -> Answer:
         """Return the answer with the upper end of a stronger interaction, if that is lower."""
         try:
-            found, bound = self._certified(other, question, None)
+            found, bound = self._certified(other, question, None, effort)
         except Unattainable:
             return own
         if found.upper < own.upper:
@@ -136,13 +141,13 @@ class Composition:
             own = replace(own, lower=min(own.lower, found.lower))
         return own
 
-    def _above_weaker(self, own: Answer, other: Interaction, question: _Question) -> Answer:
+    def _above_weaker(self, own: Answer, other: Interaction, question: _Question, effort: Effort) -> Answer:
         """Return the answer with the lower end of a weaker interaction, if that is quick to have and higher."""
         from setwise.accounting.bounds import closed_form
 
         try:
             if other is Interaction.SETWISE:
-                lower = self._certified(other, question, None)[0].lower
+                lower = self._certified(other, question, None, effort)[0].lower
             else:
                 exact = closed_form(self.uses, other)
                 lower = 0.0 if exact is None else question.ask(exact, None).lower
@@ -150,11 +155,11 @@ class Composition:
             return own
         return replace(own, lower=max(own.lower, min(lower, own.upper)))
 
-    def _best(self, question: _Question, width: float | None) -> Answer:
+    def _best(self, question: _Question, width: float | None, effort: Effort) -> Answer:
         """Return the answer for this interaction alone; known mechanisms stand in for a lower end that is missing."""
         from setwise.accounting.bounds import lower_bound
 
-        best, bound = self._certified(self.interaction, question, width)
+        best, bound = self._certified(self.interaction, question, width, effort)
         if best.lower == 0.0 < best.upper:
             with contextlib.suppress(Unattainable):
                 best = Bracket(min(question.ask(lower_bound(self.uses), None).lower, best.upper), best.upper)
@@ -164,20 +169,22 @@ class Composition:
             )
         return Answer(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
-    def _certified(self, interaction: Interaction, question: _Question, width: float | None) -> "tuple[Bracket, Bound]":
+    def _certified(
+        self, interaction: Interaction, question: _Question, width: float | None, effort: Effort
+    ) -> "tuple[Bracket, Bound]":
         """Return what the bounds say together: of the first to bracket the optimum narrowly, else of all."""
         from setwise.accounting.bounds import bounds_for
 
         found: list[tuple[Bracket, Bound]] = []
         refusals: list[Unattainable] = []
-        for bound in bounds_for(self.uses, interaction, self.progress):
+        for bound in bounds_for(self.uses, interaction, effort):
             try:
                 bracket = question.ask(bound, width)
             except Unattainable as refusal:
                 refusals.append(refusal)
                 continue
             found.append((bracket, bound))
-            if _bracketed(found).relative_width <= (width or _NARROW):
+            if _bracketed(found).relative_width <= (width or effort.enough):
                 break
         if not found:
             raise refusals[0]

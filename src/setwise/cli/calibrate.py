@@ -38,7 +38,7 @@ def calibrate(
         found = calibration.largest_epsilon(plan, epsilon=epsilon, delta=delta, interaction=interaction)
     else:
         found = calibration.largest_count(plan, epsilon=epsilon, delta=delta, interaction=interaction)
-    answer = found.composition.delta(epsilon)
+    answer = found.answer
     if as_json:
         ends = ((epsilon, epsilon), (answer.lower, answer.upper))
         written = [format_use(use) for use in found.uses]

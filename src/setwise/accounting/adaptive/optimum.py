@@ -36,7 +36,7 @@ from setwise.accounting.adaptive.stages import (
     losses,
     proxy_saddle,
 )
-from setwise.accounting.answer import Progress, quiet
+from setwise.accounting.answer import USUAL, Effort
 from setwise.accounting.brackets import UNIT, Bracket, either_fails
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.losses.discrete import NOTHING, Atoms, two_point_loss, worst_t
@@ -80,7 +80,7 @@ class Optimum:
 
     stages: tuple[Stage, ...]
     failure: Bracket
-    progress: Progress = quiet
+    effort: Effort = USUAL
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
         """Return the optimal delta at epsilon; a relative `width` that cannot be reached is refused."""
@@ -133,6 +133,7 @@ class Optimum:
             attempt,
             lambda cells: self._work(cells, tilt),
             width=width,
+            aim=self.effort.width,
             exact=self._exactly_drawn(tilt),
             tilted=self._tilted,
             sharpness=sharpness,
@@ -256,7 +257,7 @@ class Optimum:
         def advance(_: float) -> None:
             nonlocal so_far
             so_far += 1
-            self.progress(so_far / total)
+            self.effort.progress(so_far / total)
 
         for index in range(len(self.stages) - 1, -1, -1):
             match self.stages[index]:

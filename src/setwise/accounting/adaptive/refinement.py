@@ -26,10 +26,8 @@ from setwise.errors import Unattainable
 class Tuning:
     """The numbers that choose grids. Widths are relative to the upper end; work is grid points times steps."""
 
-    width: float = 1e-3
-    """Aimed for when none is asked for."""
     rough_width: float = 1e-2
-    """Aimed for when unequal parameters had to be rounded or priced, which no grid undoes."""
+    """Aimed for at the narrowest when unequal parameters had to be rounded or priced, which no grid undoes."""
     margin: float = 1.3
     """The first grid should give a width this many times below what is wanted."""
     fewest_cells: int = 24
@@ -138,6 +136,7 @@ def refine(
     work: Callable[[int], float],
     *,
     width: float | None,
+    aim: float,
     exact: bool,
     tilted: bool,
     sharpness: float,
@@ -145,10 +144,11 @@ def refine(
 ) -> Bracket:
     """Return the intersection of certified brackets, as narrow as `width`; refuse a width that cannot be reached.
 
-    `sharpness` is about the relative width of a run times the square of its cells; `floor` is a lower bound to start
-    from; `tilted` says that some stage depends on the tilt; `work` is what a run with a number of cells takes.
+    Without one grids aim for the width `aim`. `sharpness` is about the relative width of a run times the square of its
+    cells; `floor` is a lower bound to start from; `tilted` says that some stage depends on the tilt; `work` is what a
+    run with a number of cells takes.
     """
-    wanted = width or (TUNING.width if exact else TUNING.rough_width)
+    wanted = width or (aim if exact else max(aim, TUNING.rough_width))
     cells = max(TUNING.fewest_cells, _even(math.sqrt(TUNING.margin * sharpness / wanted)))
     trial: Trial | None = Trial(min(TUNING.most_first_cells, cells), upper_only=floor is not None)
     shares = TUNING.tilt_shares if tilted else ()

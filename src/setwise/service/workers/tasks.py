@@ -68,7 +68,7 @@ class Calibrate:
             "count": calibration.largest_count,
         }[free]
         found = find(plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
-        answer = found.composition.delta(self.epsilon)
+        answer = found.answer
         ends = _answered(found.composition, answer, (self.epsilon, self.epsilon), (answer.lower, answer.upper))
         return {"free": free, "value": found.value, "uses": [format_use(use) for use in found.uses], **ends}
 
