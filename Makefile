@@ -42,6 +42,7 @@ bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/composition.py
 	$(RUN)/python benchmarks/optimum.py
 	$(RUN)/python benchmarks/workloads.py
+	$(RUN)/python benchmarks/calibrations.py
 	$(RUN)/python benchmarks/samplers.py
 	$(RUN)/python benchmarks/ledger.py
 	$(RUN)/python benchmarks/analytics.py

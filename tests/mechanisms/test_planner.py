@@ -1,5 +1,6 @@
 """A plan is chosen by its cell, certified against the accountant, nearly as sharp as can be, and needs no data."""
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -139,13 +140,21 @@ def test_questions_that_cannot_be():
             plan(*question(**changes))
 
 
-def test_what_no_noise_can_meet():
-    with pytest.raises(Unattainable):
-        plan(
-            *question(
-                epsilon=Fraction(1, 10**6), delta=Fraction(1, 10**12), contributions=10**5, domain=tuple(range(10**5))
-            )
-        )
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"contributions": 10**5, "domain": tuple(range(10**5))},
+        {"k": 10_000, "counts": CountNoise.LAPLACE},
+        {"contributions": 10**5},
+    ],
+    ids=["known", "picks", "unknown"],
+)
+def test_what_no_noise_can_meet_says_what_would_fit(changes):
+    delta = Fraction(1, 10**12)
+    with pytest.raises(Unattainable, match="would fit") as refusal:
+        plan(*question(epsilon=Fraction(1, 10**6), delta=delta, **changes))
+    fits = re.search(r"about (\S+) would fit", str(refusal.value))[1]
+    assert plan(*question(epsilon=Fraction(fits), delta=delta, **changes)).epsilon <= float(fits)
 
 
 def fixed_split(asked, name, counts):

@@ -3,6 +3,7 @@
 python tests/mutants/run.py                  run them all; exit status 1 if one survives
 python tests/mutants/run.py --write FILE     and write the table to FILE
 python tests/mutants/run.py --only TEXT      run those with TEXT in their name
+python tests/mutants/run.py --room ROOM      run those of mechanisms or of accounting
 """
 
 import argparse
@@ -83,8 +84,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Break each mechanism and bound on purpose; the suite must notice.")
     parser.add_argument("--write", type=Path, help="also write the table to this file")
     parser.add_argument("--only", default="", help="run only the mutants with this text in their name")
+    parser.add_argument("--room", choices=["mechanisms", "accounting"], help="run only the mutants of this room")
     arguments = parser.parse_args()
-    chosen = [mutant for mutant in MUTANTS if arguments.only in mutant.name]
+    chosen = [m for m in MUTANTS if arguments.only in m.name and arguments.room in (None, m.room)]
     lines = ["| mutant | file | killed by |", "|---|---|---|"]
     survivors = 0
     for mutant in chosen:

@@ -45,6 +45,7 @@ class Calibrated:
 UsesForParameter = Callable[[float], Sequence[Use]]
 """From the free parameter to uses."""
 
+
 @dataclass(frozen=True, slots=True)
 class _Target:
     """What a plan is to meet. An excess is log(delta found / delta wanted): a value is good when it is not positive.

@@ -22,7 +22,10 @@ from setwise.accounting.guarantees import (
 from setwise.accounting.methods.exact import pure_sum
 from setwise.errors import InvalidParameter, Unattainable
 
-_LEAST_SPREAD, _MOST_SPREAD = 0.05, 1e6
+_LEAST_SPREAD = 0.05
+MOST_SPREAD = 10**6
+"""Noise is looked for between these, in units of what one user adds to a count."""
+
 _CLOSE = 1.003
 """Calibration stops when the spread is known within this factor, or when this much of epsilon at most is left."""
 
@@ -75,7 +78,7 @@ def least_spread(price: Callable[[Fraction], float], first: float, epsilon: floa
     """
     least, most = _LEAST_SPREAD, math.inf
     best: float | None = None
-    spread = min(max(first, _LEAST_SPREAD), _MOST_SPREAD)
+    spread = min(max(first, _LEAST_SPREAD), float(MOST_SPREAD))
     while True:
         short = float(f"{spread:.4g}")
         cost = math.inf
@@ -87,12 +90,12 @@ def least_spread(price: Callable[[Fraction], float], first: float, epsilon: floa
                 break
         else:
             least = short
-        if most / least <= _CLOSE or least >= _MOST_SPREAD:
+        if most / least <= _CLOSE or least >= MOST_SPREAD:
             break
         step = min(max(cost / epsilon * math.sqrt(_CLOSE), 0.5), 2.0)
         spread = short * step
         if not least < float(f"{spread:.4g}") < most:
-            spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, _MOST_SPREAD)
+            spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, MOST_SPREAD)
             if not least < float(f"{spread:.4g}") < most:
                 break
     return None if best is None else Fraction(f"{best:.4g}")

@@ -1,5 +1,6 @@
 """Chooses and calibrates the mechanism for a request, before any data is touched."""
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.accuracy import ranking_shortfall
-from setwise.mechanisms.planning.cost import certified_price, estimated_price, least_spread
+from setwise.mechanisms.planning.cost import MOST_SPREAD, certified_price, estimated_price, least_spread
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 from setwise.mechanisms.planning.search import Split, splits, weighed
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate
@@ -74,7 +75,7 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
         elif (sure := _calibrated(guess, bounds, total, confidence)) is not None:
             found.append(sure)
     if not found:
-        raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
+        raise Unattainable(_no_noise(tried, bounds, total))
     best, *rest = sorted(found, key=lambda each: each.merit)
     return replace(best, why=_why(best, rest + others, suggested[len(tried) :], bounds, total))
 
@@ -260,6 +261,18 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
     if chosen_by_counts and total.counts is not CountNoise.NONE:
         return f"found with probability {sure}, and {sure} of the intervals hold on average"
     return f"with probability {sure} each"
+
+
+def _no_noise(tried: list[Split], bounds: Bounds, total: Total) -> str:
+    """Return that no noise in range meets the total, and the epsilon that the most noise would."""
+    least = math.inf
+    for split in tried:
+        with contextlib.suppress(InvalidParameter, Unattainable):
+            least = min(least, _estimated(_made(split, bounds, total, Fraction(MOST_SPREAD)), total.delta))
+    says = f"no noise in range meets epsilon {float(total.epsilon):g} at delta {float(total.delta):g}"
+    if least == math.inf:
+        return f"{says}; ask for less"
+    return f"{says}; about {1.05 * least:.2g} would fit, or ask for fewer items or contributions"
 
 
 def _no_mechanism(total: Total) -> str:
