@@ -135,9 +135,7 @@ def bounds_for(uses: Sequence[Use], interaction: Interaction, effort: Effort) ->
     yield from _by_moments(uses, kinds)
 
 
-def _optimal(
-    uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, effort: Effort
-) -> Iterator[Bound]:
+def _optimal(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
     """Yield bounds that bracket the optimum: exact where there is a closed form, certified numerics elsewhere."""
     if not kinds.ranges:
         yield linear_bound(kinds)
