@@ -302,7 +302,7 @@ def test_statistics_draw_what_is_registered(ledger):
         value="minutes", low=-5, high=10, item="page", domain=["home", "help"], contributions=1, counts="gaussian:20"
     )
     assert [format_use(use) for use in by_page.spent] == ["gaussian:20.0"]
-    with pytest.raises(InvalidParameter, match="public domain"):
+    with pytest.raises(InvalidParameter, match="of a given domain"):
         session.mean(value="minutes", low=0, high=10, item="page", contributions=1, counts="pure:0.3")
     with pytest.raises(InvalidParameter, match="discover"):
         session.quantile(value="minutes", low=0, high=10, counts="pure:0.3")

@@ -24,7 +24,7 @@ def test_what_a_histogram_needs_is_shown_and_named(ada: Browsing, shop: Team):
     ada.ready("ask")
     ada.page.get_by_label("Histogram", exact=True).check(force=True)
     told = ada.page.locator("#problem")
-    expect(told).to_contain_text("Items one user may count towards: A histogram needs a bound here")
+    expect(told).to_contain_text("Items one user may count towards: A histogram of this data set needs contributions")
     field = ada.page.get_by_label("Items one user may count towards")
     expect(field).to_be_visible()
     field.fill("5")

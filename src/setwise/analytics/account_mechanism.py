@@ -85,7 +85,9 @@ def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: 
     Each count, sum and half of a mean draws `counts`, and each quantile is one `discover`.
     """
     if bounds.domain is None or bounds.k is not None:
-        raise InvalidParameter("draws pay for statistics of all rows or of a public domain: give a domain, or a total")
+        raise InvalidParameter(
+            "an account's draws pay for statistics of all rows or of a given domain: give a domain, or an epsilon"
+        )
     account_names: dict[Guarantee, Guarantee] = {}
     statistics: list[StatisticRelease] = []
     for each in wanted:
@@ -144,7 +146,7 @@ def _noisy_histogram(bounds: Bounds, draws: Draws, status: AccountStatus) -> Dra
     """Return noise on every count, one draw for each that a user can change."""
     changed = bounds.changeable
     if changed is None:
-        raise InvalidParameter("without a bound on contributions labels must be picked: give discover")
+        raise InvalidParameter("without a bound on contributions, labels are found by picks: give discover")
     if draws.counts is None:
         raise InvalidParameter("say what each count draws: give counts, such as pure:0.1")
     counts, account_names, _ = _count_noise(draws.counts, bounds.per_item)
@@ -201,8 +203,8 @@ def _threshold(draws: Draws, status: AccountStatus) -> Fraction:
     if len(registered) == 1 and status.kind == "setwise":
         return Fraction(registered.pop())
     raise InvalidParameter(
-        f"an unknown domain draws one approx:0,DELTA for its threshold: give that delta, for account {status.name!r} "
-        f"has {'several' if registered else 'none'} registered"
+        f"an unknown domain draws one approx:0,DELTA for its threshold: give that delta, because "
+        f"account {status.name!r} has {'several' if registered else 'none'} registered"
     )
 
 

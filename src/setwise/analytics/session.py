@@ -310,7 +310,7 @@ def open(  # noqa: A001 - it is called as setwise.open
     progress: Progress = quiet,
     randomness: Randomness | None = None,
 ) -> Session:
-    """Return a session on a table whose column `user` says whose row each row is.
+    """Return a session on a table whose column `user` tells users apart.
 
     `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
     pandas or Polars frame, or, with another `engine` ("spark", "postgresql://..."), a table it knows. `types` says

@@ -32,7 +32,7 @@ TableSource = Annotated[
         "table of the engine.",
     ),
 ]
-User = Annotated[str, typer.Option(metavar="COL", help="The column that says whose row a row is: what is protected.")]
+User = Annotated[str, typer.Option(metavar="COL", help="The column that tells users apart: each user is protected.")]
 
 OPTIONS: dict[str, Any] = {
     "item": typer.Option(

@@ -85,7 +85,7 @@ def serve(
     settings = Settings(**given)
     if not settings.data_dir.is_dir():
         raise InvalidParameter(
-            f"the data folder {str(settings.data_dir)!r} is not there; create it or give another --data-dir"
+            f"the data folder {str(settings.data_dir)!r} does not exist; create it or give another --data-dir"
         )
     if migrate:
         Ledger.open(settings.ledger).close()

@@ -87,7 +87,7 @@ sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         _option(
             "user",
             str | None,
-            typer.Option(metavar="COL", help="The column that says whose row a row is, unless OPTIONS names it."),
+            typer.Option(metavar="COL", help="The column that tells users apart, unless OPTIONS names it."),
         ),
         _option("contributions", int | None, options.OPTIONS["contributions"]),
         _option("domain", str | None, options.OPTIONS["domain"]),

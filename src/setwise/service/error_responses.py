@@ -17,7 +17,7 @@ _UNREADABLE = "the body cannot be read; send one JSON object in UTF-8"
 _NAMES = {404: "NotFound", 405: "MethodNotAllowed", 408: "TooSlow", 413: "TooLarge", 415: "UnsupportedMediaType"}
 _DETAILS = {
     404: "there is nothing at this address; see /api/v1/openapi.json",
-    405: "this address has other methods; see the header Allow",
+    405: "this address does not take this method; see the header Allow",
 }
 
 

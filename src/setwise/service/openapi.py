@@ -18,7 +18,7 @@ DESCRIPTION = (
 _WHEN = {
     401: ("NotSignedIn", "No token, or one that is unknown, expired or revoked.", "give a token"),
     402: ("BudgetExhausted", "The account cannot pay for this.", "the account has too little left for this"),
-    403: ("Forbidden", "Not for this person.", "this is for stewards; ask one of them"),
+    403: ("Forbidden", "This person may not do this.", "only stewards may do this; ask one of them"),
     404: ("UnknownName", "Nothing of that name, or not yours to see.", "there is no account named 'x'"),
     408: ("TooSlow", "The body took too long to arrive.", "the body did not arrive within 30 s; send it at once"),
     409: ("KeyConflict", "The name is taken, or the key was used for another request.", "the key was used before"),

@@ -91,7 +91,7 @@ class PreparingEngine(Engine, Protocol):
     """An engine that can also rank a table's contributions and store them."""
 
     def origin(self) -> tuple[str, str]:
-        """Return the source's name and fingerprint, or raise `UnsuitableTable` when changes would go unseen."""
+        """Return the source's name and fingerprint, or raise `UnsuitableTable` when changes would not be noticed."""
         ...
 
     def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:

@@ -58,7 +58,7 @@ def parse_sql(
 ) -> Statement:
     """Return what a SELECT asks, or raise `InvalidParameter` naming what it may not say and what to write instead.
 
-    `user` is the column that says whose row a row is, where the clause does not; `contributions` and `domain` are those
+    `user` is the column that tells users apart, where the clause names none; `contributions` and `domain` are those
     of the query.
 
     >>> sql = "SELECT page, COUNT(DISTINCT who) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
@@ -78,7 +78,7 @@ def _statement(text: str, user: str | None, contributions: int | None, domain: t
     _check_clauses(select)
     named = options.get("privacy_unit_column", user)
     if named is None:
-        raise InvalidParameter("say whose row a row is: privacy_unit_column in OPTIONS, or the user column beside it")
+        raise InvalidParameter("name the user column: as privacy_unit_column in OPTIONS, or beside the query")
     if user is not None and named != user:
         raise InvalidParameter(
             f"the user column of this table is {user!r}, not {named!r}: leave out privacy_unit_column"

@@ -68,7 +68,7 @@ async def remove_person(request: Request, person: PersonName) -> PersonView:
     """Remove a person: their tokens end, their accounts and answers stay; the name stays taken."""
     service, by = service_of(request), caller(request).person.name
     if person == by:
-        raise Forbidden("nobody removes themselves; another steward can")
+        raise Forbidden("stewards cannot remove themselves; ask another steward")
 
     def removed() -> Person:
         found = service.people.remove(person)

@@ -59,7 +59,7 @@ class Authenticator:
             case Access.STEWARD:
                 identity = await self.identify(request)
                 if not identity.is_steward:
-                    raise Forbidden("this is for stewards; ask one of them")
+                    raise Forbidden("only stewards may do this; ask one of them")
                 return identity
             case _:
                 assert_never(access)

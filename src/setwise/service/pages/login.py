@@ -114,4 +114,4 @@ def _check_own_form(request: Request, given: str, expected: str) -> None:
     origin = request.headers.get("origin")
     elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
     if elsewhere or not expected or not hmac.compare_digest(given.encode(), expected.encode()):
-        raise Forbidden("the form is not one of ours, or it is too old; reload the page and try again")
+        raise Forbidden("the sign-in form has expired, or another site sent it; reload the page and try again")

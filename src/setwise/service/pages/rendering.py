@@ -86,7 +86,7 @@ def error_page(request: Request, error: Exception, problem: Response) -> Respons
         case SetwiseError():
             says = problem_of(error).detail
         case RequestValidationError():
-            says = "this address is wrong"
+            says = "the address of this page is not valid"
         case HTTPException():
             says = "there is no such page"
         case _:

@@ -145,7 +145,7 @@ class QuestionService:
         if query.kind == "histogram" and query.contributions is None and query.domain is None:
             with at_field("query.contributions"):
                 raise InvalidParameter(
-                    "a histogram needs a bound here, or the labels that may come back; or ask a top k"
+                    "a histogram of this data set needs contributions or a domain: give either, or ask for a top k"
                 )
         schema = self._engines.schema(dataset)
         _check_columns(query, dataset, schema)

@@ -33,7 +33,7 @@ def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str
     found = connection.execute(_COUNTED, {"name": name}).fetchone()
     if found is None:
         raise UnsuitableTable(
-            f"changes of {table!r} would go unseen, because it is not a plain table: prepare one that is"
+            f"{table!r} is not a plain table, so changes of it would not be noticed: prepare a plain table"
         )
     return hashlib.sha256(repr(found).encode()).hexdigest()
 

@@ -23,7 +23,7 @@ def frame_fingerprint(frame: DataFrame, source: str) -> str:
     files = sorted(frame.inputFiles())
     if not files:
         raise UnsuitableTable(
-            f"changes of {source!r} would go unseen, for Spark names no files of it: write it to Parquet"
+            f"{source!r} cannot be prepared, as Spark names no files of it to notice changes by: write it to Parquet"
         )
     session = frame.sparkSession
     hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
