@@ -5,7 +5,13 @@ from pathlib import PurePosixPath
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "tutorial.md"),
-    "How to": ("guides/top-k.md", "guides/a-years-budget.md", "guides/team-service.md", "guides/agents.md", "guides/spark.md"),
+    "How to": (
+        "guides/top-k.md",
+        "guides/a-years-budget.md",
+        "guides/team-service.md",
+        "guides/agents.md",
+        "guides/spark.md",
+    ),
     "The mathematics": (
         "optimal-composition.md",
         "closed-forms.md",
