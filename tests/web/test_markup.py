@@ -11,7 +11,16 @@ from tests.service.team import Team, asked, made
 from tests.web.outline import check
 from tests.web.shop import HOSTILE, top
 
-PAGES = ["/explore", "/ask", "/accounts", "/accounts/ada-shop", "/accounts/ada-total", "/steward", "/steward/audit"]
+PAGES = [
+    "/explore",
+    "/ask",
+    "/accounts",
+    "/accounts/ada-shop",
+    "/accounts/ada-total",
+    "/steward",
+    "/steward/audit",
+    "/steward/trail",
+]
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",

@@ -1,14 +1,14 @@
 """What people stumbled over on the pages: each said plainly now."""
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.service.pages.ask import _EXAMPLES
-from tests.service.team import Team, made
-from tests.web.browsing import Browsing
-from tests.web.shop import SHOP
+from tests.service.team import Team, asked, made
+from tests.web.browsing import Browsing, browsing, window
+from tests.web.shop import SHOP, top
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -82,3 +82,52 @@ def test_an_account_is_opened_by_sliders_with_its_promise_beside_them(steward: B
     page.locator("#account-name").fill("by-sliders")
     steward.picture("steward-sliders-light")
     steward.check()
+
+
+def test_a_steward_freezes_removes_and_sees_it_in_the_trail(steward: Browsing, shop: Team):
+    made(shop.steward.post("/people", json={"name": "carl", "role": "analyst"}))
+    account = {"kind": "filter", "name": "carl-shop", "analyst": "carl", "dataset": "shop"}
+    made(shop.steward.post("/accounts", json=account | {"epsilon": 1.0, "delta": 1e-6}))
+    page = steward.page
+    steward.go("/steward")
+    steward.ready("steward")
+    page.get_by_text("Freeze or close an account").click()
+    form = page.locator("form[data-address='/api/v1/accounts/{account}/state']")
+    form.get_by_label("Account").select_option("carl-shop")
+    form.get_by_label("Reason").fill("<b>on leave</b>")
+    form.get_by_role("button", name="Change the state").click()
+    expect(page.get_by_role("row", name="carl-shop").locator(".badge")).to_have_text("frozen")
+    page.get_by_text("Remove a person").click()
+    form = page.locator("form[data-method=DELETE]")
+    form.get_by_label("Person").select_option("carl")
+    form.get_by_role("button", name="Remove").click()  # not yet: the box is not ticked
+    assert "carl" in {each["name"] for each in shop.steward.get("/people").json()}
+    form.get_by_label("They shall not come back").check()
+    form.get_by_role("button", name="Remove").click()
+    expect(page.locator("#people-title ~ .scroll")).not_to_contain_text("carl")
+    page.get_by_role("link", name="Who did what").click()
+    rows = page.locator("tbody tr")
+    expect(rows.nth(0)).to_contain_text("person.removed")
+    expect(rows.nth(1)).to_contain_text("reason: <b>on leave</b>")
+    steward.picture("trail-light")
+    steward.check()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_column_is_hidden_on_a_narrow_screen(browser: Browser, shop: Team, scheme: str):
+    made(shop.steward.post("/people", json={"name": f"narrow-{scheme}", "role": "analyst"}))
+    asked(shop.ada, f"narrow-{scheme}", top(3))
+    context = window(browser, scheme=scheme, width=390)
+    steward = browsing(context, shop.url, shop.signed_in("steward").cookies["setwise_session"])
+    for name, address in (
+        ("steward", "/steward"),
+        ("trail", "/steward/trail"),
+        ("audit", "/steward/audit?account=ada-shop"),
+        ("account", "/accounts/ada-shop"),
+    ):
+        steward.go(address)
+        assert steward.overhang() == 0, name
+        hidden = "() => [...document.querySelectorAll('.scroll')].map((each) => each.scrollWidth - each.clientWidth)"
+        assert max(steward.page.evaluate(hidden)) <= 0, name
+        steward.picture(f"{name}-{scheme}-390")
+    context.close()

@@ -81,6 +81,7 @@ ROUTES: dict[tuple[str, str], Permission] = {
     ("GET", "/steward"): _STEWARD,
     ("GET", "/steward/audit"): _STEWARD,
     ("GET", "/steward/verify"): _STEWARD,
+    ("GET", "/steward/trail"): _STEWARD,
 }
 
 API_ROUTES = {route: permission for route, permission in ROUTES.items() if route[1].startswith(API)}

@@ -1,4 +1,4 @@
-"""The audit view: the entries of an account in their chain, and a check of the whole ledger."""
+"""The audit views: the entries of an account in their chain, a check of the whole ledger, and who did what."""
 
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from setwise.service.route import GuardedRoute, caller, service_of
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 _ENTRIES = 200
+_ACTS = 200
 
 
 @router.get("/steward/audit")
@@ -47,6 +48,15 @@ async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f
             "faults": [str(fault) for fault in found.faults],
         }
     )
+
+
+@router.get("/steward/trail")
+async def trail_page(request: Request) -> Response:
+    """Show what was done to people, tokens, data sets and accounts, newest first."""
+    service = service_of(request)
+    acts = await service.threads.run(service.ledger.acts)
+    latest = [record.to_dict() | {"at": record.moment.timestamp()} for record in acts[: -_ACTS - 1 : -1]]
+    return render(request, "trail.html", acts=latest, most=_ACTS)
 
 
 def _latest(service: Service, name: str) -> list[Entry]:

@@ -39,7 +39,8 @@ async function send(form) {
   for (const each of form.elements) each.removeAttribute?.("aria-invalid");
   try {
     const { address, body } = asked(form);
-    const made = await call(setting(form, "method"), address, { body, csrf });
+    const method = setting(form, "method");
+    const made = await call(method, address, { body: method === "DELETE" ? undefined : body, csrf });
     told.className = "result good";
     if (setting(form, "secret")) {
       told.replaceChildren("The token, shown this once:", element("code", { class: "secret" }, made.secret));
@@ -75,6 +76,7 @@ let promise = 0;
 function slide() {
   const at = (id) => Number(document.getElementById(id).value);
   const [tops, counts, each] = [at("account-tops"), at("account-counts"), at("account-each")];
+  for (const told of opening.querySelectorAll("output")) told.textContent = at(told.getAttribute("for"));
   const draws = [[`bounded-range:${each}`, 10 * tops], [`pure:${each}`, 10 * tops + counts], ["approx:0,1e-9", tops]];
   opening.elements.uses.value = draws.filter(([, count]) => count > 0).map(([use, count]) => `${use}x${count}`).join(" ");
 }
