@@ -136,12 +136,41 @@ def test_every_query_is_read_back_from_its_words():
     for query in (
         Query.mean(value="m", low=0, high=600, item=["a", "b"], contributions=3),
         Query.quantile(value="m", low=-1.5, high=10.5, at=0.25, step=0.1),
+        Query.mean(value="m", low=0, high=600, per_user=4),
+        Query(statistics=(Count(column="m"),)),
+        Query(statistics=(Count(column="m", most=3), Count(most=2)), item="g", contributions=1),
         Query.sum(value="v", low=-5, high=5),
         Query.sum(value="v", low=0, high=2.5, item="g", contributions=2),
         Query.top_k(item=("a", "b"), k=2, domain=[("x", 1), ("y", 2)]),
         Query(item="g", k=3, statistics=(Count(), Mean(column="x", low=0, high=1), Sum(column="y", high=4))),
     ):
         assert Query.from_dict(json.loads(json.dumps(query.to_dict()))) == query
+
+
+def test_rows_and_values_beside_means_over_rows(shop):
+    statistics = (
+        Count(most=3),
+        Count(most=2, column="day"),
+        Mean(column="age", low=0, high=100, per_user=3),
+    )
+    answer = shop.ask(Query(statistics=statistics), Total(epsilon=2, delta=0))
+    assert answer.statistics == ("rows", "count_day", "mean_age")
+    (item,) = answer.items
+    rows, days, by_row = (each.value for each in item.estimates)
+    assert rows == pytest.approx(12_000, abs=300)
+    assert days == pytest.approx(8_000, abs=200)
+    assert by_row == pytest.approx(47.5, abs=1.5)
+    assert "at most 3 of a user" in answer.measure
+    assert "events that have day" in answer.measure
+    with pytest.raises(InvalidParameter, match="two statistics are called 'rows'"):
+        Query(statistics=(Count(most=2), Count(most=3)))
+
+
+def test_a_mean_over_rows_weighs_users_by_their_rows():
+    table = pa.table({"who": [0] * 9 + list(range(1, 1001)), "x": [9.0] * 9 + [1.0] * 500 + [3.0] * 500})
+    with setwise.open(table, user="who", name="t") as session:
+        mean = session.mean(value="x", low=0, high=10, per_user=2, epsilon=5)
+    assert mean.items[0].estimates[0].value == pytest.approx(2.01, abs=0.15)
 
 
 def test_bins_are_groups_like_any_other(shop):

@@ -100,7 +100,7 @@ def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: 
                 if draws.counts is None:
                     raise InvalidParameter("say what each count or sum draws: give counts, such as pure:0.1")
                 noisy = NoisyTotal(reach=1, noise=_UNIT) if isinstance(each, UsersFound) else each
-                reaches = (noisy.reach, 1) if isinstance(noisy, NoisyMean) else (noisy.reach,)
+                reaches = noisy.reaches if isinstance(noisy, NoisyMean) else (noisy.reach,)
                 noise = _shared_noise(draws.counts)
                 for reach in reaches:
                     account_names |= {guarantee_of(noise, reach): draws.counts}

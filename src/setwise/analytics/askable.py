@@ -109,12 +109,17 @@ class Askable(ABC):
         low: Number,
         high: Number,
         step: Number | None = None,
+        per_user: int | None = None,
         item: Columns | None = None,
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the mean of a column over users, each user's own mean clipped to `low` .. `high`; of every `item`."""
-        return self._ask(Query.mean, words, key, value=value, low=low, high=high, step=step, item=item)
+        """Return the mean of a column over users, each user's own mean clipped to `low` .. `high`; of every `item`.
+
+        With `per_user` it is over rows instead, each clipped, at most that many of a user.
+        """
+        asked: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
+        return self._ask(Query.mean, words, key, item=item, **asked)
 
     def quantile(
         self,

@@ -31,18 +31,19 @@ Number: TypeAlias = int | float | Fraction | Decimal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """How many users (`most` = 1), or how many rows, at most `most` of a user in a group; None stands for 1."""
+    """How many users (`most` = 1), or how many rows, at most `most` of a user in a group; None stands for 1.
+
+    With a column, rows where it is not null, and users who have one.
+    """
 
     most: int | None = None
+    column: str | None = None
 
     def __post_init__(self) -> None:
         if self.most is not None:
             positive_integer("most", self.most)
-
-    @property
-    def column(self) -> None:
-        """No column: rows are counted."""
-        return
+        if self.column is not None:
+            _check_column("column", self.column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,15 +64,22 @@ class Sum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mean:
-    """The mean over users of their own mean of the column in a group, clipped to `low` .. `high`."""
+    """The mean over users of their own mean of the column in a group, clipped to `low` .. `high`.
+
+    With `per_user` the mean over rows, each clipped: a user who has more than `per_user` in a group weighs as much as
+    that many rows of their own mean, which is what a random choice among them would give on average.
+    """
 
     column: str
     low: Fraction
     high: Fraction
     step: Fraction | None = None
+    per_user: int | None = None
 
     def __post_init__(self) -> None:
         _check_measured(self, self.high)
+        if self.per_user is not None:
+            positive_integer("per_user", self.per_user)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +151,10 @@ class Query:
     def __post_init__(self) -> None:
         if not self.statistics:
             raise InvalidParameter("a query needs at least one statistic")
+        names = [statistic_name(each) for each in self.statistics]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidParameter(f"two statistics are called {name!r}: ask for one of them")
         if self.k is not None:
             positive_integer("k", self.k, LARGEST_K)
         if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
@@ -229,11 +241,15 @@ class Query:
         low: Number,
         high: Number,
         step: Number | None = None,
+        per_user: int | None = None,
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the mean of a column over users, each user's own mean clipped to `low` .. `high`."""
-        statistic = Mean(column=value, low=low, high=high, step=step)  # type: ignore[arg-type]
+        """Return the query for the mean of a column between `low` and `high`.
+
+        It is over users, each by their own mean, or over rows, at most `per_user` of a user.
+        """
+        statistic = Mean(column=value, low=low, high=high, step=step, per_user=per_user)  # type: ignore[arg-type]
         return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
 
     @classmethod
@@ -268,7 +284,7 @@ class Query:
     def counted(self) -> Count | Sum | None:
         """The only statistic, when it adds whole numbers of 0 or more: such groups are ranked by it."""
         match self.statistics:
-            case (Count() as counted,):
+            case (Count(column=None) as counted,):
                 return counted
             case (
                 Sum(
@@ -306,7 +322,8 @@ class Query:
             return "histogram" if self.k is None else "top-k"
         if len(self.statistics) > 1 or self.k is not None:
             return "query"
-        return type(self.statistics[0]).__name__.lower()
+        (only,) = self.statistics
+        return "query" if isinstance(only, Count) and only.column is not None else type(only).__name__.lower()
 
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
         """Return the query with these bounds where it leaves its own out; those without items have none to fill."""
@@ -393,10 +410,12 @@ def statistic_name(statistic: Statistic) -> str:
     ('users', 'quantile_0.9_age')
     """
     match statistic:
-        case Count(most=None | 1):
+        case Count(most=None | 1, column=None):
             return "users"
-        case Count():
+        case Count(column=None):
             return "rows"
+        case Count(column=column):
+            return f"count_{column}"
         case Quantile(column=column, at=at):
             return f"median_{column}" if at == Fraction(1, 2) else f"quantile_{float(at):g}_{column}"
         case Sum(column=column) | Mean(column=column):
@@ -466,7 +485,7 @@ def _counted(value: str | None, per_item: int | None) -> Statistic:
 def _filled(statistic: Statistic, per_item: int | None) -> Statistic:
     match statistic:
         case Count(most=None):
-            return Count(most=per_item)
+            return replace(statistic, most=per_item)
         case Sum(column=column, low=0, high=None, step=None):
             return _counted(column, per_item)
         case _:

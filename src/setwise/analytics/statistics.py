@@ -53,15 +53,22 @@ def in_steps(statistic: Statistic, schema: Schema) -> Statistic:
 def measure_of(statistic: Statistic) -> Measure:
     """Return what the engine adds up for a statistic that has its step."""
     match statistic:
-        case Count(most=most):
-            return Measure(most=most or 1)
+        case Count(most=most, column=column):
+            return Measure(column=column, counted=column is not None, most=most or 1)
         case Sum(column=column, low=low):
             least, most = round(low / _step(statistic)), round(_high(statistic) / _step(statistic))
             return Measure(column=column, step=_step(statistic), least=least, most=most)
-        case Mean(column=column):
+        case Mean(column=column, per_user=rows):
             reach = _reach(statistic)
-            centre = (statistic.low + statistic.high) / 2
-            return Measure(column=column, averaged=True, origin=centre, step=_step(statistic), least=-reach, most=reach)
+            return Measure(
+                column=column,
+                averaged=True,
+                rows=rows,
+                origin=(statistic.low + statistic.high) / 2,
+                step=_step(statistic),
+                least=-reach,
+                most=reach,
+            )
         case Quantile(column=column, low=low):
             cells = _cells(statistic)
             return Measure(
@@ -74,13 +81,13 @@ def measure_of(statistic: Statistic) -> Measure:
 def release_of(statistic: Statistic) -> StatisticRelease:
     """Return the release that a statistic takes, its noise left to be chosen."""
     match statistic:
-        case Count(most=None | 1):
+        case Count(most=None | 1, column=None):
             return UsersFound()
         case Count() | Sum():
             measure = measure_of(statistic)
             return NoisyTotal(reach=_bounded(max(abs(measure.least), abs(measure.most))), noise=_UNIT)
-        case Mean():
-            return NoisyMean(reach=_reach(statistic), noise=_UNIT)
+        case Mean(per_user=rows):
+            return NoisyMean(reach=_reach(statistic), rows=rows or 1, noise=_UNIT)
         case Quantile(at=at):
             return GridQuantile(at=at, cells=_cells(statistic), epsilon=Fraction(1))
         case _:
@@ -163,9 +170,10 @@ def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
                 step = 1 if isinstance(statistic, Count) else _step(statistic)
                 name = "counts" if isinstance(statistic, Count) else f"sums of {statistic.column}"
                 parts.append(f"{name} within ±{float(noise_of(noise, reach).radius(CONFIDENCE) * step):,g}")
-            case Mean(column=column), NoisyMean(reach=reach, noise=noise):
-                off = noise_of(noise, reach).radius(CONFIDENCE) / _SOME_USERS * float(_step(statistic))
-                parts.append(f"a mean of {column} over {_SOME_USERS:,} users within about ±{off:.3g}")
+            case Mean(column=column, per_user=rows), NoisyMean(reach=reach, noise=noise):
+                off = noise_of(noise, reach * (rows or 1)).radius(CONFIDENCE) / _SOME_USERS * float(_step(statistic))
+                over = f"{_SOME_USERS:,} {'users' if rows is None else 'rows'}"
+                parts.append(f"a mean of {column} over {over} within about ±{off:.3g}")
             case Quantile(column=column), GridQuantile():
                 parts.append(f"a quantile of {column} within {release.rank_error(CONFIDENCE):,} users in rank")
             case _:
@@ -182,7 +190,9 @@ def _step(statistic: Sum | Mean | Quantile) -> Fraction:
 
 
 def _reach(statistic: Mean) -> int:
-    return _bounded(math.ceil((statistic.high - statistic.low) / 2 / _step(statistic)))
+    reach = math.ceil((statistic.high - statistic.low) / 2 / _step(statistic))
+    _bounded(reach * (statistic.per_user or 1))
+    return max(1, reach)
 
 
 def _cells(statistic: Quantile) -> int:

@@ -43,7 +43,7 @@ OPTIONS: dict[str, Any] = {
         help="How many items one user counts towards (a random choice); any number if left out."
     ),
     "per_item": typer.Option(help="How much one user may add to one item: rows, or units of --value; 1 if left out."),
-    "per_user": typer.Option(help="1, or left out, counts users; more counts events, at most this many of one user."),
+    "per_user": typer.Option(help="Count events, at most this many of one user; left out, every user counts once."),
     "value": typer.Option(metavar="COL", help="The column of numbers; counts add up integers only."),
     "clip": typer.Option(help="What one user may add at most; less than 0 counts as 0."),
     "low": typer.Option(help="The least that one user's own sum or mean counts as; it may be negative."),

@@ -85,31 +85,41 @@ class NoisyTotal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyMean:
-    """A noisy sum, to which one user adds at most `reach` either way, over a noisy number of users.
+    """A noisy sum over a noisy number of users, or of rows, of which one user has at most `rows`.
 
-    Both are released for every group, so a group costs two uses; the noise of the sum is `reach` times as wide. The
-    interval holds every ratio theta for which the noises explain sum - theta * number: of Gaussians this is Fieller's.
+    Every user or row adds at most `reach` to the sum, either way. Both are released for every group, so a group costs
+    two uses; the noise of the sum is `reach` times as wide. The interval holds every ratio theta for which the noises
+    explain sum - theta * number: of Gaussians this is Fieller's.
 
     Theorem: Fieller54 for the interval.
     """
 
     reach: int
     noise: Counts
+    rows: int = 1
 
     def __post_init__(self) -> None:
         positive_integer("reach", self.reach)
+        positive_integer("rows", self.rows)
+
+    @property
+    def reaches(self) -> tuple[int, int]:
+        """How much one user adds at most to the sum, either way, and to the number."""
+        return self.reach * self.rows, self.rows
 
     def guarantees(self) -> tuple[Guarantee, ...]:
         """Return what one group costs."""
-        return guarantee_of(self.noise, self.reach), guarantee_of(self.noise, 1)
+        of_sum, of_number = self.reaches
+        return guarantee_of(self.noise, of_sum), guarantee_of(self.noise, of_number)
 
     def release(
         self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
     ) -> list[Estimate]:
         """Return a noisy mean for every group, between -reach and reach."""
         explained = self._explained(confidence)
-        sums = (totals + noise_of(self.noise, self.reach).draw(len(totals), randomness)).tolist()
-        counts = (numbers + noise_of(self.noise, 1).draw(len(numbers), randomness)).tolist()
+        of_sum, of_number = self.reaches
+        sums = (totals + noise_of(self.noise, of_sum).draw(len(totals), randomness)).tolist()
+        counts = (numbers + noise_of(self.noise, of_number).draw(len(numbers), randomness)).tolist()
         return [self._ratio(total, count, explained) for total, count in zip(sums, counts, strict=True)]
 
     def _ratio(self, total: int, count: int, explained: Callable[[float], float]) -> Estimate:
@@ -139,10 +149,10 @@ class NoisyMean:
         miss = 1 - confidence
         match self.noise:
             case LaplaceCounts():  # both noises within their own radius, each missed with half the chance
-                of_sum, of_number = (noise_of(self.noise, reach).radius(1 - miss / 2) for reach in (self.reach, 1))
+                of_sum, of_number = (noise_of(self.noise, reach).radius(1 - miss / 2) for reach in self.reaches)
                 return lambda theta: of_sum + abs(theta) * of_number
             case GaussianCounts(sigma=sigma):  # rounding moves each noise by at most a half
-                spread = -float(ndtri(float(miss) / 2)) * float(sigma)
+                spread = -float(ndtri(float(miss) / 2)) * float(sigma) * self.rows
                 return lambda theta: spread * math.hypot(self.reach, theta) + (1 + abs(theta)) / 2
             case _:
                 assert_never(self.noise)

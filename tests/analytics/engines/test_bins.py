@@ -48,10 +48,11 @@ def number_bins(values, width):
     """The lower ends, by rational arithmetic on what the shortest decimals of floats say."""
     found = Counter()
     for value in values:
-        if value is None or not math.isfinite(value) or abs(value) > 2**53:
+        if value is None or not math.isfinite(value) or abs(value) > 2**53 // (1 if width.denominator == 1 else 10):
             continue
         end = math.floor(Fraction(str(value)) / width + (0 if type(value) is int else Fraction(1, 10**9))) * width
-        found[int(end) if width.denominator == 1 else f"{float(end):.2f}"] += 1
+        places = 1 if width == Fraction(1, 2) else 2
+        found[int(end) if width.denominator == 1 else f"{float(end):.{places}f}"] += 1
     return found
 
 
@@ -98,7 +99,7 @@ def wanted(text):
 UNITS = [unit for unit in TimeUnit if unit is not TimeUnit.WEEKDAY]
 BINS = [
     *(f"{name} by {width}" for name in ("whole", "real", "price") for width in (1, 10, 7)),
-    *("real by 0.01", "price by 0.05", "price by 0.25"),
+    *("whole by 0.5", "real by 0.01", "price by 0.05", "price by 0.25"),
     *(f"{name} by {unit}" for name in ("day", "clock", "instant") for unit in UNITS),
     *(f"{unit} of {name}" for name in ("day", "clock", "instant") for unit in TimeUnit),
 ]

@@ -24,8 +24,12 @@ MEASURES = (
     Measure(column="whole", averaged=True, origin=Fraction(-5), most=10, in_cells=True),
     Measure(column="price", step=Fraction(1, 2), least=-8, most=8),
     Measure(column="narrow", averaged=True, origin=Fraction(10**6), step=Fraction(1, 1000), least=-999, most=999),
+    Measure(column="real", averaged=True, rows=2, origin=Fraction(1, 2), step=Fraction(1, 10), least=-20, most=20),
+    Measure(column="whole", averaged=True, rows=3, origin=Fraction(1, 2), step=Fraction(1, 3), least=-50, most=50),
+    Measure(column="real", counted=True, most=3),
+    Measure(column="group", counted=True, most=2),
 )
-PLACES = {"whole": 3, "real": 4, "price": 5, "narrow": 6}
+PLACES = {"group": 1, "whole": 3, "real": 4, "price": 5, "narrow": 6}
 KINDS = {
     "who": pa.int64(),
     "group": pa.string(),
@@ -63,14 +67,23 @@ def added(measure, lines):
     if measure.column is None:
         return min(len(lines), measure.most)
     values = [line[PLACES[measure.column]] for line in lines]
+    if measure.counted:
+        return min(sum(value is not None for value in values), measure.most)
     values = [value for value in values if value is not None and not math.isnan(value)]
     if not values:
         return None
+    if measure.rows is not None:
+        low, high = (float(measure.origin + end * measure.step) for end in (measure.least, measure.most))
+        unit = float(measure.step / UNITS)
+        near = [min(max(float(value), low), high) for value in values]
+        total = sum(math.floor((value - float(measure.origin)) / unit + 0.5) for value in near)
+        counted = min(len(values), measure.rows)
+        return math.floor(Fraction(total, len(values) * UNITS) * counted + Fraction(1, 2))
     if measure.column == "whole":
         exact = Fraction(sum(values), len(values) if measure.averaged else 1)
         number = math.floor((exact - measure.origin) / measure.step + Fraction(1, 2))
     else:
-        taken = [each for each in MEASURES if each.column == measure.column]
+        taken = [each for each in MEASURES if each.column == measure.column and not (each.rows or each.counted)]
         unit = min(each.step for each in taken) / UNITS
         origin = taken[0].origin if all(each.averaged for each in taken) else 0
         far = float(LARGEST_UNITS * unit)
@@ -97,7 +110,9 @@ def expected(lines, groups):
                 cells[place][label, number] += 1
             elif number is not None:
                 totals[place][label] += number
-                numbers[place][label] += 1
+                values = [line[PLACES[measure.column]] for line in own] if measure.rows else []
+                there = sum(value is not None and not math.isnan(value) for value in values)
+                numbers[place][label] += min(there, measure.rows) if measure.rows else 1
     return users, totals, numbers, cells
 
 
@@ -162,14 +177,14 @@ def test_one_user_changes_few_groups_and_each_by_little(backend: Backend, contri
         labels = set(one.users.labels) | set(other.users.labels)
         changed = set()
         for place, measure in enumerate(MEASURES):
-            reach = max(abs(measure.least), abs(measure.most))
+            reach = max(abs(measure.least), abs(measure.most)) * (measure.rows or 1)
             none = np.zeros(measure.most - measure.least + 1)
             for label in labels:
                 moved = one.totals[place].get(label, 0) - other.totals[place].get(label, 0)
                 more = one.numbers[place].get(label, 0) - other.numbers[place].get(label, 0)
                 cells = one.cells[place].get(label, none) - other.cells[place].get(label, none)
                 assert abs(moved) <= reach
-                assert more in (0, 1)
+                assert 0 <= more <= (measure.rows or 1)
                 assert (cells >= 0).all()
                 assert cells.sum() <= 1
                 if moved or more or cells.any():

@@ -23,13 +23,18 @@ LARGEST_BOUND = 2**40
 class Measure:
     """What one user adds to a group, as a whole number: (x - origin) / step, rounded and clipped to least .. most.
 
-    x is the number of the user's rows in the group (`column` None), or the sum, or with `averaged` the mean, of the
-    column in them; nothing when all of its values there are missing or not numbers. `in_cells` asks how many users add
-    each number, instead of the sum of what they add.
+    x is the number of the user's rows in the group (`column` None), or of those where the column is not null
+    (`counted`), or the sum, or with `averaged` the mean, of the column in them; nothing when all of its values there
+    are missing or not numbers. `in_cells` asks how many users add each number, instead of the sum of what they add.
+
+    With `rows` every value is clipped by itself, and a user adds their mean as many times as they have values, at most
+    `rows` times; it is then that number that is added up beside, and not how many users add something.
     """
 
     column: str | None = None
+    counted: bool = False
     averaged: bool = False
+    rows: int | None = None
     origin: Fraction = Fraction(0)
     step: Fraction = Fraction(1)
     least: int = 0
@@ -160,7 +165,9 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
         check_value(schema.column(aggregation.value))
     for measure in aggregation.measures:
         if measure.column is not None:
-            check_measured(schema.column(measure.column))
+            column = schema.column(measure.column)
+            if not measure.counted:
+                check_measured(column)
     if aggregation.where is not None:
         aggregation.where.check(schema)
 

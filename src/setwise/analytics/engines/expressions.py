@@ -5,7 +5,7 @@ happened to read rows, nor on the rows of others. Integers are added as they are
 of a unit of 2^-20 steps first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import assert_never
@@ -87,54 +87,82 @@ def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """The expressions of measures: v0, v1, .. of rows, one for each column, and what a user's rows in a group add."""
+    """The expressions of measures: v0, v1, .. of rows, and what a user's rows in a group add.
+
+    Measures of a column share what its rows add up, unless they clip every value by itself, or count values.
+    """
 
     measures: Sequence[Measure]
     schema: Schema
     dialect: Dialect
 
     def row_values(self) -> list[str]:
-        """Return for each column that is measured what its rows add up: integers, or null."""
-        return [self._row_value(name) for name in self._columns()]
+        """Return for each source of numbers what its rows add up: integers, or null."""
+        return [self._row_value(measures) for measures in self._sources().values()]
 
     def user_values(self) -> list[str]:
         """Return for each measure the whole number that a user adds to a group, null for none."""
-        places = {name: f"v{place}" for place, name in enumerate(self._columns())}
-        return [self._user_value(each, "" if each.column is None else places[each.column]) for each in self.measures]
+        return [self._user_value(each) for each in self.measures]
 
-    def _columns(self) -> list[str]:
-        return list(dict.fromkeys(each.column for each in self.measures if each.column is not None))
+    def user_rows(self, measure: Measure) -> str:
+        """Return how many values of a user in a group count for a measure by rows."""
+        return self.dialect.whole(f"LEAST(COUNT({self._values(measure)}), {measure.rows})")
 
-    def _row_value(self, name: str) -> str:
-        column = self.schema.column(name)
-        if column.kind is Kind.INTEGER:
-            return self.dialect.name(name)
-        origin, unit = self._units(name)
-        ends = [_real(origin + sign * LARGEST_UNITS * unit) for sign in (-1, 1)]
-        return self.dialect.whole(
-            f"FLOOR(({self.dialect.number(column, *ends)} - {_real(origin)}) / {_real(unit)} + 0.5)"
-        )
+    def _sources(self) -> dict[Hashable, list[Measure]]:
+        """Return the measures that read the same numbers of rows."""
+        sources: dict[Hashable, list[Measure]] = {}
+        for each in self.measures:
+            if each.column is not None:
+                sources.setdefault(_source(each), []).append(each)
+        return sources
 
-    def _units(self, name: str) -> tuple[Fraction, Fraction]:
-        """Return from where and in which unit the numbers of a column that holds no integers are counted."""
-        taken = [each for each in self.measures if each.column == name]
-        unit = min(each.step for each in taken) / UNITS
-        return (taken[0].origin if all(each.averaged for each in taken) else Fraction(0)), unit
+    def _values(self, measure: Measure) -> str:
+        return f"v{list(self._sources()).index(_source(measure))}"
 
-    def _user_value(self, measure: Measure, values: str) -> str:
+    def _row_value(self, measures: Sequence[Measure]) -> str:
+        first = measures[0]
+        assert first.column is not None
+        column = self.schema.column(first.column)
+        if first.counted:
+            return f"CASE WHEN {self.dialect.name(column.name)} IS NOT NULL THEN 1 END"
+        if column.kind is Kind.INTEGER and first.rows is None:
+            return self.dialect.name(column.name)
+        origin, unit = _units(measures)
+        ends = (-LARGEST_UNITS, LARGEST_UNITS) if first.rows is None else (first.least * UNITS, first.most * UNITS)
+        number = self.dialect.number(column, *(_real(origin + end * unit) for end in ends))
+        return self.dialect.whole(f"FLOOR(({number} - {_real(origin)}) / {_real(unit)} + 0.5)")
+
+    def _user_value(self, measure: Measure) -> str:
         if measure.column is None:
             return self.dialect.whole(f"LEAST(COUNT(*), {measure.most})")
+        values = self._values(measure)
+        if measure.counted:
+            return self.dialect.whole(f"LEAST(COUNT({values}), {measure.most})")
         total = self.dialect.total(values, None)
-        whole = self.schema.column(measure.column).kind is Kind.INTEGER
+        whole = self.schema.column(measure.column).kind is Kind.INTEGER and measure.rows is None
         if measure.averaged or not whole or measure.step != 1:
-            origin, unit = (Fraction(0), Fraction(1)) if whole else self._units(measure.column)
+            origin, unit = (Fraction(0), Fraction(1)) if whole else _units(self._sources()[_source(measure)])
             added = self.dialect.real(total) + (f" / COUNT({values})" if measure.averaged else "")
             shift = (origin - measure.origin) / measure.step
             number = _clipped(f"{added} * {_real(unit / measure.step)} + {_real(shift)}", measure)
+            if measure.rows is not None:
+                number = f"{number} * {self.user_rows(measure)}"
             number = f"FLOOR({number} + 0.5)"  # both ends are whole, so it stays between them
         else:
             number = _clipped(total, measure)
         return f"CASE WHEN COUNT({values}) > 0 THEN {self.dialect.whole(number)} END"
+
+
+def _source(measure: Measure) -> Hashable:
+    if measure.rows is None:
+        return measure.column, measure.counted
+    return measure.column, measure.origin, measure.step, measure.least, measure.most
+
+
+def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
+    """Return from where and in which unit numbers that are no integers are counted."""
+    origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
+    return origin, min(each.step for each in measures) / UNITS
 
 
 def _clipped(number: str, measure: Measure) -> str:

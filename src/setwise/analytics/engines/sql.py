@@ -176,24 +176,34 @@ class StatementBuilder:
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
         own = [f"w{place}" for place in range(len(aggregation.measures))]
-        whole = ", ".join(f"{value} AS {name}" for value, name in zip(measures.user_values(), own, strict=True))
-        columns = ", ".join(own)
+        values = dict(zip(own, measures.user_values(), strict=True))
+        values |= {
+            f"m{place}": measures.user_rows(measure)
+            for place, measure in enumerate(aggregation.measures)
+            if measure.rows is not None
+        }
+        columns = ", ".join(values)
+        whole = ", ".join(f"{value} AS {name}" for name, value in values.items())
         pairs = f"SELECT u, {labels}, {whole} FROM ({rows}) AS counted GROUP BY u, {labels}"
         kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
         if salt is not None:
             kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, columns), columns)
         celled = [name for name, measure in zip(own, aggregation.measures, strict=True) if measure.in_cells]
         chosen = [labels, *_cell_columns(own, celled, self.dialect), "COUNT(*) AS users"]
-        for place, (name, measure) in enumerate(zip(own, aggregation.measures, strict=True)):
+        for place, measure in enumerate(aggregation.measures):
+            reach = max(abs(measure.least), abs(measure.most)) * (measure.rows or 1)
             if not measure.in_cells:
-                total = self.dialect.total(name, max(abs(measure.least), abs(measure.most)))
-                chosen += [f"{self.dialect.whole(within(f'COALESCE({total}, 0)'))} AS s{place}"]
-                chosen += [f"COUNT({name}) AS n{place}"]
+                number = f"COUNT(w{place})" if measure.rows is None else self._added(f"m{place}", measure.rows)
+                chosen += [f"{self._added(f'w{place}', reach)} AS s{place}", f"{number} AS n{place}"]
         statement = f"SELECT {', '.join(chosen)} FROM ({kept}) AS kept"
         if not celled:
             return f"{statement} GROUP BY {labels}"
         sets = ", ".join(f"({each})" for each in (labels, *(f"{labels}, {name}" for name in celled)))
         return f"{statement} GROUP BY GROUPING SETS ({sets})"
+
+    def _added(self, name: str, largest: int) -> str:
+        """Return the sum of what users add, 0 where nobody does."""
+        return self.dialect.whole(within(f"COALESCE({self.dialect.total(name, largest)}, 0)"))
 
     def _measures(self, aggregation: Aggregation) -> Measures:
         return Measures(aggregation.measures, self.schema, self.dialect)

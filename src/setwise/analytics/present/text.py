@@ -79,17 +79,23 @@ def measured(query: Query, from_text: Sequence[Column] = ()) -> str:
 
 def _statistic(statistic: Statistic, where: str) -> str:
     match statistic:
-        case Count(most=None | 1):
+        case Count(most=None | 1, column=None):
             return "users"
-        case Count(most=most):
-            return f"events, at most {most:,} of a user{where}"
+        case Count(most=None | 1, column=column):
+            return f"users who have {column}{where}"
+        case Count(most=most, column=column):
+            what = "events" if column is None else f"events that have {column}"
+            return f"{what}, at most {most:,} of a user{where}"
         case Sum(column=column, low=0, high=high):
             return f"sum of {column}, at most {_number(high or Fraction(1))} of a user{where}"
         case Sum(column=column, low=low, high=high):
             between = f"between {_number(low)} and {_number(high or Fraction(1))}"
             return f"sum of {column}, a user's own{where} {between}"
-        case Mean(column=column, low=low, high=high):
+        case Mean(column=column, low=low, high=high, per_user=None):
             return f"mean of {column}, a user's own{where} between {_number(low)} and {_number(high)}"
+        case Mean(column=column, low=low, high=high, per_user=rows):
+            between = f"between {_number(low)} and {_number(high)}"
+            return f"mean of {column} over events, each {between}, at most {rows:,} of a user{where}"
         case Quantile(column=column, at=at, low=low, high=high):
             name = "median" if at == Fraction(1, 2) else f"{_number(at)} quantile"
             return f"{name} of {column}, a user's own mean{where} between {_number(low)} and {_number(high)}"

@@ -69,6 +69,8 @@ class PostgresqlDialect:
         The server fails on quotients that underflow, and on decimals beyond the range of floating point.
         """
         name = self.name(column.name)
+        if column.kind is Kind.INTEGER:
+            return f"CASE WHEN {name} IS NOT NULL THEN GREATEST(LEAST(CAST({name} AS float8), {most}), {least}) END"
         if column.kind is Kind.DECIMAL:
             near = f"CAST(ROUND(GREATEST(LEAST({name}, {most}), {least}), 150) AS float8)"
         else:
