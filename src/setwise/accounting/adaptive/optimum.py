@@ -30,6 +30,7 @@ from setwise.accounting.adaptive.stages import (
     LinearStage,
     RangeStage,
     Stage,
+    alone,
     averaged,
     enumerated_uses,
     left_of,
@@ -267,6 +268,8 @@ class Optimum:
                 case LinearStage() as stage if index == 0:
                     upper, lower = losses(stage, tilt, stages.TUNING.first_tolerance)
                     return _Solved(upper, lower, done.profile, self.failure)
+                case LinearStage() as stage if index == len(self.stages) - 1:
+                    done = alone(stage, band, tilt)
                 case LinearStage() as stage:
                     done = averaged(stage, done, band, tilt)
         return _Solved(NOTHING, NOTHING, done.profile, self.failure)

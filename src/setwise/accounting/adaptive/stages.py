@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.adaptive.dynamic_program import Group, variance_of
-from setwise.accounting.adaptive.profile import Band, Profile, TailProfile
+from setwise.accounting.adaptive.profile import Band, Profile, TailProfile, nothing_to_come
 from setwise.accounting.brackets import UNIT, Bracket
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
-from setwise.accounting.losses.discrete import Atoms, enumerated
+from setwise.accounting.losses.discrete import Atoms, enumerated, randomized_response
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
 from setwise.accounting.losses.lattice import multiples
 from setwise.accounting.losses.tilting import Saddle, coarse_saddle
@@ -43,7 +43,7 @@ class Tuning:
 TUNING = Tuning()
 
 _BENT = 1e-10
-"""Relative error charged because a profile behind a linear stage is convex only up to the charges of that stage."""
+"""Relative error charged because a profile before a linear stage is convex only up to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +115,34 @@ def losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, At
     return whole.atoms(coarse_saddle(stage.uses), tilt, whole=True)
 
 
+def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
+    """Return the profile of a linear stage with nothing to come: its own delta at every grid point."""
+    match stage.uses:
+        case ((PureDP(epsilon=epsilon), count),):
+            upper = lower = randomized_response(epsilon, count)
+        case _ if enumerated_uses(stage.uses) is not None:
+            return averaged(stage, TailProfile(nothing_to_come(band.step)), band, tilt)
+        case _:
+            from setwise.accounting.losses.pld import LatticeSum
+
+            whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), TUNING.first_tolerance)
+            upper, lower = whole.tails(coarse_saddle(stage.uses), tilt, whole=True)
+    # On a lattice from above, losses reach past the largest by a step each.
+    reach = upper.top if stage.support < math.inf else math.inf
+    x = multiples(band.step, 0, band.size(stage.variance, reach))
+    above = upper.delta(x - upper.slack(float(x[-1])))[0] * (1 + upper.rounding) + upper.dropped
+    below = lower.delta(x + lower.slack(float(x[-1])))[0] * (1 - lower.rounding)
+    bent = _BENT + 8 * upper.mass.size * UNIT
+    return TailProfile(
+        Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), bent), stage.variance, reach
+    )
+
+
 def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
     variance = after.variance + stage.variance
     for tolerance in TUNING.middle_tolerances:
         upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance))
-        # On a lattice from above, losses reach past the largest by a step each.
         reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
         x = multiples(band.step, 0, band.size(variance, after.support + reach))
         if x.size * upper.size <= TUNING.most_reads:
@@ -136,7 +158,6 @@ def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) ->
     )
     shrunk = 1 - lower.relative_error - (lower.size + 8) * UNIT
     below = _mean_at(lower, profile.read_lower, x + off) * shrunk
-    # Rounding may have bent the profile by that much: the next step takes it to be convex.
     bent = Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), _BENT)
     return TailProfile(bent, variance, after.support + reach)
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 from setwise.accounting.brackets import UNIT
 
 Floats = NDArray[np.float64]
+_Number = TypeVar("_Number", float, Floats)
 
 _LARGEST_DENOMINATOR = 1000
 _AGREEMENT = 1e-13
@@ -172,6 +174,17 @@ class LatticeTail:
     decayed: Floats
     base: Floats
 
+    @property
+    def rounding(self) -> float:
+        """The relative error of a delta that is read at its exact place, what was left out aside."""
+        last = self.mass.size - 1
+        exponents = 2.0 * min(300.0, self.step * last)  # of the growth that the tables divide by
+        return self.relative_error + (3 * last + exponents + 64) * UNIT
+
+    def slack(self, size: _Number) -> _Number:
+        """Return how far rounding may move an x of the given size against the losses."""
+        return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
+
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
         """Return delta at each x and the absolute error of each."""
         last = self.mass.size - 1
@@ -180,11 +193,10 @@ class LatticeTail:
         distance = np.maximum(self.top - self.step * at - x, 0.0)
         decayed = self.decayed[at]
         value = np.where(index >= 0, self.base[at] - np.expm1(-distance) * decayed, 0.0)
-        slack = 8 * UNIT * (abs(self.top) + self.step * last + np.abs(x))  # how far rounding may move the distance
+        slack = self.slack(np.abs(x))
         clear = self.top - x < -slack  # x lies above every loss, whatever the rounding
         misplaced = np.where(clear, 0.0, decayed * slack)
-        exponents = 2.0 * min(300.0, self.step * last)  # of the growth that the tables divide by
-        error = value * (self.relative_error + (3 * last + exponents + 64) * UNIT) + misplaced + self.dropped
+        error = value * self.rounding + misplaced + self.dropped
         return value, error
 
 
