@@ -121,7 +121,7 @@ class ServiceTables:
 
     def describe(self, dataset: str) -> Told:
         """Return what the service says of a data set."""
-        return _named({each["name"]: each for each in self._client.datasets()}, dataset)
+        return _named({each["name"]: {**each} for each in self._client.datasets()}, dataset)
 
     def preview(self, dataset: str, sql: str, words: "BudgetWords") -> Told:
         """Return the plan of a SELECT."""

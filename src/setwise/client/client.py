@@ -10,7 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from setwise.client.records import AccountRecord, DatasetRecord, PersonRecord
 from setwise.client.remote_dataset import RemoteDataset
+from setwise.client.steward import Steward
 from setwise.errors import InvalidParameter, MissingExtra, Unavailable, error_of
 
 if TYPE_CHECKING:
@@ -81,14 +83,24 @@ class Client:
         """Let go of the connections."""
         self._client.close()
 
-    def datasets(self) -> list[dict[str, Any]]:
-        """Return what can be asked about."""
-        found: list[dict[str, Any]] = self.request("GET", "/datasets")
+    @property
+    def steward(self) -> Steward:
+        """What stewards do: people, tokens, data sets, accounts, audit and trail."""
+        return Steward(self)
+
+    def me(self) -> PersonRecord:
+        """Return whose token this is."""
+        found: PersonRecord = self.request("GET", "/me")
         return found
 
-    def accounts(self) -> list[dict[str, Any]]:
-        """Return how one's accounts stand."""
-        found: list[dict[str, Any]] = self.request("GET", "/accounts")
+    def datasets(self) -> list[DatasetRecord]:
+        """Return what can be asked about."""
+        found: list[DatasetRecord] = self.request("GET", "/datasets")
+        return found
+
+    def accounts(self) -> list[AccountRecord]:
+        """Return how one's accounts stand, without their odometers."""
+        found: list[AccountRecord] = self.request("GET", "/accounts")
         return found
 
     def dataset(self, name: str, *, account: str | None = None) -> RemoteDataset:

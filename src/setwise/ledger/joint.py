@@ -59,7 +59,8 @@ def joint_of(
     if not terms:
         raise InvalidParameter(f"no account is open on the dataset {dataset!r}")
     check_count(periods, "periods")
-    asked = check_delta(min(sum(own.delta for own in terms), 0.5) if delta is None else delta)
+    promised = sum(own.delta * _times(own, periods) for own in terms)
+    asked = check_delta(min(promised, 0.5) if delta is None else delta)
     uses = merged(use for own in terms for use in _budget(own, periods))
     setwise = all(own.kind == "setwise" for own in terms)
     if not setwise and any(isinstance(own.totals, WalletTotals) for own in terms):
@@ -78,7 +79,7 @@ def joint_of(
 
 def _budget(terms: Terms, periods: int) -> list[Use]:
     """Return all that an account may spend over some periods, as uses."""
-    times = 1 if terms.period is None else periods
+    times = _times(terms, periods)
     if isinstance(terms.totals, WalletTotals):
         return [Use(use.guarantee, use.count * times) for use in (*terms.uses, *terms.totals.as_uses())]
     if terms.totals is not None:
@@ -88,5 +89,9 @@ def _budget(terms: Terms, periods: int) -> list[Use]:
 
 def _promise(terms: Terms, periods: int) -> list[Use]:
     """Return the promise of an account as (epsilon, delta)-DP uses, one for each period."""
-    times = 1 if terms.period is None else periods
-    return [Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta), times)]
+    return [Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta), _times(terms, periods))]
+
+
+def _times(terms: Terms, periods: int) -> int:
+    """Return how often the budget of an account is fresh over some periods."""
+    return 1 if terms.period is None else periods
