@@ -76,7 +76,7 @@ def count_cells(table: DuckDBTable, types: Mapping[str, Kind], user: str | None)
 def _guessed(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema: Schema) -> dict[str, Kind]:
     """Return the narrowest kind that most cells of a sample are, for each column of text."""
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
-    kinds = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
+    kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
     asked = [f"COUNT({_read(quoted(name), kind)}), COUNT({quoted(name)})" for name in texts for kind in kinds]
     if not asked:
         return {}
