@@ -56,6 +56,7 @@ def test_the_json_is_the_contract():
         "spent": ["bounded-range:0.1x3", "approx:0.0,1e-07"],
         "complete": False,
         "interval_note": "Each interval holds the exact number with probability 95%.",
+        "hint": "",
     }
 
 
@@ -108,7 +109,7 @@ def test_frames_hold_the_items(changes):
     assert found.to_polars().to_dicts() == rows
     assert list(found.to_pandas().columns) == ["item", "count", "lower", "upper", "noisy"]
     assert found.to_pandas()["item"].tolist() == list(found.labels)
-    assert found.to_csv().splitlines()[0] == "item,count,lower,upper,noisy"
+    assert found.to_csv().splitlines()[0] == "item,count,lower,upper,noisy,measure"
     assert len(found.to_csv().splitlines()) == 1 + len(found)
 
 

@@ -368,7 +368,9 @@ def test_rows_have_the_columns_of_the_select(table):
         assert row["mean"]["interval"][0] <= row["mean"]["value"] <= row["mean"]["interval"][1]
     told = json.loads(found.to_json())
     assert told["rows"] == found.rows
-    assert found.to_csv().splitlines()[0] == "p,mean,mean_lower,mean_upper,country,users,users_lower,users_upper"
+    assert (
+        found.to_csv().splitlines()[0] == "p,mean,mean_lower,mean_upper,country,users,users_lower,users_upper,measure"
+    )
 
 
 def test_a_single_count_has_its_interval(table):

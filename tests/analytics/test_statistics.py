@@ -68,7 +68,7 @@ def test_signed_sums_and_groups_of_several_columns(shop):
     shown = json.loads(answer.to_json())["items"][0]
     assert set(shown) == {"item", "sum_change"}
     assert set(shown["item"]) == {"shop", "plan"}
-    assert answer.to_csv().splitlines()[0] == "shop,plan,sum_change,sum_change_lower,sum_change_upper"
+    assert answer.to_csv().splitlines()[0] == "shop,plan,sum_change,sum_change_lower,sum_change_upper,measure"
     assert PrivateAnswer.from_stored(answer.stored()) == answer
 
 

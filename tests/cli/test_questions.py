@@ -80,6 +80,7 @@ def test_json_is_the_contract(folder):
         "spent",
         "complete",
         "interval_note",
+        "hint",
     ]
     assert {each["item"] for each in found["items"]} == {"home", "shop"}
     for each in found["items"]:
@@ -120,12 +121,40 @@ def test_people_get_bars_words_and_reasons(setwise, folder):
     assert done.returncode == 0, done.stderr
     for part in ("█", "95% interval", "k = 2 reached", "differentially private", "spent", "mechanism", "within ±"):
         assert part in done.stdout
+    told = " ".join(done.stdout.split())
+    assert told.index("Whether or not one person is in the table changes the chance") < told.index("formally")
+    assert re.search(r"spent [\w ,]+ at [εδσ] [\d.e-]{1,8}\b", told)
+
+
+def test_a_short_answer_says_what_would_have_shown_more(setwise, folder):
+    words = ("top-k", folder / "visits.parquet", "--user", "who", "--item", "page", "-k", 3, "--delta", 1e-6, "--json")
+    short = json.loads(setwise(*words, "--epsilon", 0.001).stdout)
+    assert short["complete"] is False
+    assert "with epsilon = 1 would do" in short["hint"]
+    needed, enough = (
+        int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= above| with epsilon)", short["hint"])
+    )
+    assert enough < needed / 100
+    assert json.loads(setwise(*words, "--epsilon", 4).stdout)["hint"] == ""
+
+
+def test_a_list_is_complete_only_when_nothing_can_be_missing(setwise, folder):
+    asked = ("histogram", folder / "visits.parquet", "--user", "who", "--item", "page", *TOTAL, "--json")
+    assert json.loads(setwise(*asked, "--contributions", 3).stdout)["complete"] is False
+    assert json.loads(setwise(*asked, "--domain", folder / "pages.txt").stdout)["complete"] is True
+
+
+def test_documents_are_shown_by_a_command(setwise):
+    done = setwise("docs", "optimal-composition")
+    assert done.stdout.startswith("# ")
+    assert "optimal-composition" in setwise("docs").stdout
+    assert setwise("docs", "nothing").returncode == 2
 
 
 def test_csv_plot_and_preview(setwise, folder, tmp_path):
     words = ("top-k", folder / "visits.csv", "--user", "who", "--item", "page", "-k", 2, *TOTAL)
     done = setwise(*words, "--csv", "--plot", tmp_path / "out.svg")
-    assert done.stdout.splitlines()[0] == "item,count,lower,upper,noisy"
+    assert done.stdout.splitlines()[0] == "item,count,lower,upper,noisy,measure"
     assert len(done.stdout.splitlines()) == 3
     assert "<svg" in (tmp_path / "out.svg").read_text()
     shown = json.loads(setwise(*words, "--preview", "--json").stdout)

@@ -42,7 +42,7 @@ def test_json_is_columns_and_rows(sql):
 
 def test_the_query_may_be_in_a_file_and_the_table_a_path(sql, tmp_path):
     (tmp_path / "question.sql").write_text(COUNTED.replace("visits", "`./visits.parquet`"))
-    assert sql("@question.sql", *TOTAL, "--csv").stdout.startswith("page,users,users_lower,users_upper\nhome,")
+    assert sql("@question.sql", *TOTAL, "--csv").stdout.startswith("page,users,users_lower,users_upper,measure\nhome,")
 
 
 def test_people_get_a_table_and_the_promise(sql):

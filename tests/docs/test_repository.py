@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import tomllib
 from collections import Counter
 from pathlib import Path
 from pkgutil import resolve_name
@@ -76,3 +77,16 @@ def test_everything_the_reference_shows_exists():
     assert shown
     for name in shown:
         assert resolve_name(name).__doc__, name
+
+
+def test_every_document_that_a_promise_cites_is_installed_with_the_package():
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    places = shipped["force-include"]
+    cited = {
+        name for path in (ROOT / "src").rglob("*.py") for name in re.findall(r"docs/[a-z-]+\.md, ", path.read_text())
+    }
+    assert {name.removesuffix(", ") for name in cited} <= set(places)
+    assert all(
+        (ROOT / source).is_file() and target == f"setwise/documents/{Path(source).name}"
+        for source, target in places.items()
+    )

@@ -258,7 +258,7 @@ def test_reasons_say_each_only_where_each_interval_holds():
 
 def test_reasons_name_the_choice_and_the_runner_up():
     found = plan(*question(k=10))
-    assert found.why.startswith("unknown_gumbel+gaussian: finds items that are")
+    assert found.why.startswith("unknown_gumbel+gaussian: finds items whose count is")
     assert "next best, unknown_gumbel+laplace" in found.why
     assert str(found.preview.radius) in found.why
 

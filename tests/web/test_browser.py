@@ -38,7 +38,8 @@ def test_sign_in_preview_ask_and_see_the_chart(browser: Browser, shop: Team) -> 
     expect(answer.get_by_role("heading", name="Top 6 of product")).to_be_visible()
     expect(answer.locator(".answer-chart .bars .point")).to_have_count(6)
     assert page.locator("#answer .answer-chart .errorbar, #answer .answer-chart .errorbars").count() > 0
-    expect(answer.locator(".guarantee")).to_contain_text("differentially private")
+    expect(answer.locator(".guarantee")).to_contain_text("one person")
+    expect(answer).to_contain_text("differentially private")
     rows = answer.locator("tbody th")
     expect(rows).to_have_count(6)
     assert HOSTILE in rows.all_inner_texts()

@@ -106,7 +106,7 @@ class PureDP(Guarantee):
         self._set(epsilon=check_epsilon(self.epsilon))
 
     def in_words(self) -> tuple[str, str]:
-        return "count", f"ε {self.epsilon:g}"
+        return "count", f"ε {self.epsilon:.4g}"
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """epsilon-DP implies epsilon tanh(epsilon/2)-zCDP, and no less.
@@ -143,7 +143,7 @@ class BoundedRange(Guarantee):
         self._set(epsilon=check_epsilon(self.epsilon))
 
     def in_words(self) -> tuple[str, str]:
-        return "pick", f"ε {self.epsilon:g}"
+        return "pick", f"ε {self.epsilon:.4g}"
 
     def mean_loss(self) -> float:
         """Return the largest mean privacy loss: a/(e^a - 1) - 1 - log(a/(e^a - 1)), a = epsilon.
@@ -203,7 +203,7 @@ class Laplace(Guarantee):
         self._set(scale=check_within("scale", self.scale, 1 / LARGEST_EPSILON, LARGEST_SCALE))
 
     def in_words(self) -> tuple[str, str]:
-        return "Laplace count", f"scale {self.scale:g}"
+        return "Laplace count", f"scale {self.scale:.4g}"
 
     def pure(self) -> PureDP:
         """Laplace noise of scale b over the l1-sensitivity is 1/b-DP.
@@ -262,7 +262,7 @@ class Gaussian(Guarantee):
         return together
 
     def in_words(self) -> tuple[str, str]:
-        return "Gaussian count", f"σ {self.sigma:g}"
+        return "Gaussian count", f"σ {self.sigma:.4g}"
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """Gaussian noise is 1/(2 sigma^2)-zCDP.
@@ -340,7 +340,7 @@ class ConcentratedDP(Guarantee):
             raise InvalidParameter("mu and tau cannot both be 0")
 
     def in_words(self) -> tuple[str, str]:
-        return "concentrated use", f"μ {self.mu:g}, τ {self.tau:g}"
+        return "concentrated use", f"μ {self.mu:.4g}, τ {self.tau:.4g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         """(mu, tau)-CDP implies (mu - tau^2/2, tau^2/2)-zCDP.
@@ -379,7 +379,7 @@ class ApproxDP(Guarantee):
     def in_words(self) -> tuple[str, str]:
         if self.epsilon == 0.0:
             return "threshold", f"δ {self.delta:.3g}"
-        return "approximate use", f"ε {self.epsilon:g}, δ {self.delta:.3g}"
+        return "approximate use", f"ε {self.epsilon:.4g}, δ {self.delta:.3g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         return ZeroConcentratedDP(rho=cover_rounding(self.epsilon * math.tanh(self.epsilon / 2)), delta=self.delta)
@@ -416,7 +416,7 @@ class DiscreteLaplace(Guarantee):
         self._set(scale=check_within("scale", self.scale, self.sensitivity / LARGEST_EPSILON, LARGEST_SCALE))
 
     def in_words(self) -> tuple[str, str]:
-        return "integer Laplace count", f"scale {self.scale:g}"
+        return "integer Laplace count", f"scale {self.scale:.4g}"
 
     def pure(self) -> PureDP:
         """Integer Laplace noise of scale b on an integer of sensitivity s is s/b-DP.
@@ -458,7 +458,7 @@ class DiscreteGaussian(Guarantee):
         self._set(sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
 
     def in_words(self) -> tuple[str, str]:
-        return "integer Gaussian count", f"σ {self.sigma:g}"
+        return "integer Gaussian count", f"σ {self.sigma:.4g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         """Integer Gaussian noise on an integer of sensitivity s is s^2/(2 sigma^2)-zCDP.
@@ -495,7 +495,7 @@ class TruncatedDiscreteGaussian(Guarantee):
             raise InvalidParameter(f"bound must be at least the sensitivity {self.sensitivity}, not {self.bound}")
 
     def in_words(self) -> tuple[str, str]:
-        return "truncated Gaussian count", f"σ {self.sigma:g}"
+        return "truncated Gaussian count", f"σ {self.sigma:.4g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         """Truncated integer Gaussian noise is delta-approximately s^2/(2 sigma^2)-zCDP, delta the mass off the overlap.

@@ -6,6 +6,7 @@ Use(guarantee=PureDP(epsilon=0.1), count=25)
 'approx:0.1,1e-09x3'
 """
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
@@ -103,6 +104,45 @@ def format_use(use: Use) -> str:
     """Write a use as MECH; reading it back gives the same use, to the last bit."""
     text = f"{use.guarantee.kind}:{','.join(repr(value) for value in use.guarantee.parameters())}"
     return text if use.count == 1 else f"{text}x{use.count}"
+
+
+def promise_in_words(epsilon: float, delta: float) -> str:
+    """Return what (epsilon, delta)-differential privacy means for one person, as a sentence.
+
+    >>> print(promise_in_words(1.0, 1e-6))
+    Whether or not one person is in the table changes the chance of any answer by a factor of at most 2.72, except with
+    a chance of about one in a million.
+    >>> promise_in_words(0.1, 0.0).rpartition("a factor of ")[2], promise_in_words(1, 3e-7).rpartition("about ")[2]
+    ('at most 1.11.', 'one in 3.3 million.')
+    """
+    factor = math.exp(min(epsilon, 700.0))
+    most = f"{math.ceil(factor):,}" if 100 <= factor < 1e7 else rounded_up(factor, 3)
+    beyond = f", except with a chance of about one in {_large(1 / delta)}" if delta > 0 else ""
+    return (
+        f"Whether or not one person is in the table changes the chance of any answer by a factor of at most {most}"
+        f"{beyond}."
+    )
+
+
+_LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+
+
+def _large(value: float) -> str:
+    """Return a number of cases with two digits, in words from a million on."""
+    two = float(f"{value:.1e}")
+    for unit, name in _LARGE:
+        if two >= unit:
+            return f"a {name}" if two == unit else f"{two / unit:,.10g} {name}"
+    return f"{two:,.0f}"
+
+
+def shown_by(statement: str) -> str:
+    """Return a statement with the command that shows the document it stands in: that one is wherever Setwise is.
+
+    >>> shown_by("docs/optimal-composition.md, the set-wise optimum"), shown_by("BunSt16")
+    ('setwise docs optimal-composition, the set-wise optimum', 'BunSt16')
+    """
+    return re.sub(r"docs/([a-z-]+)\.md", r"setwise docs \1", statement)
 
 
 def use_in_words(use: Use) -> str:

@@ -4,12 +4,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.answer import Interaction
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use, parse_use, rounded_up
+from setwise.accounting.notation import format_use, parse_use, promise_in_words, rounded_up, shown_by
 from setwise.analytics.query import canonical
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.labels import Label, cell_of
@@ -26,12 +27,12 @@ class PrivateAnswer:
     """A private answer. It shows as a table in a notebook and converts to Arrow, pandas and Polars.
 
     `epsilon` brackets what this question is promised to cost at most, at `delta`; `spent` lists the uses it really
-    made. `complete` says whether all that was asked for is there, and `reason` why the list ends where it does.
-    `why` says how the mechanism was chosen. `interval_note` says what the intervals promise at `confidence`, and why
-    some reach further than others. `alone` is the (epsilon, delta) of this answer by itself, where an account states
-    its promises at another delta. `replayed` says that the answer was stored before and nothing was charged for it now.
-    `groups` names the columns of items that are several, and `statistics` what the estimates of each item are, where it
-    is more than one count.
+    made. `complete` says that nothing that was asked for can be missing, `reason` why the list ends where it does, and
+    `hint` what would have shown more. `why` says how the mechanism was chosen. `interval_note` says what the intervals
+    promise at `confidence`, and why some reach further than others. `alone` is the (epsilon, delta) of this answer by
+    itself, where an account states its promises at another delta. `replayed` says that the answer was stored before and
+    nothing was charged for it now. `groups` names the columns of items that are several, and `statistics` what the
+    estimates of each item are, where it is more than one count.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class PrivateAnswer:
     why: str
     confidence: float
     interval_note: str = ""
+    hint: str = ""
     alone: tuple[float, float] | None = None
     groups: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
@@ -81,6 +83,7 @@ class PrivateAnswer:
             "spent": [format_use(use) for use in self.spent],
             "complete": self.complete,
             "interval_note": self.interval_note,
+            "hint": self.hint,
         }
 
     def _item(self, each: Item) -> dict[str, object]:
@@ -119,6 +122,7 @@ class PrivateAnswer:
             spent=tuple(parse_use(use) for use in found["spent"]),
             complete=found["complete"],
             interval_note=found.get("interval_note", _EARLIER_NOTE),
+            hint=found.get("hint", ""),
             alone=None if found.get("alone") is None else (found["alone"][0], found["alone"][1]),
             **{name: found[name] for name in _BESIDE_THE_CONTRACT},
         )
@@ -167,17 +171,9 @@ class PrivateAnswer:
         assert isinstance(frame, pl.DataFrame)
         return frame
 
-    def to_csv(self) -> str:
-        """Return the items as CSV text with a heading."""
-        import csv
-        import io
-
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        columns = self.columns()
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-        return text.getvalue()
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the items as CSV text with a heading and what is measured, and write it to a file if one is named."""
+        return csv_text(self.columns(), self.measure, path)
 
     def plot(self, path: str) -> None:
         """Draw the items as bars with their intervals into a .png or .svg file."""
@@ -186,19 +182,41 @@ class PrivateAnswer:
         plot_answer(self, path)
 
     @property
+    def promise(self) -> str:
+        """The promise in plain words."""
+        return promise_in_words(self.epsilon.upper, self.delta)
+
+    @property
     def guarantee(self) -> str:
         """The promise as a sentence or two that a person can check."""
         alone = "" if self.alone is None else f" By itself it is {_pair(*self.alone)}-differentially private."
         return (
-            f"Whether any one user is in the table or not, this answer is {_pair(self.epsilon.upper, self.delta)}-"
-            f"differentially private, {_COVERS[self.interaction]} (no proof could promise less than "
-            f"{self.epsilon.lower:.4g}; {self.method}, {self.statement}).{alone}"
+            f"The answer is {_pair(self.epsilon.upper, self.delta)}-differentially private for everything one user has "
+            f"in the table, {_COVERS[self.interaction]} (no proof could promise less than {self.epsilon.lower:.4g}; "
+            f"{self.method}, {shown_by(self.statement)}).{alone}"
         )
 
     def _repr_html_(self) -> str:
         from setwise.analytics.present.html import answer_html
 
         return answer_html(self)
+
+
+def csv_text(columns: dict[str, list[Any]], measure: str, path: str | Path | None) -> str:
+    """Return columns as CSV text, with a column that says what is measured, and write it to a file if one is named."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*columns, "measure"])
+    writer.writerows([*cells, measure] for cells in zip(*columns.values(), strict=True))
+    if path is not None:
+        try:
+            Path(path).write_text(text.getvalue(), encoding="utf-8", newline="")
+        except OSError:
+            raise InvalidParameter(f"{str(path)!r} cannot be written") from None
+    return text.getvalue()
 
 
 _BESIDE_THE_CONTRACT = ("kind", "measure", "method", "statement", "reason", "why", "confidence")

@@ -14,6 +14,7 @@ from setwise.analytics.payer import Payer
 from setwise.analytics.planning import ExecutablePlan
 from setwise.analytics.present.text import ending, interval_note, measured
 from setwise.analytics.query import EVERYTHING, Query, canonical, statistic_name
+from setwise.analytics.short_answers import what_shows_more
 from setwise.analytics.statistics import in_units, statistics_note
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
@@ -107,6 +108,9 @@ def _answer(
     planned: ExecutablePlan, items: tuple[Item, ...], spent: Sequence[Use], complete: bool, note: str
 ) -> PrivateAnswer:
     query, plan = planned.query, planned.plan
+    whole = None if query.domain is None else len(query.domain)  # how many items there can be, where that is known
+    reached = query.item is None or len(items) in (query.k, whole)
+    short = not reached and (query.k is not None or not items)
     return PrivateAnswer(
         kind=query.kind,
         measure=measured(query, planned.from_text),
@@ -118,11 +122,12 @@ def _answer(
         method=plan.method,
         statement=plan.statement,
         spent=planned.in_account_names(spent),
-        complete=complete if query.k is None else len(items) == query.k,
+        complete=reached,
         reason=ending(query, len(items), complete),
         why=plan.why,
         confidence=float(plan.error.confidence),
         interval_note=note,
+        hint=what_shows_more(query, planned.total) if short and planned.total is not None else "",
         alone=plan.alone,
         groups=query.groups if len(query.groups) > 1 else (),
         statistics=() if query.counted is not None else tuple(statistic_name(each) for each in query.statistics),

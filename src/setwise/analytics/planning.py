@@ -97,7 +97,8 @@ class ExecutablePlan:
     """A plan with what is needed to run it: what the engine is asked for, and the mechanism.
 
     `account_names` maps the mechanism's own guarantees to those that the account registered. `shows_counts` is False
-    when only labels were asked for. `from_text` are the columns whose cells are text that is read as another kind.
+    when only labels were asked for. `total` is the question's own, if it brought one. `from_text` are the columns whose
+    cells are text that is read as another kind.
     """
 
     query: Query
@@ -107,6 +108,7 @@ class ExecutablePlan:
     shows_counts: bool
     account_names: tuple[tuple[Guarantee, Guarantee], ...] = ()
     from_text: tuple[Column, ...] = ()
+    total: Total | None = None
 
     @property
     def most(self) -> int | None:
@@ -224,6 +226,7 @@ def _from_total(query: Query, aggregation: Aggregation, total: Total, status: Ac
         aggregation=aggregation,
         mechanism=mechanism,
         shows_counts=shows_counts,
+        total=total,
     )
 
 

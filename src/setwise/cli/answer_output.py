@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from setwise.accounting.notation import format_use, rounded_up
+from setwise.accounting.notation import format_use, rounded_up, use_in_words
 from setwise.analytics.answer import in_words, number
 from setwise.cli.ledger_output import left_in_words
 from setwise.cli.output import print_json, print_table
@@ -68,9 +68,10 @@ def _notes(answer: "PrivateAnswer", status: "AccountStatus | None") -> "Table":
 
     done = "complete" if answer.complete else "not complete"
     lines = [
-        ("list", f"{done}: {answer.reason}"),
-        ("promise", answer.guarantee),
-        ("spent", "  ".join(format_use(use) for use in answer.spent)),
+        ("list", f"{done}: {answer.reason}{f' ({answer.hint})' if answer.hint else ''}"),
+        ("promise", answer.promise),
+        ("formally", answer.guarantee),
+        ("spent", ", ".join(use_in_words(use) for use in answer.spent)),
         *([("charged", "nothing now: this is the answer that was stored under this key")] if answer.replayed else []),
         ("mechanism", answer.why),
     ]
@@ -186,7 +187,7 @@ def show_preview(plan: "Plan", shortage: str | None, *, as_json: bool) -> None:
             within += " where clear of the threshold"
         rows.append(("count error", f"{expected.expected_error:.3g} on average, {within}"))
     if expected.detectable is not None:
-        rows.append(("found when", f"a count is ahead by {expected.detectable:,}"))
+        rows.append(("found when", f"a count is {expected.detectable:,} above those left out"))
     if expected.shortfall is not None:
         rows.append(("in order when", f"counts are apart by {expected.shortfall:,}"))
     print_table("Preview: nothing was read or charged", rows)

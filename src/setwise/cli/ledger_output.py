@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP
-from setwise.accounting.notation import format_use, rounded_down, rounded_up
+from setwise.accounting.notation import format_use, promise_in_words, rounded_down, rounded_up, shown_by
 from setwise.cli.output import print_table
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def print_status(status: "AccountStatus") -> None:
         ("analyst", status.analyst or "-"),
         ("dataset", status.dataset or "-"),
         ("promise", f"epsilon {rounded_up(status.epsilon.upper)} at delta {status.delta:g}{every}"),
-        ("statement", status.epsilon.statement),
+        ("in words", promise_in_words(status.epsilon.upper, status.delta)),
+        ("statement", shown_by(status.epsilon.statement)),
         *_left_rows(status),
         ("so far", f"epsilon {worth}" if status.spent else worth),
         ("charges", f"{status.charges:,}"),
@@ -140,7 +141,8 @@ def print_joint(joint: "Joint") -> None:
         ("accounts", ", ".join(joint.accounts)),
         ("together", f"{promise}, over {joint.periods} period(s) of each"),
         ("method", joint.epsilon.method),
-        ("statement", joint.epsilon.statement),
+        ("in words", promise_in_words(joint.epsilon.upper, joint.delta)),
+        ("statement", shown_by(joint.epsilon.statement)),
     ]
     if joint.cap is not None:
         cap = joint.cap

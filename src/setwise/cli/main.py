@@ -27,10 +27,18 @@ COMMANDS = {
     "demo": ("demo:demo", "Ask two million made-up events three questions."),
     "mcp": ("mcp:mcp", "Let an agent ask, within an account's budget."),
     "serve": ("serve:serve", "Run the service and its web pages."),
+    "docs": ("docs:docs", "Show the documents that promises rest on."),
     "ledger": ("ledger:ledger_app", "Open accounts, see how they stand, and prove what happened."),
     "paper": ("paper:paper", "Recompute the figures and numbers of the paper."),
 }
 """The commands in the order of the help: where each is defined, and what the list says of it."""
+
+HELP = """Private analytics with certified privacy-loss composition.
+
+Answers carry noise. Epsilon says how much one person can matter: whether or not somebody is in the table changes the
+chance of any answer by a factor of at most e^epsilon (1.1 for 0.1, 2.7 for 1, 148 for 5), except with a chance of
+about delta. Several answers together have at most the sum of their epsilons; setwise compose says how much less.
+"""
 
 _INTERRUPTED = 130
 """The exit status of a command stopped from the keyboard."""
@@ -86,7 +94,7 @@ class _Group(TyperGroup):
 app = typer.Typer(
     name="setwise",
     cls=_Group,
-    help="Private analytics with certified privacy-loss composition.",
+    help=HELP,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -111,13 +111,17 @@ class Given:
     table: TableSource
     user: User
     epsilon: Annotated[
-        float | None, typer.Option(help="The total epsilon of this question, split between finding and counting.")
+        float | None,
+        typer.Option(
+            help="The total epsilon of this question: one person changes the chance of any answer by a factor of at "
+            "most e^EPSILON. 0.1 protects strongly (1.1), 1 is usual (2.7), 5 is weak (148)."
+        ),
     ] = None
     delta: Annotated[
         float | None,
         typer.Option(
-            help="The total delta of this question, 0 if left out; with --account, that of an unknown domain's "
-            "threshold."
+            help="The total delta of this question, about the chance that the factor is exceeded; 0 if left out. "
+            "With --account, that of an unknown domain's threshold."
         ),
     ] = None
     counts: Annotated[

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from setwise.accounting.answer import Answer
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use, rounded_down, rounded_up
+from setwise.accounting.notation import format_use, promise_in_words, rounded_down, rounded_up, shown_by
 
 _COVERS = {
     "batch": "every mechanism chosen up front",
@@ -57,8 +57,9 @@ def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], f
         ("interaction", f"{answer.interaction}: {_COVERS[str(answer.interaction)]}"),
         (name, f"{value:g}"),
         (found, f"{upper} is promised (the optimum lies {where})"),
+        ("in words", promise_in_words(*((value, answer.upper) if found == "delta" else (answer.upper, value)))),
         ("method", answer.method),
-        ("statement", answer.statement),
+        ("statement", shown_by(answer.statement)),
     ]
 
 

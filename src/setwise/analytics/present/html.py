@@ -30,9 +30,15 @@ def answer_html(answer: PrivateAnswer) -> str:
         "<table style='border-collapse:collapse'><thead><tr>"
         f"<th style='{_CELL}'></th><th style='{_CELL}text-align:left'>item</th>{count}{interval}</tr></thead>"
         f"<tbody>{rows}</tbody></table>{more}{note}"
-        f"<p style='margin:6px 0'>{'Complete' if answer.complete else 'Not complete'}: {escape(answer.reason)}. "
-        f"{escape(answer.guarantee)}</p></div>"
+        f"<p style='margin:6px 0'>{'Complete' if answer.complete else 'Not complete'}: {_said(answer)}</p></div>"
     )
+
+
+def _said(answer: PrivateAnswer) -> str:
+    """Return why the list ends, what would have shown more, and the promise: first in plain words, then formally."""
+    ending = f"{answer.reason}{f' ({answer.hint})' if answer.hint else ''}."
+    formally = f"<span style='color:#888'>{escape(answer.guarantee)}</span>"
+    return f"{escape(ending)} <strong>{escape(answer.promise)}</strong> {formally}"
 
 
 def _statistics_html(answer: PrivateAnswer) -> str:
@@ -44,7 +50,7 @@ def _statistics_html(answer: PrivateAnswer) -> str:
         "<div style='font-family:system-ui,sans-serif;font-size:13px;max-width:80em'>"
         f"<table style='border-collapse:collapse'><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>"
         f"<p style='margin:6px 0'>{escape(answer.measure)}. {escape(answer.interval_note)}</p>"
-        f"<p style='margin:6px 0'>{escape(answer.reason)}. {escape(answer.guarantee)}</p></div>"
+        f"<p style='margin:6px 0'>{_said(answer)}</p></div>"
     )
 
 

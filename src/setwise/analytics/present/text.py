@@ -107,6 +107,9 @@ def _number(value: Fraction) -> str:
     return f"{int(value):,}" if value.denominator == 1 else f"{float(value):g}"
 
 
+_PASSED = "every item whose noisy count passed the threshold; rarer ones stay hidden"
+
+
 def ending(query: Query, found: int, complete: bool) -> str:
     """Return why the list ends where it does."""
     if query.item is None:
@@ -119,7 +122,7 @@ def ending(query: Query, found: int, complete: bool) -> str:
         return "the limit was reached"
     if found == 0:
         return "no item passed the threshold"
-    return "the threshold was reached before k" if query.k else "every item whose noisy count passed the threshold"
+    return "the threshold was reached before k" if query.k else _PASSED
 
 
 _LONGEST = 160

@@ -1,13 +1,12 @@
 """The answer to a SELECT: the columns it names, and a row for each group."""
 
-import csv
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypedDict
 
-from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.answer import PrivateAnswer, csv_text
 from setwise.mechanisms.labels import Cell, cell_of
 from setwise.mechanisms.release import Item
 
@@ -77,14 +76,12 @@ class SqlAnswer:
         """Return the contract as JSON text."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
-    def to_csv(self) -> str:
-        """Return the rows as CSV text with a heading; a statistic has its ends in `NAME_lower` and `NAME_upper`."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        columns = self.by_column()
-        writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
-        return text.getvalue()
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the rows as CSV text with a heading, and write it to a file if one is named.
+
+        A statistic has its ends in `NAME_lower` and `NAME_upper`; `measure` says what was bounded and clipped.
+        """
+        return csv_text(self.by_column(), self.answer.measure, path)
 
 
 def _cell(output: Output, item: Item) -> Cell | Estimated:

@@ -241,7 +241,7 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[Split, ...], bounds
 
 def _expectation(preview: ErrorEstimate, total: Total) -> str:
     reach = _reach(preview)
-    parts = [f"finds items that are {reach:,} ahead"] if reach else []
+    parts = [f"finds items whose count is {reach:,} above those left out"] if reach else []
     if preview.radius is not None and preview.expected_error is not None and total.counts is not CountNoise.NONE:
         error = preview.expected_error
         parts.append(f"counts off by {error:,.{0 if error >= 10 else 1}f} on average, within ±{preview.radius:,}")

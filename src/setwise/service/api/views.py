@@ -287,6 +287,9 @@ class AnswerView(BaseModel):
     why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
     confidence: float = Field(examples=[0.95])
     interval_note: str = Field(examples=["Each interval holds the exact number with probability 95%."])
+    hint: str = Field(
+        default="", examples=[""], description="what would have shown more, where an answer came out short"
+    )
     alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
     groups: list[str] = Field(default=[], examples=[[]], description="the columns of items that have several")
     statistics: list[str] = Field(default=[], examples=[[]], description="the names of statistics other than one count")

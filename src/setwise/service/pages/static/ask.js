@@ -51,7 +51,7 @@ function showPreview(found) {
   if (counted) facts.push(...fact("A count is off by", element("strong", {}, `about ${digits(found.expected_error, 3)}`)));
   if (counted && found.radius !== null) facts.push(...fact(`With ${sure}`, `by at most ${found.radius.toLocaleString("en")}`));
   if (found.shortfall !== null) facts.push(...fact("A pick misses the best", `by at most ${found.shortfall.toLocaleString("en")}, with ${sure}`));
-  if (found.detectable !== null) facts.push(...fact("Found with " + sure, `items that lead by ${found.detectable.toLocaleString("en")}`));
+  if (found.detectable !== null) facts.push(...fact("Found with " + sure, `items whose count is ${found.detectable.toLocaleString("en")} above those left out`));
   facts.push(...fact("Mechanism", found.mechanism));
   const parts = [element("dl", { class: "facts" }, ...facts)];
   const short = question.account.kind === "setwise" ? missing(found) : null;
