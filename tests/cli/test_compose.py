@@ -104,7 +104,7 @@ def test_width_is_kept_or_refused():
         (("compose", "pure:1", "--delta", "x"), "--delta must be a number; see setwise compose --help"),
         (("serve", "--port", "99999999"), "--port must be less than or equal to 65535; see setwise serve --help"),
         (("ledger", "open"), "Missing argument 'NAME'; see setwise ledger open --help"),
-        (("count", "t", "--xyz"), "No such option: --xyz; see setwise count --help"),
+        (("count", "t", "--qqqqqq"), "No such option: --qqqqqq; see setwise count --help"),
         (("frobnicate",), "No such command 'frobnicate'; see setwise --help"),
     ],
 )
