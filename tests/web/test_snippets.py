@@ -137,7 +137,9 @@ def test_statistics_are_shown_and_repeated(
 def test_the_program_runs_on_its_own(shop: Team) -> None:
     query = asked(shop.ada, "program", top(2))
     page = shop.signed_in("ada").get(f"/answers/{query['id']}").text
-    assert _run([sys.executable, "-c", _snippet(page, "python")], shop).startswith("item,count,lower,upper,noisy,measure\n")
+    assert _run([sys.executable, "-c", _snippet(page, "python")], shop).startswith(
+        "item,count,lower,upper,noisy,measure\n"
+    )
 
 
 def test_downloads_are_the_answer(shop: Team) -> None:
