@@ -81,17 +81,22 @@ _MIXTURE = "docs/closed-forms.md, batch mixtures"
 _WALLETS = "docs/optimal-composition.md, Gaussian wallets"
 _MAJORANT = "docs/optimal-composition.md, the Gaussian majorant"
 
-_LARGEST_WALLET = 1e6
-"""A Gaussian with a larger mu^2 promises nothing."""
 
-_MANY_RANGES = 1_000
-"""From this many bounded-range uses on one Gaussian is about as tight as the grid, and follows the count smoothly."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Which bounds are tried; each of them holds, whatever these numbers are."""
 
-_MOST_IN_BATCH = 50_000
-"""Bounded-range mechanisms up to which the batch optimum is searched."""
+    largest_wallet: float = 1e6
+    """mu^2 beyond which a Gaussian promises nothing."""
+    many_ranges: int = 1_000
+    """Bounded-range uses from which on one Gaussian is about as tight as the grid, and follows the count smoothly."""
+    most_in_batch: int = 50_000
+    """Bounded-range uses up to which the closed form of a batch is searched for its worst t."""
+    most_beside: int = 100_000
+    """Atoms of pure DP uses beside them up to which these are enumerated for it."""
 
-_MOST_BESIDE = 100_000
-"""Atoms of pure DP mechanisms beside bounded-range ones up to which they are enumerated for the batch optimum."""
+
+TUNING = Tuning()
 
 Answering = Callable[[float, float | None], Bracket]
 """From an epsilon or a delta, and a width or none, to a bracket of the other."""
@@ -149,7 +154,7 @@ def _optimal(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interactio
     on_the_grid = _on_the_grid(uses, kinds, interaction, effort)
     any_order = interaction is Interaction.SETWISE
     if (quick_in_any_order if any_order else quick_in_one_order)(kinds.ranges):
-        if sum(count for _, count in kinds.ranges) >= _MANY_RANGES:
+        if sum(count for _, count in kinds.ranges) >= TUNING.many_ranges:
             yield _all_in_one_gaussian(kinds)
         yield from on_the_grid
         yield _majorant(uses, kinds, interaction, effort)
@@ -178,13 +183,13 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     from setwise.accounting.wallet import gaussian_of
 
     size = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges])
-    stand_in = gaussian_of(min(size, _LARGEST_WALLET))
+    stand_in = gaussian_of(min(size, TUNING.largest_wallet))
     merged = classify([Use(stand_in), *(Use(known, count) for known, count in kinds.linear)])
     above = linear_bound(replace(merged, failed=kinds.failed))
 
     def asked(answer: Answering) -> Answering:
         def ask(value: float, width: float | None) -> Bracket:
-            if size > _LARGEST_WALLET:
+            if size > TUNING.largest_wallet:
                 raise Unattainable("a Gaussian that stands for these uses promises nothing")
             return Bracket(0.0, answer(value, width).upper)
 
@@ -214,7 +219,7 @@ def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interacti
     above = [
         bound([Use(gaussian_of(part.wallet))] if part.small else [], part.large)
         for part in splits
-        if part.wallet < _LARGEST_WALLET
+        if part.wallet < TUNING.largest_wallet
     ]
     if interaction is Interaction.SETWISE:
         attained = [
@@ -281,23 +286,23 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     if len(kinds.ranges) != 1 or epsilons is None or not shared_offset(kinds.ranges[0][0], epsilons):
         return None
     epsilon, count = kinds.ranges[0]
-    if count > _MOST_IN_BATCH:
+    if count > TUNING.most_in_batch:
         return None
-    beside = enumerated(zip(epsilons, (number for _, number in kinds.linear), strict=True), _MOST_BESIDE)
+    beside = enumerated(zip(epsilons, (number for _, number in kinds.linear), strict=True), TUNING.most_beside)
     return None if beside is None else BatchBoundedRange(epsilon, count, beside, kinds.failure).delta
 
 
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     """Yield the bounds of a batch of bounded-range mechanisms without a common lattice."""
-    from setwise.accounting.methods.batch_mixture import MOST_FIXED, batch_mixture
+    from setwise.accounting.methods import batch_mixture
 
-    mixture = batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
+    mixture = batch_mixture.batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
     found = [] if mixture is None else [Bound("batch-optimum", _MIXTURE, True, mixture.delta, mixture.epsilon)]
     one_order = upper_bound_order(kinds.ranges, kinds.linear)
     in_order = _optimum(one_order, kinds.failure, effort, _MIXTURE, tight=False)
     found.append(_either(in_order, _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=False)))
     # With one or two distinct epsilons the first is narrow; with more, either may be the better one.
-    yield from found if len(kinds.ranges) <= MOST_FIXED else reversed(found)
+    yield from found if len(kinds.ranges) <= batch_mixture.TUNING.most_fixed else reversed(found)
 
 
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
@@ -396,7 +401,7 @@ def _adaptive_bounds(uses: Sequence[Use]) -> Iterator[Bound]:
 
     spent = filter_parameters(uses)
     size = in_any_order([(use.guarantee, use.count) for use in uses])
-    if size < _LARGEST_WALLET:
+    if size < TUNING.largest_wallet:
         budget = f"a wallet of mu = {up(math.sqrt(size)):.9g}, if no larger one is enforced"
         wallet = linear_bound(ClassifiedUses(((gaussian_of(size), 1),) if size else (), (), (), ()))
 

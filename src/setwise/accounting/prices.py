@@ -8,6 +8,7 @@ What is charged for rounding is counted in docs/numerics.md, "Prices".
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from setwise.accounting.brackets import UNIT, up
 from setwise.accounting.root_finding import crossing
@@ -36,6 +37,19 @@ _WEIGHTS = (
     0.027152459411754096,
 )
 """The Gauss-Legendre rule with 16 points on [-1, 1]: positive nodes, and the weight of each and of its mirror image."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How closely prices are found; each is an upper bound, whatever these numbers are."""
+
+    blocks_to_wallet: int = 32
+    """Uses are paid in blocks that raise the wallet by at most one part in this many."""
+    lattice_shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0)
+    """Values of b that are tried for integer Gaussian noise, in units of the price of the Gaussian over sigma^2."""
+
+
+TUNING = Tuning()
 
 _CHARGE = 1e-12
 """Relative error charged for an integral, several times what was counted."""
@@ -117,7 +131,7 @@ def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing:
     """
     own = gaussian_price(sigma, float(sensitivity))
     best = math.inf
-    for behind in (left, *(own * share / (sigma * sigma) for share in _LATTICE_SHARES)):
+    for behind in (left, *(own * share / (sigma * sigma) for share in TUNING.lattice_shares)):
         if behind <= 0.0 or missing >= 0.5:
             continue
         exponent = 2.0 * math.pi**2 * sigma * sigma * behind / (behind + own) * (1.0 - _CHARGE)
@@ -135,10 +149,6 @@ def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing:
     return up(best * (1.0 + 16.0 * UNIT)) if best < math.inf else best
 
 
-_LATTICE_SHARES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0)
-"""Values of b that are tried, in units of the price of the Gaussian over sigma^2."""
-
-
 def wallet_before(price: Price, count: int, left: float) -> float:
     """Return a wallet that pays for `count` uses of one price and has `left` afterwards, rounded up.
 
@@ -150,14 +160,10 @@ def wallet_before(price: Price, count: int, left: float) -> float:
         each = price(wallet)
         if each == math.inf:
             return math.inf
-        block = min(unpaid, max(1, int(wallet / (_SINGLY * each)))) if each else unpaid
+        block = min(unpaid, max(1, int(wallet / (TUNING.blocks_to_wallet * each)))) if each else unpaid
         wallet = up(wallet + block * each * (1.0 + 4.0 * UNIT))
         unpaid -= block
     return wallet
-
-
-_SINGLY = 32
-"""A block raises the wallet by at most this fraction of itself."""
 
 
 def after_paying(price: Price, count: int, wallet: float) -> float | None:

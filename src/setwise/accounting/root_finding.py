@@ -2,17 +2,29 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from setwise.accounting.brackets import Bracket
 from setwise.errors import Unattainable
 
-_MOST_STEPS = 200
-_CLOSE = 1e-13
-"""A point whose log delta is this near the target's, relative to its size, is near enough."""
 
-_LARGEST = 1e30
-_LOWEST = -60.0
-"""Stands in for log(delta(x) / delta) where delta(x) vanishes."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """When a search for a crossing ends. What is returned was evaluated, whatever these numbers are."""
+
+    most_steps: int = 200
+    """Evaluations; a dozen is usual."""
+    close: float = 1e-13
+    """Distance of log delta from the target's at which a point is near enough: about its rounding."""
+    halve_every: int = 6
+    """Steps of which one is a bisection, so that a curve with a jump is enclosed as well."""
+    largest: float = 1e30
+    """Epsilon beyond which none is looked for."""
+    lowest: float = -60.0
+    """Stands in for log(delta(x) / delta) where delta(x) vanishes."""
+
+
+TUNING = Tuning()
 
 
 def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1.0) -> Bracket:
@@ -44,13 +56,13 @@ def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1
 
 
 def _height(value: float, delta: float) -> float:
-    return max(math.log(value / delta), _LOWEST) if value > 0.0 else _LOWEST
+    return max(math.log(value / delta), TUNING.lowest) if value > 0.0 else TUNING.lowest
 
 
 def _beyond(height: Callable[[float], float], start: float, delta: float) -> float:
     while height(start) > 0.0:
         start *= 2.0
-        if start > _LARGEST:
+        if start > TUNING.largest:
             raise Unattainable(f"no epsilon brings delta down to {delta!r} for these uses")
     return start
 
@@ -62,11 +74,13 @@ def crossing(height: Callable[[float], float], left: float, right: float, *, kee
         return right
     weight_left, weight_right = f_left, f_right
     side = 0
-    for step in range(_MOST_STEPS):
-        if right - left <= 4 * math.ulp(right) or (f_left <= _CLOSE if keep_left else -_CLOSE <= f_right < 0.0):
+    for step in range(TUNING.most_steps):
+        if right - left <= 4 * math.ulp(right) or (
+            f_left <= TUNING.close if keep_left else -TUNING.close <= f_right < 0.0
+        ):
             break
         point = left + (right - left) * weight_left / (weight_left - weight_right)
-        if step % 6 == 5 or not left < point < right:
+        if step % TUNING.halve_every == TUNING.halve_every - 1 or not left < point < right:
             point = 0.5 * (left + right)
         elif keep_left:
             point = max(left + 0.5 * math.ulp(right), point - 2 * math.ulp(right))

@@ -37,14 +37,27 @@ from setwise.accounting.losses.lattice import multiples
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_TIE = 1e-6
-"""Cells this close to the next t, in units of the step, count for both."""
 
-_FEW_T = 6
-"""Blocks in which w varies by no more than this many steps are taken as a whole."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Which cells are taken together. More competitors than needed cost time and change nothing."""
+
+    tie: float = 1e-6
+    """Cells this close to the next t, in grid steps, compete with both."""
+    few_t: int = 6
+    """Grid steps by which w may vary within a block whose cells are taken as a whole."""
+    block: int = 12
+    """Length of a block, in ranges of the mechanism (cells of one epsilon)."""
+
+
+TUNING = Tuning()
 
 _TINY = 1e-300
+"""Keeps quotients and logarithms of differences that vanish finite; far below any difference that matters."""
+
 _NEARLY_ONE = 1.0 - 1e-6
+"""A profile this close to 1 has chords that differ by round-off only."""
+
 _NONE = np.empty(0, dtype=np.int64)
 _FEW = np.arange(3)[:, None]
 
@@ -187,15 +200,15 @@ class BoundedRangeStep:
         need, which covers its edges too. The tail are the cells that see the end of the grid.
         """
         tail = omega.size - self.cells - 1
-        block = 12 * self.cells
+        block = TUNING.block * self.cells
         if tail < 2 * block:
             return [], np.arange(omega.size), omega.size
         blocks = tail // block
         pairs = _overlapping(blocks, block, tail)
         extremes = np.concatenate((np.minimum.reduceat(omega, pairs)[::2], np.maximum.reduceat(omega, pairs)[::2]))
         w = np.log(np.maximum(extremes, 1e-300)) / self.step + self.cells
-        w[:blocks] -= _TIE
-        w[blocks:] += _TIE
+        w[:blocks] -= TUNING.tie
+        w[blocks:] += TUNING.tie
         floor = np.floor(w).astype(np.int64).tolist()
         smooth: list[tuple[int, int, int]] = []
         spans: dict[int, list[int]] = {}
@@ -205,7 +218,7 @@ class BoundedRangeStep:
             begin, index = index, index + sum(1 for _ in group)
             first, last = begin * block, index * block if index < blocks else tail
             inside = low >= 0 and high < self.cells
-            if inside and high <= low + _FEW_T:
+            if inside and high <= low + TUNING.few_t:
                 for j in range(low, min(high + 2, self.cells)):
                     earlier = spans.get(j)
                     if earlier is not None and earlier[1] == first:
@@ -258,7 +271,7 @@ class BoundedRangeStep:
         # the cell before the first comes along, to see the edge between them
         w = np.log(np.maximum(omega[np.concatenate((np.maximum(rough - 1, 0), rough))], 1e-300)) / self.step + cells
         before, w = w[: rough.size], w[rough.size :]
-        j = (np.floor(w - _TIE).astype(np.int64) + _FEW).ravel()
+        j = (np.floor(w - TUNING.tie).astype(np.int64) + _FEW).ravel()
         cell = np.broadcast_to(rough, (_FEW.size, rough.size)).ravel()
         at = cell + 1 + j - cells
         ok = np.flatnonzero((j >= 0) & (j < cells) & (at >= 0) & (at < size))

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-_LEAST_REACH = 6.4
-"""Standard deviations kept at least to the right of the way from the overall epsilon to 0; beyond, f counts as flat."""
+LEAST_REACH = 6.4
+"""Tuning: standard deviations of grid kept at least beyond the point that will be read; from there f counts as flat."""
 
 _POSITION = 1e-11
 """Charged, relative to the value, for the rounding of positions between grid points."""
@@ -90,7 +90,7 @@ class Band:
         if self.end == math.inf:
             return math.ceil(support / self.step) + 2
         spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
-        deviations = max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
+        deviations = max(LEAST_REACH, math.sqrt(2.0 * self.depth))
         reach = min(support, self.end * min(1.0, done / self.variance) + deviations * spread)
         return math.ceil(reach / self.step) + 2
 

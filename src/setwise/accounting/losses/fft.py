@@ -21,9 +21,26 @@ from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
 
-LARGEST_TRANSFORM = 2**22
-_FEW_LOSSES = 2048
-"""Sums with fewer losses than this are convolved term by term."""
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How much of a sum is transformed. What lies outside is bounded and charged, whatever these numbers are."""
+
+    largest_transform: int = 2**22
+    """Points of a transform: a limit on memory and time."""
+    few_losses: int = 2048
+    """Losses below which a sum is convolved term by term, which keeps every digit."""
+    reach: float = 7.0
+    """Standard deviations of the tilted sum kept on either side."""
+    farther: float = 1.4
+    """Factor on the reach while too much lies beyond, as of a sum whose parts are nearly all at their largest."""
+    farthest: float = 20.0
+    """Times the usual reach at which that ends."""
+    rare: float = 0.45
+    """Little enough lies beyond when minus its logarithm is this times the square of the reach; a Gaussian has 0.5."""
+
+
+TUNING = Tuning()
 
 _SMALLEST_POWER = 1e-100
 """Entries of a spectrum whose power would be below this are set to 0 and charged."""
@@ -33,9 +50,6 @@ _SECOND_ORDER = 1.01
 
 _CHERNOFF = 1.0 + 1e-6
 """Covers the rounding of cumulants in bounds on what lies beyond the window."""
-
-_REACH = 7.0
-"""Standard deviations of the tilted sum kept on either side; what lies beyond is bounded and charged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +72,19 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     height, mean, variance = saddle.at(tilt)
     ends = []
     for side in (-1.0, 1.0):
-        reach = _REACH
+        reach = TUNING.reach
         while True:
             end = mean + side * reach * math.sqrt(variance)
             further = saddle.for_loss(end)
             exponent = saddle.at(further)[0] - height - (further - tilt) * end
-            if exponent < -0.45 * _REACH**2 or reach > 20 * _REACH:
+            if exponent < -TUNING.rare * TUNING.reach**2 or reach > TUNING.farthest * TUNING.reach:
                 break
-            reach *= 1.4  # a skewed sum, as when nearly all its parts are at their largest
+            reach *= TUNING.farther
         ends.append((end, further))
     left, left_tilt = ends[0]
     if whole:
         _, mean, variance = saddle.at(0.0)
-        bulk = mean - _REACH * math.sqrt(variance)
+        bulk = mean - TUNING.reach * math.sqrt(variance)
         if bulk < left:
             left, left_tilt = bulk, saddle.for_loss(bulk)
     tilts = (tilt, tilt / 2, 0.0) if whole and tilt > 0.0 else (tilt,)
@@ -87,12 +101,12 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     step = parts[0].lattice.step
     lowest = sum(part.count * part.lattice.first for part in parts)
     highest = sum(part.count * (part.lattice.first + part.lattice.mass.size - 1) for part in parts)
-    if highest - lowest < _FEW_LOSSES:
+    if highest - lowest < TUNING.few_losses:
         return _directly(parts, lowest)
     first = min(max(lowest, math.floor(window.left / step)), highest)
     last = max(first, min(highest, math.ceil(window.right / step)))
     size = _good_size(last - first + 1)
-    if size > LARGEST_TRANSFORM:
+    if size > TUNING.largest_transform:
         raise Unattainable(
             "the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket"
         )
@@ -142,7 +156,7 @@ def _directly(parts: Sequence[Part], lowest: int) -> Atoms:
             power = np.convolve(power, power) if count else power
     step = parts[0].lattice.step
     shift = sum(part.count * part.lattice.shift for part in parts)
-    relative = sum(part.count * part.lattice.relative_error for part in parts) + 64 * _FEW_LOSSES * UNIT
+    relative = sum(part.count * part.lattice.relative_error for part in parts) + 64 * TUNING.few_losses * UNIT
     return Atoms(multiples(step, lowest, total.size) - shift, np.maximum(total, 0.0), relative, 0.0)
 
 

@@ -7,31 +7,47 @@ import numpy as np
 
 from setwise.accounting.brackets import Bracket, either_fails, probability
 from setwise.accounting.guarantees import Gaussian, largest_loss
+from setwise.accounting.losses import fft
 from setwise.accounting.losses.discrete import Atoms
 from setwise.accounting.losses.dominating_pairs import KnownNoise, loss_unit, on_lattice, spread, tabulated
-from setwise.accounting.losses.fft import LARGEST_TRANSFORM, Window, sums, window
+from setwise.accounting.losses.fft import Window, sums, window
 from setwise.accounting.losses.lattice import LatticeTail, common_step, common_unit, lattice_tail
 from setwise.accounting.losses.tilting import Part, Saddle, coarse_saddle
 from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
-_TOLERANCE = 4e-8
-"""How much of the variance of the total loss the discretisation may add; the square of the step sets it."""
 
-_LOOSE = 1e-4
-"""A relative width beyond which the window was probably in the wrong place."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How fine a lattice is. A tolerance is the share of the variance of the total loss that the lattice adds."""
 
-_FINEST = 1e-13
-"""The tolerance below which finer lattices are not tried."""
+    tolerance: float = 4e-8
+    """Aimed for when no width is asked for; the step goes with its root."""
+    finest: float = 1e-13
+    """Tolerance below which finer lattices are not tried: rounding outweighs them."""
+    coarsest: float = 1e-2
+    """Tolerance beyond which a lattice says too little."""
+    finer: float = 16.0
+    """Times smaller a tolerance is tried when a width is not reached: the width falls about in proportion."""
+    coarser: float = 4.0
+    """Times larger a tolerance is tried when the losses in the window are too many: half as many."""
+    most_losses: float = fft.TUNING.largest_transform / 2
+    """Losses in the window beyond which a coarser lattice is taken."""
+    lower_coarser: float = 2.0
+    """Step of the lattice from below over that from above: the lower end promises nothing."""
+    least_unit: float = 0.01
+    """Share of the step below which a common unit of the losses is no use: the lattice would be as fine."""
+    loose: float = 1e-4
+    """Relative width beyond which the window was probably in the wrong place."""
+    misplaced: float = 0.1
+    """Relative change of the tilt that then makes a second look worth its time."""
+    farthest: float = 40.0
+    """Standard deviations of a Gaussian that are tabulated at most: beyond, probabilities leave the range of floats."""
+    beyond_tilt: float = 12.0
+    """Standard deviations tabulated beyond the mean under the tilt; what is further out is charged."""
 
-_COARSEST = 1e-2
-"""The tolerance beyond which a lattice says too little."""
 
-_MOST_LOSSES = LARGEST_TRANSFORM / 2
-"""Losses in the window beyond which a coarser lattice is taken."""
-
-_LOWER_COARSER = 2.0
-"""The lower bound makes do with a lattice coarser by this factor: it promises nothing."""
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +56,7 @@ class LatticeSum:
 
     uses: tuple[tuple[KnownNoise, int], ...]
     failure: Bracket
-    tolerance: float = _TOLERANCE
+    tolerance: float = TUNING.tolerance
 
     @property
     def support(self) -> float:
@@ -68,8 +84,10 @@ class LatticeSum:
             )
         tilt = saddle.for_delta(target)
         found = self._epsilon_near(delta, saddle, tilt)
-        there = max(0.0, saddle.for_loss(found.upper)) if found.relative_width > _LOOSE else tilt
-        if abs(there - tilt) > 0.1 * tilt:  # few uses, near their largest loss: look again where the answer is
+        there = max(0.0, saddle.for_loss(found.upper)) if found.relative_width > TUNING.loose else tilt
+        if (
+            abs(there - tilt) > TUNING.misplaced * tilt
+        ):  # few uses, near their largest loss: look again where the answer is
             again = self._epsilon_near(delta, saddle, there)
             found = Bracket(max(found.lower, again.lower), min(found.upper, again.upper))
         found = Bracket(min(found.lower, self.support), min(found.upper, self.support))
@@ -82,9 +100,9 @@ class LatticeSum:
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
 
     def _finer(self) -> "LatticeSum":
-        if self.tolerance < _FINEST:
+        if self.tolerance < TUNING.finest:
             raise Unattainable("the width asked for is below what rounding allows for these uses; ask for a wider one")
-        return replace(self, tolerance=self.tolerance / 16.0)
+        return replace(self, tolerance=self.tolerance / TUNING.finer)
 
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
         x = np.array([epsilon])
@@ -98,15 +116,15 @@ class LatticeSum:
         """Return the tail of the total loss from above and from below; `whole` as in `atoms`."""
         fitting = self._fitting(window(saddle, tilt, whole=whole))
         upper, lower = fitting.atoms(saddle, tilt, whole=whole)
-        return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(_LOWER_COARSER))
+        return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(TUNING.lower_coarser))
 
     def _fitting(self, view: Window) -> "LatticeSum":
         """Return the finest version, no finer than this one, whose losses in the window a transform can hold."""
         fitting = self
-        while min(fitting.step(), fitting.step(_LOWER_COARSER)) * _MOST_LOSSES < view.right - view.left:
-            if fitting.tolerance > _COARSEST:
+        while min(fitting.step(), fitting.step(TUNING.lower_coarser)) * TUNING.most_losses < view.right - view.left:
+            if fitting.tolerance > TUNING.coarsest:
                 raise Unattainable("the losses of these uses spread too far to be tabulated together")
-            fitting = replace(fitting, tolerance=4.0 * fitting.tolerance)
+            fitting = replace(fitting, tolerance=TUNING.coarser * fitting.tolerance)
         return fitting
 
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
@@ -117,7 +135,7 @@ class LatticeSum:
         """
         view = window(saddle, tilt, whole=whole)
         fitting = self._fitting(view)
-        fine, coarse = fitting.step(), fitting.step(_LOWER_COARSER)
+        fine, coarse = fitting.step(), fitting.step(TUNING.lower_coarser)
         above = [(tabulated(known, fine, self._reach(known, tilt)).upper, count) for known, count in self.uses]
         below = [(tabulated(known, coarse, self._reach(known, tilt)).lower, count) for known, count in self.uses]
         upper = sums([Part(lattice, count) for lattice, count in above], view, from_above=True)
@@ -136,7 +154,7 @@ class LatticeSum:
         largest = math.sqrt(6.0 * self.tolerance * variance / between) if between else math.inf
         units = sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
         unit = common_unit(units) if units else math.inf
-        if unit is None or unit < 0.01 * largest < math.inf:
+        if unit is None or unit < TUNING.least_unit * largest < math.inf:
             every = math.fsum(count for _, count in self.uses)
             largest = math.sqrt(6.0 * self.tolerance * variance / every)
             return largest / 4.0 if coarser > 1.0 else largest
@@ -146,9 +164,9 @@ class LatticeSum:
         """Return how many standard deviations of a Gaussian matter under the tilt."""
         match known:
             case Gaussian(sigma=sigma):
-                return min(40.0, abs(tilt) / sigma + 12.0)
+                return min(TUNING.farthest, abs(tilt) / sigma + TUNING.beyond_tilt)
             case _:
-                return 40.0
+                return TUNING.farthest
 
 
 def _tail_of(atoms: Atoms, step: float) -> LatticeTail:

@@ -12,11 +12,27 @@ import numpy as np
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread, tabulated
 from setwise.accounting.losses.lattice import LossLattice, multiples
 
-_LARGEST = 60.0
-"""Tilts are at most this over the smallest standard deviation of a part: beyond, each part is at its largest loss."""
 
-_LARGEST_MODERATE = 25.0
-"""In units of one over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How closely tilts are found, and how large they may be."""
+
+    largest: float = 60.0
+    """Largest tilt over the smallest standard deviation of a part: there each part is at its largest loss."""
+    largest_moderate: float = 25.0
+    """Largest moderate tilt over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
+    steps_in_deviation: int = 12
+    """Lattice steps to a standard deviation in the coarse version of a loss."""
+    newton_steps: int = 6
+    newton_close: float = 0.01
+    """Newton's method ends at a relative step this small, and gives way to bisection after that many steps."""
+    close: float = 0.02
+    """Relative length at which bisection ends: a tilt need not be exact."""
+    apart: float = 1.5
+    """Factor between the tilts tried to enclose a root."""
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +121,12 @@ class Saddle:
 
         Near the largest loss tilts grow without bound, the sooner for the proxies of bounded-range mechanisms.
         """
-        return min(tilt, _LARGEST_MODERATE / math.sqrt(max(self.at(0.0)[2], 1e-300)))
+        return min(tilt, TUNING.largest_moderate / math.sqrt(max(self.at(0.0)[2], 1e-300)))
 
     @property
     def _largest(self) -> float:
         """The largest tilt of use; a loss that hardly varies counts as spread over a thousandth of a step."""
-        return _LARGEST / min(
+        return TUNING.largest / min(
             max(math.sqrt(_moments(part.lattice, 0.0)[2]), 1e-3 * part.lattice.step) for part in self.parts
         )
 
@@ -122,12 +138,12 @@ class Saddle:
         while too_small(high):
             if high >= largest:
                 return largest
-            low, high = high, min(1.5 * high, largest)
+            low, high = high, min(TUNING.apart * high, largest)
         if low == 0.0:
             low = high
             while low > 1e-12 and not too_small(low):
-                low, high = low / 1.5, low
-        while high - low > 0.02 * high and high > 1e-12:
+                low, high = low / TUNING.apart, low
+        while high - low > TUNING.close * high and high > 1e-12:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if too_small(middle) else (low, middle)
         return 0.5 * (low + high)
@@ -139,19 +155,24 @@ def _log_spread(tilt: float, variance: float) -> float:
 
 
 def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
-    """Return a coarse version of the uses: twelve lattice steps to a standard deviation."""
-    return Saddle(tuple(Part(tabulated(known, math.sqrt(spread(known)[0]) / 12).upper, count) for known, count in uses))
+    """Return a coarse version of the uses."""
+    return Saddle(
+        tuple(
+            Part(tabulated(known, math.sqrt(spread(known)[0]) / TUNING.steps_in_deviation).upper, count)
+            for known, count in uses
+        )
+    )
 
 
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
     """Return where the residual vanishes by a few plain Newton steps, or None when they do not settle."""
-    for _ in range(6):
+    for _ in range(TUNING.newton_steps):
         value, slope = residual(tilt)
         if not slope > 0.0:
             return None
         step = value / slope
         tilt += step
-        if abs(step) <= 0.01 * abs(tilt):
+        if abs(step) <= TUNING.newton_close * abs(tilt):
             return tilt
         if abs(step) > 10.0 * abs(tilt) + 1.0:
             return None

@@ -25,12 +25,20 @@ from setwise.accounting.losses.discrete import Atoms, two_point_loss
 
 Floats = NDArray[np.float64]
 
-_SMALLEST_RATIO = 1e-150
-_SETTLED = 1e-12
-"""A block whose bound is within this share of the best value found needs no further splitting."""
 
-_FEW = 24
-"""Blocks with at most this many stationary points are settled by evaluating them."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """When blocks of t are ruled out, split or evaluated; every bound counts, whatever these numbers are."""
+
+    smallest_ratio: float = 1e-150
+    """Masses below this share of the mode's are dropped and charged: far below any delta of interest."""
+    settled: float = 1e-12
+    """A block whose bound is within this share of the best value found needs no further splitting."""
+    few_points: int = 24
+    """Stationary points up to which a block is settled by evaluating them."""
+
+
+TUNING = Tuning()
 
 
 class NoLoss:
@@ -77,7 +85,7 @@ class BatchBoundedRange:
         """Return delta at x when every BR mechanism is replaced by the pair with these log likelihood ratios."""
         if high <= 0.0 or low >= 0.0:  # the outcome says nothing: only the mechanisms beside count
             return self.beside.average(NoLoss(), x)
-        return self.beside.average(two_point_loss(high, low, self.count, _SMALLEST_RATIO), x)
+        return self.beside.average(two_point_loss(high, low, self.count, TUNING.smallest_ratio), x)
 
     def _worst(self, x: float) -> Bracket:
         points = self.candidates(x)
@@ -121,12 +129,12 @@ class BatchBoundedRange:
 
         for a, b in self._first_blocks(peak):
             push(a, b)
-        while blocks and -blocks[0][0] > floor * (1 + _SETTLED):
+        while blocks and -blocks[0][0] > floor * (1 + TUNING.settled):
             _, a, b = heapq.heappop(blocks)
             first, last = np.searchsorted(points, [a, b])
             # The neighbours outside come along: between two stationary points the curve has no other local maximum.
             inside = points[max(0, first - 1) : last + 1]
-            if inside.size <= _FEW:
+            if inside.size <= TUNING.few_points:
                 floor = max([floor, *(evaluate(float(t)).lower for t in inside)])
             else:
                 push(a, 0.5 * (a + b))

@@ -33,19 +33,17 @@ from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
 
-_SMALLEST_RATIO = 1e-150
-"""Masses below this share of the mode's are dropped and charged."""
-
-MOST_FIXED = 2
-"""Distinct epsilons for which branch and bound is run; with more of them boxes are too many."""
-
 
 @dataclass(frozen=True, slots=True)
-class MixtureTuning:
+class Tuning:
     """Widths are relative widths of delta; outcomes are those of all bounded-range mechanisms together."""
 
     widths: tuple[float, ...] = (1e-3, 5e-2, 1e-1)
     """Aimed for with one, two and more distinct epsilons, when none is asked for."""
+    most_fixed: int = 2
+    """Distinct epsilons for which branch and bound is run; with more of them boxes are too many."""
+    smallest_ratio: float = 1e-150
+    """Masses below this share of the mode's are dropped and charged: far below any delta of interest."""
     most_outcomes: int = 200_000
     """Beyond this many a batch is not summed."""
     most_work: float = 4e7
@@ -60,7 +58,7 @@ class MixtureTuning:
     """Upper ends of epsilon tried, each larger than the last."""
 
 
-TUNING = MixtureTuning()
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +142,7 @@ class BatchMixture:
         The groups that add most to the variance stay; an analyst may adapt the others, in an order good for us.
         """
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
-        fixed, adapted = by_weight[:MOST_FIXED], sorted(by_weight[MOST_FIXED:], reverse=True)
+        fixed, adapted = by_weight[: TUNING.most_fixed], sorted(by_weight[TUNING.most_fixed :], reverse=True)
         if not adapted:
             return responses
         order = upper_bound_order(adapted, self.linear)
@@ -217,7 +215,7 @@ class _Responses:
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
         atoms = NOTHING
         for (_, count), up, down in zip(self.groups, high, low, strict=True):
-            atoms = atoms.times(two_point_atoms(up, down, count, _SMALLEST_RATIO))
+            atoms = atoms.times(two_point_atoms(up, down, count, TUNING.smallest_ratio))
         return atoms
 
 

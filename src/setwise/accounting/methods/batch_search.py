@@ -19,7 +19,7 @@ Choice = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SearchTuning:
+class Tuning:
     """Step sizes are shares of epsilon; outcomes are those of all bounded-range mechanisms, equal ones counted once."""
 
     most_outcomes: int = 20_000
@@ -43,7 +43,7 @@ class SearchTuning:
     """The least rate at which log delta is taken to fall with epsilon."""
 
 
-TUNING = SearchTuning()
+TUNING = Tuning()
 
 
 def outcome_count(groups: tuple[Group, ...]) -> float:
