@@ -12,6 +12,7 @@ from setwise.cli.main import main
 from setwise.ledger.ledger import Ledger
 
 COUNTED = "SELECT page, COUNT(DISTINCT who) AS users FROM visits GROUP BY page ORDER BY users DESC LIMIT 2"
+VISITS = ("--table", "visits=visits.parquet")
 TOTAL = ("--user", "who", "--epsilon", "4", "--delta", "1e-6")
 
 
@@ -86,7 +87,7 @@ def test_an_account_pays_and_a_key_replays(sql, tmp_path):
         ((COUNTED, "--epsilon", "1"), "privacy_unit_column"),
         ((COUNTED, "--user", "who", "--table", "visits=visits.parquet"), "--epsilon"),
         ((COUNTED.replace("page,", "page, *,"), *TOTAL), "*"),
-        ((COUNTED.replace("visits", "visits JOIN v USING (who)"), *TOTAL), "JOIN"),
+        ((COUNTED.replace("visits", "visits JOIN v USING (who)"), *TOTAL, *VISITS), "declare it as public"),
         ((COUNTED.replace("page", "pag"), *TOTAL, "--table", "visits=visits.parquet"), "pag"),
     ],
 )

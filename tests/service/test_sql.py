@@ -8,7 +8,7 @@ import pytest
 import setwise
 from setwise.client.client import Client
 from setwise.errors import InvalidFilter, InvalidParameter, UnknownColumn
-from tests.service.team import Team, ask, asked
+from tests.service.team import Team, ask, asked, made
 
 TOTAL = {"kind": "total", "epsilon": 0.2, "delta": 1e-9}
 TOP = "SELECT word, COUNT(DISTINCT user_id) AS n FROM events GROUP BY word ORDER BY n DESC LIMIT 3"
@@ -104,3 +104,41 @@ def test_the_client_refuses_in_the_words_of_a_session(client: Client, data_dir: 
         remote.sql(TOP.replace("word", "country"), epsilon=0.1, delta=1e-9)
     with pytest.raises(InvalidFilter):
         remote.sql(MEAN.replace("country", "minutes").replace("'NO'", "3"), epsilon=0.1, delta=1e-9)
+
+
+def test_public_tables_that_a_steward_registers_are_joined(team: Team, data_dir: Path):
+    (data_dir / "countries.csv").write_text("country,region,word\nNO,north,x\nSE,north,y\nFR,south,z\n")
+    (data_dir / "users.csv").write_text("user_id,word\n1,a\n")
+    dataset = {
+        "name": "located",
+        "table": "events.parquet",
+        "user": "user_id",
+        "items": ["word"],
+        "values": ["minutes"],
+        "filters": ["country"],
+        "apart": "tests",
+    }
+    refused = team.steward.post("/datasets", json=dataset | {"public": {"users": "users.csv"}})
+    assert (refused.status_code, refused.json()["field"]) == (422, "public")
+    outside = team.steward.post("/datasets", json=dataset | {"public": {"users": "../users.csv"}})
+    assert outside.status_code == 422
+    made(team.steward.post("/datasets", json=dataset | {"public": {"countries": "countries.csv"}}))
+    account = {"kind": "filter", "name": "ada-located", "analyst": "ada", "dataset": "located"}
+    made(team.steward.post("/accounts", json=account | {"delta": 1e-6, "epsilon": 5.0}))
+    text = (
+        "SELECT c.region, COUNT(DISTINCT user_id) AS n FROM located JOIN countries c USING (country) GROUP BY c.region"
+    )
+    given = body(text, dataset="located", account="ada-located")
+    given["query"] = {"kind": "sql", "text": text, "contributions": 1}
+    found = asked(team.ada, "joined", given)
+    assert [row["region"] for row in found["rows"]] == ["north"]
+    assert team.ada.get("/datasets/located").json()["public"]["countries"][1] == {"name": "region", "kind": "text"}
+    for wrong, field in (
+        (text.replace("USING (country)", "ON c.region = located.minutes"), "query.text"),  # not to be filtered by
+        (text.replace("countries c", "elsewhere c"), "query.text"),
+        (text.replace("c.region", "country"), "query.item"),
+        (text.replace("c.region", "word"), "query.text"),  # of both tables
+        (text.replace("USING (country)", "ON c.country = located.user_id"), "query.text"),
+    ):
+        response = ask(team.ada, "wrong", given | {"query": {"kind": "sql", "text": wrong, "contributions": 1}})
+        assert (response.status_code, response.json()["field"]) == (422, field), response.text

@@ -2,11 +2,11 @@
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
 from setwise.accounting.answer import Answer, Interaction, Progress, quiet
 from setwise.accounting.brackets import up
@@ -17,17 +17,28 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable
 from setwise.analytics.budget import Budget, BudgetWords, budget_of
 from setwise.analytics.engines.files import CsvOptions
+from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff
 from setwise.analytics.planning import ExecutablePlan, Plan, plan_query
-from setwise.analytics.query import Domain, Query
+from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.suggestions import what_fits
 from setwise.analytics.tables.domain import fitted, read_domain
-from setwise.analytics.tables.source import IN_MEMORY, Location, Source, location_of, open_engine
-from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn
+from setwise.analytics.tables.source import (
+    IN_MEMORY,
+    Beside,
+    JoinedSource,
+    Location,
+    Source,
+    location_of,
+    open_engine,
+    open_joined,
+    own_types,
+)
+from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.labels import Cell, Label, cell_of
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import Total
@@ -36,6 +47,12 @@ from setwise.mechanisms.randomness import Randomness, SystemRandomness
 if TYPE_CHECKING:
     from setwise.analytics.sql.parser import Statement
     from setwise.analytics.sql.result import SqlAnswer
+
+
+NOTHING_BESIDE = Beside()
+
+JoinedOpener: TypeAlias = Callable[[str, Sequence[Join]], PreparingEngine]
+"""Opens a table, under a name, with others joined to it."""
 
 
 class Session(Askable):
@@ -55,8 +72,14 @@ class Session(Askable):
         account: AccountPayer | None = None,
         location: Location = IN_MEMORY,
         advice: str = "",
+        beside: Beside = NOTHING_BESIDE,
+        open_joined: JoinedOpener | None = None,
     ) -> None:
         self._engine = engine
+        self._beside = beside
+        self._open_joined = open_joined
+        self._joins: dict[tuple[str, tuple[Join, ...]], Session] = {}
+        self._joined_from: tuple[Session, str, tuple[Join, ...]] | None = None
         self._location = location
         self._advice = advice  # what to try when a column is not there
         self._user = user
@@ -78,11 +101,15 @@ class Session(Askable):
         self.close()
 
     def close(self) -> None:
-        """Let go of the table."""
+        """Let go of the table, and of those that were joined to it."""
+        for joined in self._joins.values():
+            joined.close()
         self._engine.close()
 
     def cancel(self) -> None:
         """Stop what runs, from another thread; what was charged stays charged."""
+        for joined in list(self._joins.values()):
+            joined.cancel()
         self._engine.cancel()
 
     @property
@@ -145,6 +172,38 @@ class Session(Askable):
                 raise
             raise BudgetExhausted(f"{refused}; {fitting}") from None
 
+    def join(self, table: str, *, using: Columns, keeps_all: bool = False) -> "Session":
+        """Return the session on this table with another one beside it, that was given as `public` or `private`.
+
+        `using` are the columns that both have and that must be equal; `keeps_all` keeps rows that find no row there. A
+        private table is joined on the user column alone. What one user adds is bounded after the join, however many
+        rows a key meets, and the questions of both sessions add up together.
+        """
+        columns = (using,) if isinstance(using, str) else tuple(using)
+        keys = tuple(Key(column=column, joined=column) for column in columns)
+        session, name, joins = self._joined_from or (self, self._location.name or "source", ())
+        return session._joined(name, (*joins, Join(table=table, keys=keys, keeps_all=keeps_all)))
+
+    def _joined(self, name: str, joins: tuple[Join, ...]) -> "Session":
+        """Return the session on this table, called `name`, with others joined to it."""
+        if not joins:
+            return self
+        if (name, joins) not in self._joins:
+            self._beside.check(joins)
+            if self._open_joined is None or self._location.prepared:
+                raise UnsuitableTable("what was prepared cannot be joined: join its source")
+            other = Session(
+                self._open_joined(name, joins),
+                user=self._user,
+                name=" ".join([self._name, *map(str, joins)]),
+                randomness=self._randomness,
+                account=self._account,
+                location=self._location,
+            )
+            other._one_off, other._totals, other._joined_from = self._one_off, self._totals, (self, name, joins)
+            self._joins[name, joins] = other
+        return self._joins[name, joins]
+
     def sql(
         self,
         text: str,
@@ -162,10 +221,10 @@ class Session(Askable):
         """
         from setwise.analytics.sql.result import SqlAnswer
 
-        statement, budget = self._read_sql(text, contributions, domain, words)
+        asked, statement, budget = self.read_sql(text, contributions, domain, words)
         if statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: call session.explain with the SELECT")
-        return SqlAnswer(answer=self.ask(statement.query, budget, key=key), outputs=statement.outputs)
+        return SqlAnswer(answer=asked.ask(statement.query, budget, key=key), outputs=statement.outputs)
 
     def explain(
         self,
@@ -176,22 +235,36 @@ class Session(Askable):
         **words: Unpack[BudgetWords],
     ) -> Plan:
         """Return how a SELECT would be answered, and what it would cost; EXPLAIN before it may be left out. Free."""
-        statement, budget = self._read_sql(text, contributions, domain, words)
-        return self.preview(statement.query, budget)
+        asked, statement, budget = self.read_sql(text, contributions, domain, words)
+        return asked.preview(statement.query, budget)
 
-    def _read_sql(
-        self, text: str, contributions: int | None, domain: Domain | None, words: BudgetWords
-    ) -> "tuple[Statement, Budget]":
+    def read_sql(
+        self,
+        text: str,
+        contributions: int | None,
+        domain: Domain | None,
+        words: BudgetWords,
+        called: str | None = None,
+    ) -> "tuple[Session, Statement, Budget]":
+        """Return what a SELECT asks, of which session on the tables that it joins, and what may be spent on it.
+
+        `called` is one more name that the table may have after FROM.
+        """
         from setwise.analytics.sql.parser import parse_sql
 
         labels = None if domain is None else self.read_domain(domain)
         statement = parse_sql(text, user=self._user, contributions=contributions, domain=labels)
-        names = {self._name, self._location.name}
+        names = {self._name, self._location.name, called}
         if self._location.name and statement.table not in names:
             raise InvalidParameter(
                 f"this session is on the table {self._location.name!r}, not {statement.table!r}: write it after FROM"
             )
-        return statement, self.budget(statement.paid_by(words))
+        asked = self._joined(statement.table, statement.joins)
+        if statement.joins:
+            statement = parse_sql(
+                text, user=self._user, contributions=contributions, domain=labels, columns=asked.schema.names
+            )
+        return asked, statement, self.budget(statement.paid_by(words))
 
     def prepare(
         self,
@@ -303,6 +376,8 @@ def open(  # noqa: A001 - it is called as setwise.open
     skip_lines: int = 0,
     header: bool | None = None,
     format: str | None = None,  # noqa: A002 - the word of the command line
+    public: Mapping[str, Source] | None = None,
+    private: Mapping[str, Source] | None = None,
     account: DatasetPayer | None = None,
     memory: str | None = None,
     dataset: str | None = None,
@@ -318,7 +393,9 @@ def open(  # noqa: A001 - it is called as setwise.open
     between cells, `columns` are the names of files without a header, `encoding` is UTF-8, UTF-16 or one of a byte per
     character such as cp1252, `skip_lines` counts the lines above the header, `header=True` says that the first line is
     one even if it looks like a row, and `format` is the ending that the name of the file ought to have, such as
-    "csv.gz". With an `account` of a ledger, questions draw on that account. An account that was
+    "csv.gz". `public` and `private`
+    are other tables by name, which SQL and `join` may put beside this one: public ones say nothing about users, private
+    ones have the same user column. With an `account` of a ledger, questions draw on that account. An account that was
     opened for a dataset pays only for that one: `dataset` says that the table is it, and without it the name of the
     file or table must say so. `name` is how the table is called in requests that a ledger keeps; by default what was
     given as source. `randomness` is the operating system's unless a test brings its own.
@@ -331,8 +408,11 @@ def open(  # noqa: A001 - it is called as setwise.open
     (1, True, True)
     """
     location = location_of(source, engine, table)
+    beside = Beside(public=public or {}, private=private or {})
     if account is not None:
         account.check_dataset(location.name if dataset is None else dataset)
+        for other in beside.private:
+            account.check_dataset(other)
     elif dataset is not None:
         raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
     csv = CsvOptions(
@@ -343,7 +423,10 @@ def open(  # noqa: A001 - it is called as setwise.open
         header=header,
         format=format,
     )
-    opened = open_engine(source, engine, table=table, types=types, csv=csv, memory=memory, progress=progress)
+    given = types or {}
+    opened = open_engine(
+        source, engine, table=table, types=own_types(given, beside), csv=csv, memory=memory, progress=progress
+    )
     by_header = columns is None and location.files and csv.is_csv(csv.suffix_of(location.files[0]))
     called = str(source) if isinstance(source, str | Path) else type(source).__name__
     if table and "::" not in called:
@@ -354,7 +437,16 @@ def open(  # noqa: A001 - it is called as setwise.open
         name=called if name is None else name,
         randomness=SystemRandomness() if randomness is None else randomness,
         account=account,
-        location=location,
+        location=location.with_files(location_of(each, engine) for each in beside.private.values()),
+        beside=beside,
+        open_joined=lambda main, joins: open_joined(
+            JoinedSource(source=source, name=main, user=user, table=table, types=given, csv=csv),
+            engine,
+            joins=joins,
+            beside=beside,
+            memory=memory,
+            progress=progress,
+        ),
         advice=f"; if these are no names, setwise check {location.files[0].name} says how to read it"
         if by_header
         else "",

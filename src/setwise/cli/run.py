@@ -3,8 +3,9 @@
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,13 +16,21 @@ if TYPE_CHECKING:
     from setwise.analytics.budget import Budget
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
-    from setwise.analytics.sql.parser import Statement
     from setwise.ledger.account import Account
 
 T = TypeVar("T")
 
 _PATIENCE = 2.0
 """Seconds before progress is shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlTables:
+    """What the names of tables in a SELECT stand for: the one after FROM, and those that are joined to it."""
+
+    name: str
+    public: Mapping[str, str]
+    private: Mapping[str, str]
 
 
 def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
@@ -56,20 +65,25 @@ def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
         answer_output.show_answer(answer, status)
 
 
-def answer_sql(statement: "Statement", given: Given) -> None:
-    """Ask what a SELECT asks and show its rows, or with a preview what they would cost."""
+def answer_sql(text: str, words: "dict[str, Any]", given: Given, tables: SqlTables) -> None:
+    """Ask what a SELECT asks and show its rows, or with a preview what they would cost.
+
+    `words` are contributions and domain; `tables` says what the names in the SELECT stand for.
+    """
+    from setwise.analytics.budget import BudgetWords
     from setwise.analytics.sql.result import SqlAnswer
     from setwise.cli import answer_output
 
-    given.check_payer()
-    with open_account(given) as account, open_session(given, account) as session:
-        budget = _budget(session, given)
-        if given.preview:
-            plan = session.preview(statement.query, budget)
-            shortage = session.shortage(statement.query, budget, plan)
+    beside = {"public": tables.public, "private": tables.private}
+    with open_account(given) as account, open_session(given, account, **beside) as session:
+        spent = {name: getattr(given, name) for name in BudgetWords.__annotations__}
+        asked, statement, budget = session.read_sql(text, **words, words=spent, called=tables.name)  # type: ignore[arg-type]
+        if given.preview or statement.explain:
+            plan = asked.preview(statement.query, budget)
+            shortage = asked.shortage(statement.query, budget, plan)
             answer_output.show_preview(plan, shortage, as_json=given.as_json)
             return
-        answer = interruptible(lambda: session.ask(statement.query, budget, key=given.key), session.cancel)
+        answer = interruptible(lambda: asked.ask(statement.query, budget, key=given.key), session.cancel)
         status = None if account is None else account.status()
     result = SqlAnswer(answer=answer, outputs=statement.outputs)
     if given.as_json:
@@ -102,8 +116,8 @@ def open_account(given: Given) -> "Iterator[Account | None]":
 
 
 @contextmanager
-def open_session(given: Given, account: "Account | None") -> "Iterator[Session]":
-    """Open the table, with progress on a terminal."""
+def open_session(given: Given, account: "Account | None", **beside: Mapping[str, str]) -> "Iterator[Session]":
+    """Open the table, and those that may be joined to it, with progress on a terminal."""
     from setwise.analytics.session import open as open_table
 
     with (
@@ -119,6 +133,7 @@ def open_session(given: Given, account: "Account | None") -> "Iterator[Session]"
             dataset=given.dataset,
             memory=given.memory,
             progress=report,
+            **beside,  # type: ignore[arg-type]
         ) as session,
     ):
         tell_rows(session.rows)

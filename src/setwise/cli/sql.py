@@ -1,6 +1,8 @@
 """`setwise sql`: one SELECT, from the command line or a file."""
 
 import inspect
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,20 +21,20 @@ _GIVEN = (
 def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
     """Ask in SQL: one SELECT of counts, sums, means and quantiles, by columns; EXPLAIN is a preview, and free."""
     from setwise.analytics.sql.parser import parse_sql
-    from setwise.analytics.tables.domain import read_domain
-    from setwise.analytics.tables.source import location_of
-    from setwise.cli.run import answer_sql
+    from setwise.cli.run import SqlTables, answer_sql
 
-    text, domain = _text(given.pop("query")), given.pop("domain")
-    tables = _tables(given.pop("tables") or ())
-    words = {name: given.pop(name) for name in ("user", "contributions")}
-    statement = parse_sql(text, **words)
-    table = _source(statement.table, tables, given["engine"])
-    if domain is not None:
-        statement = parse_sql(text, **words, domain=read_domain(domain, location_of(table, given["engine"])))
-    explain = given.pop("explain") or statement.explain
-    given |= statement.paid_by({"epsilon": given["epsilon"], "delta": given["delta"]})
-    answer_sql(statement, options.Given(table=table, user=statement.user, preview=explain, **given))
+    text, explain = _text(given.pop("query")), given.pop("explain")
+    tables, public = (_named(given.pop(name) or (), f"--{name.rstrip('s')}") for name in ("tables", "public"))
+    user = given.pop("user")
+    words = {name: given.pop(name) for name in ("contributions", "domain")}
+    statement = parse_sql(text, user=user, contributions=words["contributions"])
+    private = {join.table: tables[join.table] for join in statement.joins if join.table in tables}
+    asked = options.Given(
+        table=_source(statement.table, tables, given["engine"]), user=statement.user, preview=explain, **given
+    )
+    paid = statement.paid_by({"epsilon": asked.epsilon, "delta": asked.delta})
+    replace(asked, epsilon=paid["epsilon"], delta=paid["delta"]).check_payer()
+    answer_sql(text, words, asked, SqlTables(name=statement.table, public=public, private=private))
 
 
 def _text(query: str) -> str:
@@ -44,14 +46,19 @@ def _text(query: str) -> str:
         raise InvalidParameter(f"the query cannot be read from {query[1:]!r}: {error}") from None
 
 
-def _tables(given: list[str] | tuple[()]) -> dict[str, str]:
+def _named(given: Sequence[str], option: str) -> dict[str, str]:
+    """Return paths by the names they are given; a public table without one is called by its file."""
+    from setwise.analytics.tables.source import location_of
+
     tables = {}
     for each in given:
         name, equals, path = each.partition("=")
-        if not (name and equals and path):
-            raise InvalidParameter(f"--table is written NAME=PATH, not {each!r}")
+        if option == "--public" and not (equals and name.isidentifier()):
+            name, path = location_of(each).name, each
+        elif not (name and equals and path):
+            raise InvalidParameter(f"{option} is written NAME=PATH, not {each!r}")
         if name in tables:
-            raise InvalidParameter(f"--table names {name!r} twice: give it once")
+            raise InvalidParameter(f"{option} names {name!r} twice: give it once")
         tables[name] = path
     return tables
 
@@ -81,7 +88,18 @@ sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             "tables",
             list[str] | None,
             typer.Option(
-                "--table", metavar="NAME=PATH", help="What a name after FROM stands for; FROM also takes a `path`."
+                "--table",
+                metavar="NAME=PATH",
+                help="What a name after FROM or JOIN stands for; FROM also takes a `path`.",
+            ),
+        ),
+        _option(
+            "public",
+            list[str] | None,
+            typer.Option(
+                "--public",
+                metavar="[NAME=]PATH",
+                help="A table without users that JOIN may name; without NAME by the name of its file.",
             ),
         ),
         _option(

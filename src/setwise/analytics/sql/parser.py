@@ -7,6 +7,7 @@ from typing import assert_never
 from sqlglot import exp
 
 from setwise.analytics.budget import BudgetWords
+from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.syntax import (
@@ -18,6 +19,7 @@ from setwise.analytics.sql.syntax import (
     parse,
     unsupported,
 )
+from setwise.analytics.sql.tables import WRITTEN, read_tables, unqualify
 from setwise.analytics.sql.where import filter_text
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
@@ -27,12 +29,13 @@ GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A SELECT: its query, the columns of its result, the table it names, and the options of its clause."""
+    """A SELECT: its query, the columns of its result, the tables it names, and the options of its clause."""
 
     query: Query
     outputs: tuple[Output, ...]
     table: str
     user: str
+    joins: tuple[Join, ...] = ()
     explain: bool = False
     epsilon: float | None = None
     delta: float | None = None
@@ -55,27 +58,37 @@ def parse_sql(
     user: str | None = None,
     contributions: int | None = None,
     domain: tuple[Label, ...] | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Statement:
     """Return what a SELECT asks, or raise `InvalidParameter` naming what it may not say and what to write instead.
 
-    `user` is the column that tells users apart, where the clause names none; `contributions` and `domain` are those
-    of the query.
+    `user` is the column that tells users apart, where the clause names none; `contributions` and `domain` are those of
+    the query. `columns` are those of the tables once they are joined, where they are known: TABLE.COLUMN is one that
+    several tables have.
 
     >>> sql = "SELECT page, COUNT(DISTINCT who) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
     >>> parse_sql(sql, user="who").query == Query.top_k(item="page", k=3, per_item=1)
     True
     """
     try:
-        return _statement(text, user, contributions, domain)
+        return _statement(text, user, contributions, domain, columns)
     except RecursionError:
         raise InvalidParameter("the SQL nests too deep: write it with fewer parentheses") from None
 
 
-def _statement(text: str, user: str | None, contributions: int | None, domain: tuple[Label, ...] | None) -> Statement:
+def _statement(
+    text: str,
+    user: str | None,
+    contributions: int | None,
+    domain: tuple[Label, ...] | None,
+    columns: Sequence[str] | None,
+) -> Statement:
     select, options, explain = parse(text)
     if type(select) is not exp.Select:
         raise unsupported(construct_of(select), "ask one SELECT")
     _check_clauses(select)
+    tables, joins = read_tables(select)
+    unqualify(select, tables, columns)
     named = options.get("privacy_unit_column", user)
     if named is None:
         raise InvalidParameter("name the user column: as privacy_unit_column in OPTIONS, or beside the query")
@@ -106,8 +119,9 @@ def _statement(text: str, user: str | None, contributions: int | None, domain: t
     return Statement(
         query=query,
         outputs=outputs,
-        table=_table(select),
+        table=next(iter(tables.values())),
         user=named,
+        joins=joins,
         explain=explain,
         **{name: float(number_in(options[name], name)) for name in ("epsilon", "delta") if name in options},
     )
@@ -115,7 +129,6 @@ def _statement(text: str, user: str | None, contributions: int | None, domain: t
 
 _CLAUSES = {
     "with_": ("WITH (a common table expression)", "ask the table itself"),
-    "joins": ("JOIN", "join the tables into a file or a view first, and ask that"),
     "laterals": ("LATERAL", "ask the table itself"),
     "having": ("HAVING", "write ORDER BY a count DESC LIMIT k, or filter the answer, which costs nothing"),
     "qualify": ("QUALIFY", "write ORDER BY a count DESC LIMIT k"),
@@ -131,24 +144,7 @@ def _check_clauses(select: exp.Expr) -> None:
     for name, (construct, instead) in _CLAUSES.items():
         if select.args.get(name):
             raise unsupported(construct, instead)
-    check_parts(select, "expressions", "from_", "where", "group", "order", "limit")
-
-
-def _table(select: exp.Expr) -> str:
-    source = select.args.get("from_")
-    if source is None:
-        raise InvalidParameter("the SELECT names no table: write FROM and its name")
-    table = source.this
-    if type(table) is not exp.Table:
-        raise unsupported(f"{construct_of(table)} in FROM", "name one table")
-    for name, (construct, instead) in _CLAUSES.items():
-        if table.args.get(name):
-            raise unsupported(construct, instead)
-    check_parts(source, "this")
-    check_parts(table, "this", "db", "catalog")
-    if not all(type(part) is exp.Identifier for part in table.parts):
-        raise unsupported(f"{construct_of(table.this)} in FROM", "name one table")
-    return ".".join(part.name for part in table.parts)
+    check_parts(select, "expressions", "from_", "joins", "where", "group", "order", "limit")
 
 
 def _groups(group: exp.Expr | None) -> tuple[str, ...]:
@@ -171,7 +167,7 @@ def _outputs(select: exp.Expr, groups: tuple[str, ...], user: str) -> tuple[tupl
             column = column_name(node, "SELECT")
             if column not in groups:
                 raise InvalidParameter(f"the column {column!r} is selected but not grouped: add it to GROUP BY")
-            outputs.append(Output(name=alias or column, group=groups.index(column)))
+            outputs.append(Output(name=alias or node.meta.get(WRITTEN, column), group=groups.index(column)))
         else:
             statistic = _statistic(node, user)
             outputs.append(Output(name=alias or statistic_name(statistic), statistic=len(statistics)))

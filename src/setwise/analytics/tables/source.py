@@ -2,14 +2,15 @@
 
 import importlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines.csv_format import COMPRESSIONS
 from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, files_of
+from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -65,6 +66,87 @@ def open_engine(
         "engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not "
         f"{without_password(engine)!r}"
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """The tables that may be joined to a private one, by name: public ones, and private ones with its user column."""
+
+    public: Mapping[str, Source] = field(default_factory=dict)
+    private: Mapping[str, Source] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in (*self.public, *self.private):
+            if not isinstance(name, str) or not name:
+                raise InvalidParameter(f"a table that may be joined needs a name, not {name!r}")
+        twice = set(self.public) & set(self.private)
+        if twice:
+            raise InvalidParameter(f"the table {min(twice)!r} cannot be public and private: say which it is")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tables."""
+        return (*self.public, *self.private)
+
+    def check(self, joins: Sequence[Join]) -> None:
+        """Raise unless every table of the joins is known."""
+        for join in joins:
+            if join.table not in self.names:
+                there = ", ".join(map(repr, self.names)) or "none"
+                raise InvalidParameter(
+                    f"no table is called {join.table!r} to be joined: declare it as public ({there} declared so far)"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedSource:
+    """A private source that others are joined to: what `open_engine` takes, its name in the join, and its user column.
+
+    `types` also says which columns of other tables are not text, as TABLE.COLUMN.
+    """
+
+    source: Source
+    name: str
+    user: str
+    table: str | None = None
+    types: Mapping[str, Kind] = field(default_factory=dict)
+    csv: CsvOptions | None = None
+
+
+def open_joined(
+    main: JoinedSource,
+    engine: str,
+    *,
+    joins: Sequence[Join],
+    beside: Beside,
+    memory: str | None = None,
+    progress: Progress = quiet,
+) -> PreparingEngine:
+    """Return an engine that reads a source with the tables that are joined to it."""
+    beside.check(joins)
+    if engine != "duckdb" or type(main.source).__module__.partition(".")[0] == "pyspark":
+        raise UnsuitableTable("tables are joined from files and tables in memory so far: join these in a view")
+    from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+    from setwise.analytics.engines.duckdb.joined import JoinedTable, NamedTable
+
+    first = duckdb_table(main.source, main.table, own_types(main.types, beside), main.csv)
+    tables = [NamedTable(name=main.name, table=first, private=True)]
+    for join in joins:
+        private = join.table in beside.private
+        found = beside.private[join.table] if private else beside.public[join.table]
+        read_as = {
+            column.removeprefix(f"{join.table}."): kind
+            for column, kind in main.types.items()
+            if column.startswith(f"{join.table}.")
+        }
+        tables.append(NamedTable(name=join.table, table=duckdb_table(found, None, read_as), private=private))
+    return DuckDBEngine(JoinedTable(tables, joins, main.user), memory=memory, progress=progress)
+
+
+def own_types(types: Mapping[str, Kind], beside: Beside) -> dict[str, Kind]:
+    """Return the types of a table's own columns, without those of the tables beside it."""
+    others = tuple(f"{name}." for name in beside.names)
+    return {name: kind for name, kind in types.items() if not (others and name.startswith(others))}
 
 
 def without_password(address: str) -> str:
@@ -187,6 +269,10 @@ class Location:
     def holds(self, path: Path) -> bool:
         """Return whether a path leads to one of the files, by whatever name or link."""
         return any(_same(path, file) for file in self.files)
+
+    def with_files(self, others: Iterable["Location"]) -> "Location":
+        """Return the location with the files of others."""
+        return replace(self, files=(*self.files, *(file for each in others for file in each.files)))
 
 
 IN_MEMORY = Location(name="")

@@ -38,6 +38,10 @@ class DatasetBody(Body):
     per_item: Bound = 1
     apart: ShortText = ""
     types: Annotated[dict[Column, Annotated[Kind, Field(strict=False)]], Field(max_length=100, default_factory=dict)]
+    public: Annotated[
+        dict[Name, Annotated[str, StringConstraints(min_length=1, max_length=500), PLAIN_TEXT]],
+        Field(max_length=20, default_factory=dict, description="tables without users that SQL may join, by name"),
+    ]
 
 
 class CapBody(Body):
@@ -65,6 +69,11 @@ class DatasetView(BaseModel):
     filters: list[ColumnView]
     contributions: int | None = Field(examples=[10])
     per_item: int = Field(examples=[1])
+    public: dict[str, list[ColumnView]] = Field(
+        default={},
+        examples=[{"countries": [{"name": "region", "kind": "text"}]}],
+        description="tables without users that SQL may join",
+    )
 
 
 class CapView(BaseModel):
@@ -151,7 +160,10 @@ async def joint(
 
 
 def _registered(service: Service, body: DatasetBody, by: str) -> DatasetView:
-    given: dict[str, Any] = body.model_dump(exclude={"apart"}) | {"types": tuple(body.types.items())}
+    given: dict[str, Any] = body.model_dump(exclude={"apart"}) | {
+        "types": tuple(body.types.items()),
+        "public": tuple(body.public.items()),
+    }
     with at_field("items"):
         dataset = Dataset(**given)
     service.engines.check(dataset)
@@ -174,6 +186,10 @@ def _view(service: Service, dataset: Dataset) -> DatasetView:
         filters=_columns(schema, dataset.filters),
         contributions=dataset.contributions,
         per_item=dataset.per_item,
+        public={
+            name: [ColumnView(name=column.name, kind=column.kind) for column in columns]
+            for name, columns in service.engines.public_schemas(dataset).items()
+        },
     )
 
 

@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.files import files_of
+from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.prepared import PreparingEngine
 from setwise.analytics.schema import Kind, Schema
-from setwise.analytics.tables.source import open_engine
+from setwise.analytics.tables.source import Beside, JoinedSource, open_engine, open_joined
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.statistics import GroupTable
@@ -26,6 +27,9 @@ _CATALOGUE_TABLE = re.compile(r"[A-Za-z_]\w*(\.(?!(parquet|pq|csv|tsv)$)[A-Za-z_
 _SHARED_STORAGE = ("hdfs://", "viewfs://", "s3a://", "gs://", "abfs://", "abfss://", "wasbs://", "dbfs:/")
 """Where a cluster keeps its tables. The machine's own files, and addresses of web servers, are not among them."""
 
+_MOST_SCHEMAS = 1000
+"""How many tables and joins the columns are remembered of."""
+
 _EXPANDED = set("{}")
 """Spark makes several paths of these, which nobody has looked at."""
 
@@ -36,7 +40,8 @@ class Engines:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._idle: defaultdict[str, list[PreparingEngine]] = defaultdict(list)
-        self._schemas: dict[str, Schema] = {}
+        self._schemas: dict[tuple[str, tuple[Join, ...]], Schema] = {}
+        self._public: dict[str, dict[str, Schema]] = {}
         self._lock = threading.Lock()
 
     def check(self, dataset: Dataset) -> Schema:
@@ -53,23 +58,44 @@ class Engines:
             with at_field(name):
                 for column in columns:
                     schema.column(column)
+        with at_field("public"):
+            for name, public in self._public_schemas(dataset).items():
+                if dataset.user in public.names:
+                    raise InvalidParameter(f"the table {name!r} has the user column {dataset.user!r}: it is not public")
         return schema
 
-    def schema(self, dataset: Dataset) -> Schema:
-        """Return the columns of a registered table, from metadata alone."""
-        if dataset.name not in self._schemas:
-            with self.lent(dataset) as engine:
-                self._schemas[dataset.name] = engine.describe()
-        return self._schemas[dataset.name]
+    def schema(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Schema:
+        """Return the columns of a registered table with those that are joined to it, from metadata alone."""
+        place = (dataset.name, joins)
+        if place not in self._schemas:
+            with self.lent(dataset, joins) as engine:
+                found = engine.describe()
+            if len(self._schemas) >= _MOST_SCHEMAS:
+                self._schemas.clear()
+            self._schemas[place] = found
+        return self._schemas[place]
+
+    def public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
+        """Return the columns of the public tables that may be joined to a data set, by name."""
+        if dataset.name not in self._public:
+            self._public[dataset.name] = self._public_schemas(dataset)
+        return self._public[dataset.name]
+
+    def _public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
+        found = {}
+        for name, table in dataset.public:
+            with open_engine(self._inside(table), types=_types_of(dataset, f"{name}.")) as engine:
+                found[name] = engine.describe()
+        return found
 
     @contextmanager
-    def lent(self, dataset: Dataset) -> Iterator[PreparingEngine]:
-        """Lend an engine on the table; one that failed is not used again."""
+    def lent(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Iterator[PreparingEngine]:
+        """Lend an engine on the table, with others joined to it; one that failed or joins is not used again."""
         with self._lock:
-            idle = self._idle[dataset.name]
+            idle = [] if joins else self._idle[dataset.name]
             engine = idle.pop() if idle else None
         if engine is None:
-            engine = self._reopened(dataset)
+            engine = self._joined(dataset, joins) if joins else self._reopened(dataset)
         keep = False
         try:
             yield engine
@@ -81,7 +107,7 @@ class Engines:
             raise
         finally:
             with self._lock:
-                keep = keep and len(idle) < self._settings.workers
+                keep = keep and not joins and len(idle) < self._settings.workers
                 if keep:
                     idle.append(engine)
             if not keep:
@@ -102,11 +128,23 @@ class Engines:
         except BadRequest:
             raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
 
+    def _joined(self, dataset: Dataset, joins: tuple[Join, ...]) -> PreparingEngine:
+        """Open a registered table with public ones joined to it; what is wrong with the join is the analyst's."""
+        main = JoinedSource(
+            source=self._source(dataset),
+            name=dataset.name,
+            user=dataset.user,
+            types={name: Kind(kind) for name, kind in dataset.types},
+        )
+        beside = Beside(public={name: self._inside(table) for name, table in dataset.public})
+        return open_joined(
+            main, self._address(dataset.engine), joins=joins, beside=beside, memory=self._settings.memory
+        )
+
     def _opened(self, dataset: Dataset) -> PreparingEngine:
         address = self._address(dataset.engine)
         source = self._source(dataset)
-        types = {name: Kind(kind) for name, kind in dataset.types}
-        return open_engine(source, address, types=types, memory=self._settings.memory)
+        return open_engine(source, address, types=_types_of(dataset), memory=self._settings.memory)
 
     def _address(self, kind: EngineKind) -> str:
         """Return where the engine of this kind is, as the replica was started with it."""
@@ -169,33 +207,44 @@ class Engines:
         return str(folder / table)
 
 
+def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:
+    """Return the types of a table's own columns, or those of a public table's, whose names begin with a prefix."""
+    public = tuple(f"{name}." for name, _ in dataset.public)
+    return {
+        name.removeprefix(prefix): Kind(kind)
+        for name, kind in dataset.types
+        if (name.startswith(prefix) if prefix else not (public and name.startswith(public)))
+    }
+
+
 class TableReader:
     """Reads a registered table for one query, with an engine that is borrowed for each call.
 
     A query that waits for its turn holds none, so that there are never many more engines than turns.
     """
 
-    def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming) -> None:
+    def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming, joins: tuple[Join, ...] = ()) -> None:
         self._engines = engines
         self._dataset = dataset
         self._timing = timing
+        self._joins = joins
 
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
-        with self._engines.lent(self._dataset) as engine:
+        with self._engines.lent(self._dataset, self._joins) as engine:
             engine.check(aggregation)
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
         """Return every positive group with its exact bounded count."""
-        with self._engines.lent(self._dataset) as engine, self._timing.using(engine):
+        with self._engines.lent(self._dataset, self._joins) as engine, self._timing.using(engine):
             return engine.histogram(aggregation)
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
         """Return the `most` highest groups, highest first."""
-        with self._engines.lent(self._dataset) as engine, self._timing.using(engine):
+        with self._engines.lent(self._dataset, self._joins) as engine, self._timing.using(engine):
             return engine.top(aggregation, most)
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
         """Return the exact measures of every group."""
-        with self._engines.lent(self._dataset) as engine, self._timing.using(engine):
+        with self._engines.lent(self._dataset, self._joins) as engine, self._timing.using(engine):
             return engine.statistics(aggregation)

@@ -7,7 +7,8 @@ from typing import Any
 
 from setwise.accounting.guarantees import Use
 from setwise.analytics.bins import group_of
-from setwise.analytics.budget import Budget, budget_of
+from setwise.analytics.budget import Budget, BudgetWords, budget_of
+from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.planning import ExecutablePlan, Plan
@@ -57,6 +58,7 @@ class CheckedQuestion:
     query: Query
     spending: Budget
     schema: Schema
+    joins: tuple[Join, ...] = ()
     is_explained: bool = False
 
 
@@ -86,9 +88,34 @@ class QuestionService:
     def statement(self, asked: Mapping[str, Any]) -> Statement | None:
         """Return what the SQL of a stored request asks, unless only another version could read it."""
         try:
-            return read_sql(asked["query"], self._datasets.get(asked["dataset"]))
+            return self._read_sql(asked["query"], self._datasets.get(asked["dataset"]))
         except InvalidParameter:
             return None
+
+    def _read(self, raw: RawQuestion, dataset: Dataset) -> tuple[Query, Budget, Statement | None]:
+        """Return the query, what may be spent on it, and the SQL that it was read from, if it was."""
+        if raw.query.get("kind") != "sql":
+            return Query.from_dict(raw.query), _spending(raw, None), None
+        statement = self._read_sql(raw.query, dataset)
+        return statement.query, _spending(raw, statement), statement
+
+    def _read_sql(self, asked: Mapping[str, object], dataset: Dataset) -> Statement:
+        """Return what the SQL of a request asks of a data set, or raise what is wrong with it."""
+        text = str(asked["text"])
+        given: dict[str, Any] = {name: asked.get(name) for name in ("contributions", "domain")}
+        with at_field("query.text"):
+            statement = parse_sql(text, user=dataset.user, **given)
+            if statement.table != dataset.name:
+                raise InvalidParameter(
+                    f"the data set is called {dataset.name!r}, not {statement.table!r}: write it after FROM"
+                )
+            if not statement.joins:
+                return statement
+            allowed = _Allowed(dataset, self._engines.schema(dataset))
+            for key in (key for join in statement.joins for key in join.keys):
+                allowed.check_key(key)
+            columns = self._engines.schema(dataset, statement.joins).names
+            return parse_sql(text, user=dataset.user, **given, columns=columns)
 
     def _answered(self, identity: Identity, raw: RawQuestion, running: RunningQuery) -> str:
         """Check, plan, charge, run, and return the text of the answer that is stored."""
@@ -102,7 +129,7 @@ class QuestionService:
                 _to_plan(question), remember=_is_small(question.query), check=running.timing.check
             )
         dataset = question.dataset
-        reader = TableReader(self._engines, dataset, running.timing)
+        reader = TableReader(self._engines, dataset, running.timing, question.joins)
         with at_field("query"):
             reader.check(planned.aggregation)
         try:
@@ -111,7 +138,12 @@ class QuestionService:
                 reader,
                 TimedAccount(question.account, running.timing, running.charged),
                 key=running.asked.key,
-                request=request_text(dataset.name, dataset.user, question.query, question.spending),
+                request=request_text(
+                    " ".join([dataset.name, *map(str, question.joins)]),
+                    dataset.user,
+                    question.query,
+                    question.spending,
+                ),
                 randomness=self._randomness,
             )
         except BudgetExhausted as error:
@@ -140,55 +172,39 @@ class QuestionService:
                 raise UnknownName(f"the account {raw.account!r} is not on a data set named {raw.dataset!r}")
             dataset = self._datasets.get(raw.dataset)
         with at_field("query"):
-            query, spending, is_explained = _read(raw, dataset)
+            query, spending, statement = self._read(raw, dataset)
             query = _bounded(query, dataset)
         if query.kind == "histogram" and query.contributions is None and query.domain is None:
             with at_field("query.contributions"):
                 raise InvalidParameter(
                     "a histogram of this data set needs contributions or a domain: give either, or ask for a top k"
                 )
-        schema = self._engines.schema(dataset)
-        _check_columns(query, dataset, schema)
+        joins = () if statement is None else statement.joins
+        schema = self._engines.schema(dataset, joins)
+        _check_columns(query, dataset, schema, _Allowed(dataset, self._engines.schema(dataset)))
         return CheckedQuestion(
             dataset=dataset,
             account=account,
             query=query,
             spending=spending,
             schema=schema,
-            is_explained=is_explained,
+            joins=joins,
+            is_explained=statement is not None and statement.explain,
         )
 
 
-def read_sql(asked: Mapping[str, object], dataset: Dataset) -> Statement:
-    """Return what the SQL of a request asks of a data set, or raise what is wrong with it."""
-    given: dict[str, Any] = {name: asked.get(name) for name in ("contributions", "domain")}
-    with at_field("query.text"):
-        statement = parse_sql(str(asked["text"]), user=dataset.user, **given)
-        if statement.table != dataset.name:
-            raise InvalidParameter(
-                f"the data set is called {dataset.name!r}, not {statement.table!r}: write it after FROM"
-            )
-    return statement
-
-
-def _read(raw: RawQuestion, dataset: Dataset) -> tuple[Query, Budget, bool]:
-    """Return the query, what may be spent on it, which SQL may say itself, and whether it is an EXPLAIN."""
-    if raw.query.get("kind") != "sql":
-        query = Query.from_dict(raw.query)
-        with at_field("spend"):
-            if raw.spending is None:
-                raise InvalidParameter("say what to spend: draws from the account, or a total")
-            return query, raw.spending(), False
-    statement = read_sql(raw.query, dataset)
-    said = statement.paid_by({})
+def _spending(raw: RawQuestion, statement: Statement | None) -> Budget:
+    """Return what may be spent, which SQL may say itself."""
+    said: BudgetWords = {} if statement is None else statement.paid_by({})
     with at_field("spend"):
-        if said["epsilon"] is None and said["delta"] is None:
+        if said.get("epsilon") is None and said.get("delta") is None:
             if raw.spending is None:
-                raise InvalidParameter("say what to spend: OPTIONS (epsilon = .., delta = ..), or spend beside the SQL")
-            return statement.query, raw.spending(), statement.explain
+                words = "draws from the account, or a total" if statement is None else "in OPTIONS, or beside the SQL"
+                raise InvalidParameter(f"say what to spend: {words}")
+            return raw.spending()
         if raw.spending is not None:
             raise InvalidParameter("what to spend is said twice, in OPTIONS and beside the SQL: say it once")
-        return statement.query, budget_of(said), statement.explain
+        return budget_of(said)
 
 
 def _to_plan(question: CheckedQuestion) -> PlanQuestion:
@@ -230,15 +246,40 @@ def _bounded(query: Query, dataset: Dataset) -> Query:
     return filled
 
 
-def _check_columns(query: Query, dataset: Dataset, schema: Schema) -> None:
+class _Allowed:
+    """The columns that a question may name: those that the steward lists, and all of public tables."""
+
+    def __init__(self, dataset: Dataset, schema: Schema) -> None:
+        self._dataset = dataset
+        self._own = schema.names
+
+    def own(self, name: str) -> str | None:
+        """Return the data set's own column that a column of a join is; None for one of a public table."""
+        plain = name.removeprefix(f"{self._dataset.name}.")
+        return next((each for each in (name, plain) if each in self._own), None)
+
+    def check(self, what: str, name: str, listed: tuple[str, ...], there: bool) -> None:
+        """Raise `UnknownColumn` for a column that is not there, or is the data set's own and not listed."""
+        own = self.own(name)
+        if not there or (own is not None and own not in listed):
+            names = ", ".join(map(repr, listed)) or "none"
+            raise UnknownColumn(f"{what} must be one of the columns allowed here ({names}), not {name!r}")
+
+    def check_key(self, key: Key) -> None:
+        """Raise unless the data set's own column may be grouped or filtered by: a join can do either."""
+        if key.earlier in (None, self._dataset.name) and key.column in self._own:
+            listed = (*self._dataset.items, *self._dataset.filters)
+            self.check("a column to join on", key.column, listed, there=True)
+
+
+def _check_columns(query: Query, dataset: Dataset, schema: Schema, allowed: _Allowed) -> None:
     """Raise `UnknownColumn` or `InvalidFilter` for columns that the steward has not allowed."""
     grouped = [group_of(text, schema).column for text in query.groups]
-    for name, columns, allowed in (("item", grouped, dataset.items), ("value", query.values, dataset.values)):
+    for name, columns, listed in (("item", grouped, dataset.items), ("value", query.values, dataset.values)):
         for column in columns:
-            if column not in allowed:
-                with at_field(f"query.{name}"):
-                    listed = ", ".join(map(repr, allowed)) or "none"
-                    raise UnknownColumn(f"{name} must be one of the columns allowed here ({listed}), not {column!r}")
+            with at_field(f"query.{name}"):
+                allowed.check(name, column, listed, column in schema.names)
     if query.where is not None:
+        filters = [name for name in schema.names if (own := allowed.own(name)) is None or own in dataset.filters]
         with at_field("query.where"):
-            parse_filter(query.where, schema, dataset.filters)
+            parse_filter(query.where, schema, filters)

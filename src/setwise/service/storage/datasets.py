@@ -27,7 +27,8 @@ class Dataset:
     """A table on an engine, its user column, and the columns that may be items, summed values or filters.
 
     `contributions` (Delta) and `per_item` (tau) bound what one user may add: a question that leaves them out gets
-    these, and none may ask for more. `types` says which columns of a CSV file are not text.
+    these, and none may ask for more. `types` says which columns of a CSV file are not text. `public` are tables without
+    users that SQL may join, by name.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Dataset:
     contributions: int | None = None
     per_item: int = 1
     types: tuple[tuple[str, str], ...] = ()
+    public: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a data set")
@@ -50,6 +52,9 @@ class Dataset:
             if self.user in columns:
                 raise InvalidParameter(f"{name} must not hold the user column {self.user!r}: it says who is protected")
         object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
+        object.__setattr__(self, "public", tuple((str(name), str(table)) for name, table in self.public))
+        if self.public and self.engine is not EngineKind.DUCKDB:
+            raise InvalidParameter(f"tables are joined by duckdb alone so far: join these in a view of {self.engine}")
         for name in ("contributions", "per_item"):
             bound = getattr(self, name)
             if bound is not None and bound < 1:

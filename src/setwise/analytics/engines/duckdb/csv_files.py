@@ -32,7 +32,9 @@ class CsvFiles:
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Nothing to make ready."""
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = "source_table"
+    ) -> str:
         """Make a stream of the files known to the cursor, good for one pass, and return its name there."""
         import pyarrow as pa
 
@@ -43,9 +45,9 @@ class CsvFiles:
             for csv_file in opened:
                 yield from csv_file.batches(names)
 
-        schema = pa.schema([(name, pa.string()) for name in names])
-        cursor.register("source_table", pa.RecordBatchReader.from_batches(schema, batches()))
-        return "source_table"
+        schema = pa.schema([(each, pa.string()) for each in names])
+        cursor.register(name, pa.RecordBatchReader.from_batches(schema, batches()))
+        return name
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return None: nothing but reading tells."""

@@ -18,6 +18,7 @@ import duckdb
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines.base import Aggregation, check_suitable, columns_read
+from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.prepared import write_prepared
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
@@ -177,7 +178,7 @@ class DuckDBEngine:
     def _described(self) -> Schema:
         with _failures(self.spill), self._connection.cursor() as cursor:
             schema = described(self._table, cursor)
-        return self._table.described(schema) if isinstance(self._table, TypedTable) else schema
+        return self._table.described(schema) if isinstance(self._table, TypedTable | JoinedTable) else schema
 
     def _needed(self, aggregation: Aggregation) -> Schema:
         """Return the columns that an aggregation reads."""

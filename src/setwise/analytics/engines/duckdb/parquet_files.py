@@ -54,16 +54,18 @@ class ParquetFiles:
                     "must share both, so write them with the same types"
                 )
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = "source_table"
+    ) -> str:
         """Return the files as a relation."""
         values = [hive_values(file) for file in self.files]
         broken_path = any(value is None for of_file in values for value in of_file.values())
         needed = self._types(columns)
-        if not broken_path and not any(self._needs_care(name, kind, columns) for name, kind in needed.items()):
+        if not broken_path and not any(self._needs_care(*each, columns) for each in needed.items()):
             return f"read_parquet({_listed(self.files)}, hive_types_autocast = false)"
         keys = [key for key in values[0] if all(key in of_file for of_file in values)]
-        cursor.register("source_table", self._reader(list(needed), keys))
-        return "source_table"
+        cursor.register(name, self._reader(list(needed), keys))
+        return name
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return how many rows the footers state."""

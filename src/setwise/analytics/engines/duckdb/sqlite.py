@@ -59,19 +59,21 @@ class SqliteTable:
             names = ", ".join(repr(name) for name in sorted(found)[:50])
             raise UnsuitableTable(f"{self.path} has no table {self.table!r}; it has {names or 'none'}")
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = "source_table"
+    ) -> str:
         """Make a stream of the table known to the cursor, good for one pass, and return its name there."""
         import pyarrow as pa
 
         with closing(self._open()) as source:
-            found = [(name, _affinity(declared)) for name, declared in self._columns(source)]
-        chosen = [(name, affinity) for name, affinity in found if columns is None or name in columns]
+            found = [(column, _affinity(declared)) for column, declared in self._columns(source)]
+        chosen = [(column, affinity) for column, affinity in found if columns is None or column in columns]
         types = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
-        schema = pa.schema([(name, types[affinity]) for name, affinity in chosen])
-        cells = ", ".join(_CONVERSIONS[affinity].format(_quoted(name)) for name, affinity in chosen)
+        schema = pa.schema([(column, types[affinity]) for column, affinity in chosen])
+        cells = ", ".join(_CONVERSIONS[affinity].format(_quoted(column)) for column, affinity in chosen)
         statement = f"SELECT {cells} FROM {_quoted(self.table)}"
-        cursor.register("source_table", pa.RecordBatchReader.from_batches(schema, self._batches(statement, schema)))
-        return "source_table"
+        cursor.register(name, pa.RecordBatchReader.from_batches(schema, self._batches(statement, schema)))
+        return name
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return None: nothing but reading tells."""

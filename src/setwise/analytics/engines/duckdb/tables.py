@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+SOURCE = "source_table"
+"""What a table in memory, or one that is streamed, is called in statements."""
+
+
 class DuckDBTable(Protocol):
     """A table that DuckDB reads in place."""
 
@@ -37,8 +41,13 @@ class DuckDBTable(Protocol):
         """Make ready what must be before the connection is locked."""
         ...
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
-        """Return what stands after FROM, made known to this cursor; it has at least these columns, by default all."""
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
+    ) -> str:
+        """Return what stands after FROM, made known to this cursor; it has at least these columns, by default all.
+
+        What has to be registered with the cursor is called `name` there.
+        """
         ...
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
@@ -70,24 +79,32 @@ class DatabaseTable:
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach the file and see that the table is there."""
-        connection.execute(f"ATTACH {_text(str(self.path))} AS source (READ_ONLY)")
+        connection.execute(f"ATTACH IF NOT EXISTS {_text(str(self.path))} AS {quoted(self._catalog)} (READ_ONLY)")
         found = connection.execute(
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = 'source' ORDER BY ALL"
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $name ORDER BY ALL",
+            {"name": self._catalog},
         ).fetchall()
         if not any(self.table in (name, f"{schema}.{name}") for schema, name in found):
             names = ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name in found[:50])
             raise UnsuitableTable(f"{self.path} has no table {self.table!r}; it has {names or 'none'}")
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+    @property
+    def _catalog(self) -> str:
+        """What the file is attached as: one name for one file, of which two tables may be joined."""
+        return f"source {self.path}"
+
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
+    ) -> str:
         """Return the table's full name."""
-        del cursor, columns
-        return "source." + ".".join(quoted(part) for part in self.table.split("."))
+        del cursor, columns, name
+        return ".".join(quoted(part) for part in (self._catalog, *self.table.split(".")))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the size the catalogue estimates."""
         found = cursor.execute(
-            "SELECT estimated_size FROM duckdb_tables() WHERE database_name = 'source' AND table_name = $name",
-            {"name": self.table.split(".")[-1]},
+            "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND table_name = $name",
+            {"database": self._catalog, "name": self.table.split(".")[-1]},
         ).fetchone()
         return None if found is None else int(found[0])
 
@@ -121,11 +138,13 @@ class ArrowTable:
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Nothing to make ready."""
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
+    ) -> str:
         """Make the table known to the cursor and return its name there."""
         del columns
-        cursor.register("source_table", self.table)
-        return "source_table"
+        cursor.register(name, self.table)
+        return name
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the table's length."""
@@ -152,10 +171,12 @@ class TypedTable:
         names = {column.name for column in self._converted}
         return Schema(tuple(replace(column, from_text=column.name in names) for column in schema))
 
-    def relation(self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None) -> str:
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
+    ) -> str:
         """Return the table's relation with those columns converted."""
         chosen = [column for column in self._converted if columns is None or column.name in columns]
-        relation = self._table.relation(cursor, columns)
+        relation = self._table.relation(cursor, columns, name)
         if not chosen:
             return relation
         replaced = ", ".join(

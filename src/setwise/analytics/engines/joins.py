@@ -1,0 +1,218 @@
+"""Joins: tables beside a private one, such that every row of the result belongs to one user.
+
+A public table may be joined on any column: each of its rows goes to the user of the row it meets. Another private table
+has users of its own, so it may be joined on the user column alone. What one user adds is bounded after the join, so it
+does not matter how many rows a key meets.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.schema import Column, Kind, Schema
+from setwise.errors import InvalidParameter, UnknownColumn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A column of an earlier table and one of the joined table that must be equal; null equals nothing.
+
+    `earlier` names the earlier table; None is whichever has the column.
+    """
+
+    column: str
+    joined: str
+    earlier: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A table by its name, and the keys by which its rows are found; `keeps_all` keeps rows that find none."""
+
+    table: str
+    keys: tuple[Key, ...]
+    keeps_all: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            raise InvalidParameter(f"say by which columns {self.table!r} is joined: USING (column)")
+
+    def __str__(self) -> str:
+        keys = " AND ".join(f"{key.column} = {self.table}.{key.joined}" for key in self.keys)
+        return f"{'LEFT JOIN' if self.keeps_all else 'JOIN'} {self.table} ON {keys}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedColumn:
+    """A column of the result: its name there, and which column of which table it is."""
+
+    name: str
+    table: int
+    column: Column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A table of a join: its name, its columns, and whether its rows are about users."""
+
+    name: str
+    schema: Schema
+    private: bool
+
+
+class JoinedTables:
+    """The tables of a join, the first of them private, and the columns of the result, from metadata alone.
+
+    Raise `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot be
+    compared. A name that several tables have is TABLE.COLUMN in the result; keys of one name are one column.
+    """
+
+    def __init__(self, parts: Sequence[Part], joins: Sequence[Join], user: str) -> None:
+        self._parts = parts
+        self._joins = joins
+        names = [part.name for part in parts]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidParameter(f"the table {name!r} is joined twice: join it once")
+        self.keys = tuple(self._key_columns(place + 1, join, user) for place, join in enumerate(joins))
+        self.columns = self._named()
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of the result."""
+        return Schema(tuple(replace(each.column, name=each.name) for each in self.columns))
+
+    def statement(self, relations: Sequence[str], dialect: Dialect, columns: Sequence[str] | None = None) -> str:
+        """Return the SELECT of these columns of the result, by default all, from the relations, one for each table.
+
+        Keys are compared in a form in which no cell can fail to convert, and columns by names that cannot clash.
+        """
+        chosen = list(enumerate(self._chosen(columns)))
+        compared: list[list[tuple[str, str]]] = [[] for _ in self._parts]
+        conditions = []
+        for number, keys in enumerate(self.keys):
+            equal = []
+            for place, (earlier, left, right) in enumerate(keys):
+                name = f"k{number}_{place}"
+                compared[earlier].append((name, dialect.operand(left)))
+                compared[number + 1].append((name, dialect.operand(right)))
+                equal.append(f"t{earlier}.{name} = t{number + 1}.{name}")
+            conditions.append(" AND ".join(equal))
+        text = ""
+        for place, relation in enumerate(relations):
+            cells = [(f"c{number}", dialect.name(each.column.name)) for number, each in chosen if each.table == place]
+            listed = ", ".join(f"{value} AS {name}" for name, value in [*cells, *compared[place]])
+            table = f"(SELECT {listed} FROM {relation}) AS t{place}"
+            if place == 0:
+                text = table
+            else:
+                word = "LEFT JOIN" if self._joins[place - 1].keeps_all else "JOIN"
+                text += f" {word} {table} ON {conditions[place - 1]}"
+        listed = ", ".join(f"t{each.table}.c{number} AS {dialect.name(each.name)}" for number, each in chosen)
+        return f"(SELECT {listed} FROM {text})"
+
+    def needed(self, place: int, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the columns of a table that the keys, and these columns of the result, need; by default all."""
+        keys = [
+            column.name
+            for number, key in enumerate(self.keys)
+            for table, left, right in key
+            for at, column in ((table, left), (number + 1, right))
+            if at == place
+        ]
+        chosen = [each.column.name for each in self._chosen(columns) if each.table == place]
+        return tuple(dict.fromkeys([*chosen, *keys]))
+
+    def _chosen(self, columns: Sequence[str] | None) -> list[JoinedColumn]:
+        return [each for each in self.columns if columns is None or each.name in columns]
+
+    def _key_columns(self, place: int, join: Join, user: str) -> tuple[tuple[int, Column, Column], ...]:
+        """Return the table and column of each earlier key with the joined one, or raise what is wrong with them."""
+        part = self._parts[place]
+        if not part.private and user in part.schema.names:
+            raise InvalidParameter(
+                f"the table {part.name!r} has the user column {user!r}, so it is not public: leave the column out"
+            )
+        if part.private and [(key.column, key.joined) for key in join.keys] != [(user, user)]:
+            raise InvalidParameter(
+                f"the private table {part.name!r} is joined on the user column alone, USING ({user}): on any other "
+                "column a row would belong to two users"
+            )
+        found = []
+        for key in join.keys:
+            table, left = self._earlier(key, place)
+            right = column_of(part.name, part.schema, key.joined)
+            check_comparable(left, right, key, part.name)
+            found.append((table, left, right))
+        return tuple(found)
+
+    def _earlier(self, key: Key, place: int) -> tuple[int, Column]:
+        """Return the earlier table that has a key, and its column."""
+        merged = {
+            (number, each.joined)
+            for number, join in enumerate(self._joins, 1)
+            for each in join.keys
+            if each.column == each.joined
+        }
+        found = [
+            (number, part.schema.column(key.column))
+            for number, part in enumerate(self._parts[:place])
+            if key.column in part.schema.names
+            and key.earlier in (None, part.name)
+            and not (key.earlier is None and (number, key.column) in merged)
+        ]
+        if not found:
+            where = "no earlier table" if key.earlier is None else f"the table {key.earlier!r}"
+            raise UnknownColumn(f"{where} has {'a' if key.earlier is None else 'no'} column {key.column!r} to join on")
+        if len(found) > 1:
+            raise InvalidParameter(f"several tables have the column {key.column!r}: write which, as in ON a.x = b.y")
+        return found[0]
+
+    def _named(self) -> tuple[JoinedColumn, ...]:
+        merged = {
+            (number + 1, right.name)
+            for number, keys in enumerate(self.keys)
+            for _, left, right in keys
+            if left.name == right.name
+        }
+        kept = [
+            (place, column)
+            for place, part in enumerate(self._parts)
+            for column in part.schema
+            if (place, column.name) not in merged
+        ]
+        plain = [column.name for _, column in kept]
+        named = tuple(
+            JoinedColumn(
+                name=column.name if plain.count(column.name) == 1 else f"{self._parts[place].name}.{column.name}",
+                table=place,
+                column=column,
+            )
+            for place, column in kept
+        )
+        for each in named:
+            if sum(other.name == each.name for other in named) > 1:
+                raise InvalidParameter(f"two columns of the join would be called {each.name!r}: rename one of them")
+        return named
+
+
+def column_of(table: str, schema: Schema, name: str) -> Column:
+    """Return a column of a table, or raise `UnknownColumn` naming both."""
+    if name not in schema.names:
+        raise UnknownColumn(f"the table {table!r} has no column {name!r}; it has {schema.listing()}")
+    return schema.column(name)
+
+
+def check_comparable(left: Column, right: Column, key: Key, table: str) -> None:
+    """Raise unless two columns can be compared exactly whatever they hold."""
+    if left.kind is not right.kind:
+        raise InvalidParameter(
+            f"{key.column!r} holds {left.kind} values and {key.joined!r} of {table!r} {right.kind} values, which are "
+            "not compared: convert one of them, or, if it is text of a CSV file, give its type"
+        )
+    exact = left.kind not in (Kind.DECIMAL, Kind.IDENTIFIER) or left.native == right.native
+    if left.kind in (Kind.FLOAT, Kind.OTHER) or not exact:
+        raise InvalidParameter(
+            f"{key.column!r} ({left.native or left.kind}) and {key.joined!r} of {table!r} "
+            f"({right.native or right.kind}) cannot be compared exactly: join on integers, text or dates"
+        )
