@@ -13,7 +13,7 @@ import contextlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 from setwise.accounting.answer import Answer, Effort, Interaction, Progress, quiet
 from setwise.accounting.brackets import Bracket
@@ -59,18 +59,30 @@ class Composition:
     interaction: Interaction
     progress: Progress = quiet
 
-    def delta(self, epsilon: float, *, width: float | None = None) -> Answer:
-        """Return the smallest delta for which the uses are together (epsilon, delta)-DP.
+    @overload
+    def delta(self, epsilon: float, *, width: float | None = None) -> Answer: ...
+    @overload
+    def delta(self, epsilon: Iterable[float], *, width: float | None = None) -> tuple[Answer, ...]: ...
+    def delta(self, epsilon: float | Iterable[float], *, width: float | None = None) -> Answer | tuple[Answer, ...]:
+        """Return the smallest delta for which the uses are together (epsilon, delta)-DP; one for each of several.
 
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
+        if isinstance(epsilon, Iterable):
+            return tuple(self.delta(each, width=width) for each in epsilon)
         return self._answer(_Question(check_total_epsilon(epsilon), "delta"), _check_width(width))
 
-    def epsilon(self, delta: float, *, width: float | None = None) -> Answer:
-        """Return the smallest epsilon for which the uses are together (epsilon, delta)-DP.
+    @overload
+    def epsilon(self, delta: float, *, width: float | None = None) -> Answer: ...
+    @overload
+    def epsilon(self, delta: Iterable[float], *, width: float | None = None) -> tuple[Answer, ...]: ...
+    def epsilon(self, delta: float | Iterable[float], *, width: float | None = None) -> Answer | tuple[Answer, ...]:
+        """Return the smallest epsilon for which the uses are together (epsilon, delta)-DP; one for each of several.
 
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
+        if isinstance(delta, Iterable):
+            return tuple(self.epsilon(each, width=width) for each in delta)
         return self._answer(_Question(check_delta(delta), "epsilon"), _check_width(width))
 
     def quick_delta(self, epsilon: float) -> Answer:
@@ -204,14 +216,15 @@ def _check_width(width: float | None) -> float | None:
 
 
 def compose(
-    uses: Iterable[Use | Guarantee | str],
+    uses: Iterable[Use | Guarantee | str] | Use | Guarantee | str,
     interaction: str | Interaction = Interaction.SETWISE,
     *,
     progress: Progress = quiet,
 ) -> Composition:
     """Return the composition of the uses under an interaction: ask it for `.epsilon(delta)` or `.delta(epsilon)`.
 
-    `uses` are `Use` values, bare guarantees (one use each) or written forms such as ``"pure:0.1x25"``; their order
-    matters only when `interaction` is "ordered". `progress` is called with the share done during long computations.
+    `uses` are `Use` values, bare guarantees (one use each) or written forms such as ``"pure:0.1x25"``, one or several;
+    their order matters only when `interaction` is "ordered". `progress` is called with the share done during long
+    computations.
     """
     return Composition(as_uses(uses), Interaction.parse(interaction), progress)

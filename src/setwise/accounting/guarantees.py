@@ -92,7 +92,7 @@ class Guarantee(ABC):
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class PureDP(Guarantee):
     """epsilon-differential privacy: every outcome's likelihood ratio lies within exp(±epsilon)."""
 
@@ -129,7 +129,7 @@ class PureDP(Guarantee):
         return Fraction(self.epsilon)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BoundedRange(Guarantee):
     """epsilon-bounded range: the log likelihood ratios span at most epsilon (exponential mechanisms)."""
 
@@ -189,7 +189,7 @@ class BoundedRange(Guarantee):
         return PureDP(epsilon=max(self.epsilon / 2, SMALLEST_EPSILON))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Laplace(Guarantee):
     """Laplace noise of the given scale over the l1-sensitivity."""
 
@@ -234,7 +234,7 @@ class Laplace(Guarantee):
         return 1 / Fraction(self.scale)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Gaussian(Guarantee):
     """Gaussian noise of standard deviation sigma over the l2-sensitivity."""
 
@@ -282,7 +282,7 @@ class Gaussian(Guarantee):
         return prices.gaussian_price(self.sigma)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ZeroConcentratedDP(Guarantee):
     """delta-approximate (xi, rho)-zCDP: outside an event of probability delta, D_a <= xi + a rho for every a > 1."""
 
@@ -324,7 +324,7 @@ class ZeroConcentratedDP(Guarantee):
         return Gaussian(sigma=1 / math.sqrt(2 * self.rho) * (1 + 1e-14))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ConcentratedDP(Guarantee):
     """(mu, tau)-concentrated DP: privacy loss of mean at most mu, tau-subgaussian about its mean."""
 
@@ -360,7 +360,7 @@ class ConcentratedDP(Guarantee):
         return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ApproxDP(Guarantee):
     """(epsilon, delta)-differential privacy; epsilon may be 0 (a threshold that only fails with probability delta)."""
 
@@ -401,7 +401,7 @@ class ApproxDP(Guarantee):
         return (PureDP(epsilon=self.epsilon) if self.epsilon else None), self.delta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DiscreteLaplace(Guarantee):
     """Integer noise, P[z] proportional to exp(-|z| / scale), on an integer that moves by at most `sensitivity`."""
 
@@ -443,7 +443,7 @@ class DiscreteLaplace(Guarantee):
         return (self if self.sensitivity <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DiscreteGaussian(Guarantee):
     """Integer noise, P[z] proportional to exp(-z^2 / (2 sigma^2)), on an integer that moves by `sensitivity`."""
 
@@ -474,7 +474,7 @@ class DiscreteGaussian(Guarantee):
         return (self if 80 * self.sigma <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TruncatedDiscreteGaussian(Guarantee):
     """Discrete Gaussian noise restricted by law to {-bound, ..., bound}; what is off the overlap is lost outright."""
 

@@ -83,9 +83,9 @@ def parse_use(text: str) -> Use:
         raise InvalidParameter(f"in {text!r}, {error}") from None
 
 
-def as_uses(uses: Iterable[Use | Guarantee | str]) -> tuple[Use, ...]:
-    """Return uses from uses, bare guarantees and written forms such as ``pure:0.1x25``."""
-    if isinstance(uses, str | Use):
+def as_uses(uses: Iterable[Use | Guarantee | str] | Use | Guarantee | str) -> tuple[Use, ...]:
+    """Return uses from uses, bare guarantees and written forms such as ``pure:0.1x25``, one or several of them."""
+    if isinstance(uses, str | Use | Guarantee):
         uses = [uses]
     found = []
     for use in uses:

@@ -17,9 +17,13 @@ from setwise.mechanisms.labels import Label, cell_of
 from setwise.mechanisms.release import Estimate, Item
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas  # type: ignore[import-untyped]
     import polars
     import pyarrow
+    from numpy.typing import NDArray
+
+    from setwise.analytics.present.plot import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +74,38 @@ class PrivateAnswer:
     def labels(self) -> tuple[Label, ...]:
         """The items, highest first."""
         return tuple(each.label for each in self.items)
+
+    @property
+    def value(self) -> float:
+        """The number of an answer that is one number: a count, a sum, a mean or a quantile."""
+        return self._only().value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The interval of an answer that is one number."""
+        return self._only().interval
+
+    def _only(self) -> Estimate:
+        found = [each.estimates or (Estimate(value=each.count or 0, interval=each.interval),) for each in self.items]
+        if len(found) != 1 or len(found[0]) != 1:
+            raise InvalidParameter(
+                f"this answer is no single number: it has {len(found)} items; read `items` or `columns()`"
+            )
+        return found[0][0]
+
+    def error_bars(self) -> "NDArray[np.float64]":
+        """Return how far the intervals reach below and above the first number of each item, as two rows.
+
+        pandas and matplotlib take them as they are: ``frame["count"].plot.barh(xerr=answer.error_bars())``.
+        """
+        import numpy as np
+
+        bars = np.zeros((2, len(self.items)))
+        for place, each in enumerate(self.items):
+            found = each.estimates[0] if each.estimates else Estimate(value=each.count or 0, interval=each.interval)
+            if found.interval is not None:
+                bars[:, place] = found.value - found.interval[0], found.interval[1] - found.value
+        return bars
 
     def to_dict(self) -> dict[str, object]:
         """Return the object that `--json` prints: a contract."""
@@ -144,22 +180,11 @@ class PrivateAnswer:
 
     def to_arrow(self) -> "pyarrow.Table":
         """Return the items as an Arrow table with columns item, count, lower, upper, noisy."""
-        import pyarrow as pa
-
-        columns = self.columns()
-        labels = self.groups or ("item",)
-        kinds = {
-            name: _arrow_kind(values, pa.string() if name in labels else pa.int64()) for name, values in columns.items()
-        }
-        return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
+        return arrow_table(self.columns(), self.groups or ("item",))
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the items as a pandas frame."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtra("pandas is not installed: pip install 'setwise[frames]'") from None
-        return pd.DataFrame(self.to_arrow().to_pandas())
+        return pandas_frame(self.to_arrow())
 
     def to_polars(self) -> "polars.DataFrame":
         """Return the items as a Polars frame."""
@@ -175,11 +200,14 @@ class PrivateAnswer:
         """Return the items as CSV text with a heading and what is measured, and write it to a file if one is named."""
         return csv_text(self.columns(), self.measure, path)
 
-    def plot(self, path: str) -> None:
-        """Draw the items as bars with their intervals into a .png or .svg file."""
+    def plot(self, path: str | Path | None = None) -> "Picture":
+        """Return the items as bars with their intervals, which notebooks show, and write a .png or .svg file if named.
+
+        `picture.figure` is the matplotlib figure.
+        """
         from setwise.analytics.present.plot import plot_answer
 
-        plot_answer(self, path)
+        return plot_answer(self, None if path is None else str(path))
 
     @property
     def promise(self) -> str:
@@ -200,6 +228,25 @@ class PrivateAnswer:
         from setwise.analytics.present.html import answer_html
 
         return answer_html(self)
+
+
+def arrow_table(columns: dict[str, list[Any]], labels: Sequence[str]) -> "pyarrow.Table":
+    """Return columns as an Arrow table; those of `labels` are text where nothing tells their type."""
+    import pyarrow as pa
+
+    kinds = {
+        name: _arrow_kind(values, pa.string() if name in labels else pa.int64()) for name, values in columns.items()
+    }
+    return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
+
+
+def pandas_frame(table: "pyarrow.Table") -> "pandas.DataFrame":
+    """Return an Arrow table as a pandas frame."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise MissingExtra("pandas is not installed: pip install 'setwise[frames]'") from None
+    return pd.DataFrame(table.to_pandas())
 
 
 def csv_text(columns: dict[str, list[Any]], measure: str, path: str | Path | None) -> str:

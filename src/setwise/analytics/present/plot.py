@@ -1,5 +1,7 @@
 """A picture of an answer: bars with their intervals."""
 
+import io
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -10,6 +12,8 @@ from setwise.analytics.present.text import average_of_all
 from setwise.errors import InvalidParameter, MissingExtra
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from setwise.analytics.answer import PrivateAnswer
     from setwise.mechanisms.release import Item
 
@@ -17,6 +21,8 @@ _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
 _NOTE_WIDTH = 130
 """Characters of a line below the picture."""
+_RESOLUTION = 150
+"""Dots per inch of a .png file."""
 
 
 def check_picture(path: str) -> None:
@@ -26,15 +32,41 @@ def check_picture(path: str) -> None:
         raise InvalidParameter(f"a plot is written to a .png or .svg file, not to {path!r}")
     if not place.absolute().parent.is_dir():
         raise InvalidParameter(f"the directory of {path!r} does not exist")
+    _check_matplotlib()
+
+
+def _check_matplotlib() -> None:
     try:
         import matplotlib as mpl  # noqa: F401
     except ImportError:
         raise MissingExtra("plots need matplotlib: pip install 'setwise[paper]'") from None
 
 
-def plot_answer(answer: "PrivateAnswer", path: str) -> None:
-    """Draw the items as bars, highest first, with their intervals as error bars, into a .png or .svg file."""
-    check_picture(path)
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture that notebooks show, whatever their settings; `figure` is matplotlib's."""
+
+    figure: "Figure"
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture to a .png or .svg file."""
+        check_picture(str(path))
+        try:
+            self.figure.savefig(path, dpi=_RESOLUTION)
+        except OSError:
+            raise InvalidParameter(f"{str(path)!r} cannot be written") from None
+
+    def _repr_png_(self) -> bytes:
+        drawn = io.BytesIO()
+        self.figure.savefig(drawn, format="png", dpi=_RESOLUTION)
+        return drawn.getvalue()
+
+
+def plot_answer(answer: "PrivateAnswer", path: str | None) -> Picture:
+    """Draw the items as bars, highest first, with their intervals as error bars; into a file if one is named."""
+    _check_matplotlib()
+    if path is not None:
+        check_picture(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -63,10 +95,10 @@ def plot_answer(answer: "PrivateAnswer", path: str) -> None:
         f"epsilon {rounded_up(answer.epsilon.upper, 4)}, delta {answer.delta:g}, {answer.mechanism}", fontsize=9
     )
     axes.spines[["top", "right"]].set_visible(False)
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError:
-        raise InvalidParameter(f"{path!r} cannot be written") from None
+    picture = Picture(figure)
+    if path is not None:
+        picture.save(path)
+    return picture
 
 
 def _drawn(each: "Item") -> tuple[float, tuple[float, float] | None]:

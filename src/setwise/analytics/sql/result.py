@@ -4,11 +4,15 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from setwise.analytics.answer import PrivateAnswer, csv_text
+from setwise.analytics.answer import PrivateAnswer, arrow_table, csv_text, pandas_frame
 from setwise.mechanisms.labels import Cell, cell_of
 from setwise.mechanisms.release import Item
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]
+    import pyarrow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,19 @@ class SqlAnswer:
                     None if cell["interval"] is None else cell["interval"][place] for cell in found
                 ]
         return columns
+
+    @property
+    def value(self) -> float:
+        """The number of a SELECT that gets a single one."""
+        return self.answer.value
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """Return the rows as an Arrow table, with the columns of `by_column`."""
+        return arrow_table(self.by_column(), [each.name for each in self.outputs if each.group is not None])
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the rows as a pandas frame, with the columns of `by_column`."""
+        return pandas_frame(self.to_arrow())
 
     def to_dict(self) -> dict[str, object]:
         """Return the object that `setwise sql --json` prints: a contract."""
