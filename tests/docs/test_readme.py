@@ -15,6 +15,7 @@ import pytest
 from setwise import compose
 from setwise.accounting.methods.moments import subgaussian_sum
 from setwise.cli import demo
+from tests.sizes import FULL
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,13 +23,15 @@ FOR_READERS = (ROOT / "docs" / "paper" / "README.md").read_text(encoding="utf-8"
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
 WIDTH = "96"
 """Of the terminal whose output is shown."""
+EVENTS = 2_000_000 if FULL else 400_000
+"""In the table; answers have the same form with fewer."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the table that `setwise demo --keep events.parquet` leaves behind."""
+    """A folder with a table such as `setwise demo --keep events.parquet` leaves behind."""
     place = tmp_path_factory.mktemp("readme")
-    demo.make_events(place / "events.parquet", seed=demo._SEED)
+    demo.make_events(place / "events.parquet", seed=demo._SEED, events=EVENTS)
     return place
 
 

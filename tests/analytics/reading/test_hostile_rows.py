@@ -10,7 +10,7 @@ import pytest
 from setwise.analytics.schema import Kind
 from tests.analytics.reading import hostile
 from tests.servers.postgresql import PostgresqlServer
-from tests.sizes import cases
+from tests.sizes import HOSTILE_CASES, cases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ def key_of(name: str) -> str:
 def test_no_row_decides_on_duckdb(name: str, tmp_path: Path):
     write, types = hostile.DUCKDB[name]
     named = "cells" in name
-    assert not hostile.violations(write, types, "duckdb", tmp_path, cases(120), key=key_of(name), named=named)
+    assert not hostile.violations(write, types, "duckdb", tmp_path, HOSTILE_CASES, key=key_of(name), named=named)
 
 
 @pytest.mark.xdist_group("spark")
