@@ -28,7 +28,7 @@ def cases(full: int) -> int:
 
 
 HOSTILE_CASES = 120 if FULL else 8
-"""Tables with rows of a hostile user, for each way a table can be stored; 8 find every defect that was ever put back."""
+"""Tables with rows of a hostile user, for each way a table can be stored; 8 find every defect that is put back."""
 
 RELEASES = 5_000 if FULL else 1_000
 """Releases of a mechanism on each of two neighbours, from which a black-box test bounds its epsilon from below."""

@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.sizes import FULL
 
 from setwise import compose
 from setwise.accounting.methods.moments import subgaussian_sum
 from setwise.cli import demo
-from tests.sizes import FULL
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
