@@ -20,6 +20,7 @@ PAGES = [
     "/steward",
     "/steward/audit",
     "/steward/trail",
+    "/reference",
 ]
 HEADERS = {
     "X-Content-Type-Options": "nosniff",

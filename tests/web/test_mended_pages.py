@@ -5,6 +5,7 @@ from playwright.sync_api import Browser, expect
 
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Column, Kind, Schema
+from setwise.service.auth.permissions import API_ROUTES
 from setwise.service.pages.ask import _EXAMPLES
 from tests.service.team import Team, asked, made
 from tests.web.browsing import Browsing, browsing, window
@@ -130,4 +131,33 @@ def test_no_column_is_hidden_on_a_narrow_screen(browser: Browser, shop: Team, sc
         hidden = "() => [...document.querySelectorAll('.scroll')].map((each) => each.scrollWidth - each.clientWidth)"
         assert max(steward.page.evaluate(hidden)) <= 0, name
         steward.picture(f"{name}-{scheme}-390")
+    context.close()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1360), ("dark", 390)])
+def test_the_api_can_be_read_and_tried(browser: Browser, shop: Team, scheme: str, width: int):
+    context = window(browser, scheme=scheme, width=width)
+    ada = browsing(context, shop.url, shop.signed_in("ada").cookies["setwise_session"])
+    page = ada.page
+    ada.go("/reference")
+    ada.ready("reference")
+    assert page.locator("details.more").count() == len(API_ROUTES)
+    page.get_by_text("GET /api/v1/accounts/{account}", exact=True).click()
+    route = page.locator("details[open]")
+    expect(route).to_contain_text("any person")
+    route.get_by_role("textbox", name="account").fill("ada-shop")
+    route.get_by_role("button", name="Send").click()
+    expect(route.get_by_role("status")).to_contain_text("200")
+    expect(route.locator("pre")).to_contain_text('"account": "ada-shop"')
+    page.get_by_text("POST /api/v1/compose", exact=True).click()
+    route = page.locator("details[open]", has=page.get_by_text("POST /api/v1/compose", exact=True))
+    route.get_by_role("button", name="Send, for real").click()
+    expect(route.locator("pre")).to_contain_text('"epsilon"')
+    page.get_by_text("GET /api/v1/trail", exact=True).click()
+    route = page.locator("details[open]", has=page.get_by_text("GET /api/v1/trail", exact=True))
+    route.get_by_role("button", name="Send").click()
+    expect(route.get_by_role("status")).to_contain_text("403")
+    assert ada.overhang() == 0
+    ada.picture(f"reference-{scheme}-{width}")
+    ada.check(refused=(403,))
     context.close()

@@ -39,10 +39,11 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        beating = asyncio.create_task(parts.runner.beat())
+        running = [asyncio.create_task(parts.runner.beat()), asyncio.create_task(parts.upkeep.run())]
         yield
         await parts.close()
-        beating.cancel()
+        for task in running:
+            task.cancel()
 
     app = FastAPI(
         title="Setwise",

@@ -21,6 +21,7 @@ from setwise.service.storage.database import Database, DatabaseProbe, Threads, o
 from setwise.service.storage.datasets import Datasets
 from setwise.service.storage.schema import Clock
 from setwise.service.telemetry import Metrics
+from setwise.service.upkeep import Upkeep
 from setwise.service.workers.pool import WorkerPool
 
 _STORE_THREADS = 8
@@ -52,10 +53,12 @@ class Service:
     questions: QuestionService
     jobs: Jobs
     runner: Runner
+    upkeep: Upkeep
 
     async def close(self) -> None:
         """Let go of everything."""
         await self.runner.close()
+        self.upkeep.close()
         if self.sign_on is not None:
             await self.sign_on.provider.close()
         self.calculators.close()
@@ -111,6 +114,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         questions=QuestionService(datasets, accounts, engines, planners, SystemRandomness()),
         jobs=jobs,
         runner=Runner(jobs, metrics, threads, settings),
+        upkeep=Upkeep(ledger, jobs, metrics, settings, clock=clock),
     )
 
 

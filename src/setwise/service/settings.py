@@ -103,6 +103,17 @@ class Settings(BaseSettings):
     )
     token_days: Seconds = Field(90.0, description="how long a token lasts that is made without a date of its own")
     session_hours: Seconds = Field(12.0, description="how long a browser stays signed in")
+    query_days: Seconds | None = Field(
+        None,
+        description="how long rows of queries that have ended are kept; charges and answers stay in the ledger",
+    )
+    head_key: Path | None = Field(
+        None, description="a file with the key that heads of the ledger are signed with, kept outside the database"
+    )
+    head_hours: Seconds = Field(24.0, description="how often a head is signed, when there is a key")
+    verify_hours: Seconds | None = Field(
+        None, description="how often this replica verifies the whole ledger; one of several replicas is enough"
+    )
     secure_cookies: bool = Field(
         False, description="send cookies over TLS only, and tell browsers so; set it behind a TLS proxy"
     )

@@ -8,7 +8,7 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -118,10 +118,27 @@ class Metrics:
         self.running = Gauge("setwise_queries_running", "Queries being planned, waiting or running.", registry=kept)
         self.reading = Gauge("setwise_queries_reading", "Queries that have their turn to read.", registry=kept)
         self.calculating = Gauge("setwise_calculations", "Calculations and plans waiting or running.", registry=kept)
-        self.verified = Gauge(
+        self._verified = Gauge(
             "setwise_ledger_verified_seconds",
             "When an audit last found no fault, in seconds since 1970.",
             registry=kept,
+        )
+        self._faults = Gauge("setwise_ledger_faults", "Faults that the last audit found.", registry=kept)
+        self.signed = Gauge(
+            "setwise_ledger_signed_seconds", "When a head was last signed, in seconds since 1970.", registry=kept
+        )
+        budget = self._budget = CollectorRegistry()
+        self._cap_left = Gauge(
+            "setwise_cap_left_ratio", "What is left of the cap of a data set.", ("dataset",), registry=budget
+        )
+        self._accounts = Gauge(
+            "setwise_accounts", "Accounts on a data set, by state.", ("dataset", "state"), registry=budget
+        )
+        self._lowest_left = Gauge(
+            "setwise_account_left_ratio_lowest",
+            "What is left of the open account on a data set with the least.",
+            ("dataset",),
+            registry=budget,
         )
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -133,9 +150,33 @@ class Metrics:
         """Count a query that ended in the given way."""
         self._queries.labels(outcome).inc()
 
+    def audited(self, faults: int, at: float) -> None:
+        """Note what an audit found, and when."""
+        self._faults.set(faults)
+        if not faults:
+            self._verified.set(at)
+
+    def budget(self, caps: Mapping[str, float], accounts: Iterable[tuple[str, str, float]]) -> None:
+        """Note the shares left of caps by data set, and of accounts, each as data set, state and share."""
+        for gauge in (self._cap_left, self._accounts, self._lowest_left):
+            gauge.clear()
+        for dataset, share in caps.items():
+            self._cap_left.labels(dataset).set(share)
+        lowest: dict[str, float] = {}
+        for dataset, state, share in accounts:
+            self._accounts.labels(dataset, state).inc()
+            if state == "open":
+                lowest[dataset] = min(share, lowest.get(dataset, 1.0))
+        for dataset, share in lowest.items():
+            self._lowest_left.labels(dataset).set(share)
+
     def text(self) -> str:
-        """Return everything in the text format of Prometheus."""
+        """Return everything but the budgets, in the text format of Prometheus."""
         return generate_latest(self._registry).decode()
+
+    def text_of_budgets(self) -> str:
+        """Return the budgets, which are for stewards: what comes back to an account depends on data."""
+        return generate_latest(self._budget).decode()
 
 
 _tracer = trace.get_tracer("setwise.service")

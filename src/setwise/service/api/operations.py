@@ -9,7 +9,8 @@ from fastapi.responses import PlainTextResponse
 
 from setwise.service.api.views import ActView, AuditView, HealthView
 from setwise.service.auth.permissions import API
-from setwise.service.route import GuardedRoute, service_of
+from setwise.service.replica import Service
+from setwise.service.route import GuardedRoute, caller, service_of
 from setwise.service.telemetry import METRICS_TYPE
 
 router = APIRouter(prefix=API, tags=["operations"], route_class=GuardedRoute)
@@ -25,8 +26,12 @@ async def health(request: Request) -> HealthView:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
-    """Give the counters and gauges of this replica in the text format of Prometheus."""
-    return PlainTextResponse(service_of(request).metrics.text(), media_type=METRICS_TYPE)
+    """Give the counters and gauges of this replica in the text format of Prometheus; to stewards, budgets too."""
+    service = service_of(request)
+    text = service.metrics.text()
+    if caller(request).is_steward:
+        text += await service.threads.run(_budgets, service)
+    return PlainTextResponse(text, media_type=METRICS_TYPE)
 
 
 @router.get("/audit")
@@ -34,8 +39,7 @@ async def audit(request: Request) -> AuditView:
     """Recompute every chain and every balance of the ledger, and name each entry that is not as it was written."""
     service = service_of(request)
     found = await service.threads.run(service.ledger.verify)
-    if not found.faults:
-        service.metrics.verified.set_to_current_time()
+    service.metrics.audited(len(found.faults), service.authenticator.now())
     return AuditView.of(found)
 
 
@@ -52,3 +56,11 @@ async def trail(
         return [ActView.model_validate(each.to_dict()) for each in islice(service.ledger.acts(after=after), most)]
 
     return await service.threads.run(acts)
+
+
+def _budgets(service: Service) -> str:
+    caps = {dataset.name: service.ledger.cap(dataset.name) for dataset in service.datasets.all()}
+    shares = {name: cap.share_left for name, cap in caps.items() if cap is not None}
+    statuses = service.ledger.accounts()
+    service.metrics.budget(shares, ((each.dataset, each.state, each.share_left) for each in statuses))
+    return service.metrics.text_of_budgets()

@@ -78,6 +78,7 @@ ROUTES: dict[tuple[str, str], Permission] = {
     ("GET", "/answers/{query}/panel"): _PERSON,
     ("GET", "/answers/{query}/answer.csv"): _PERSON,
     ("GET", "/answers/{query}/answer.json"): _PERSON,
+    ("GET", "/reference"): _PERSON,
     ("GET", "/steward"): _STEWARD,
     ("GET", "/steward/audit"): _STEWARD,
     ("GET", "/steward/verify"): _STEWARD,

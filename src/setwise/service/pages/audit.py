@@ -40,6 +40,8 @@ async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f
     """Recompute every chain and balance of the ledger; with an earlier head, nothing may have changed since."""
     service = service_of(request)
     found = await service.threads.run(service.ledger.verify, head=head or None)
+    if not head:
+        service.metrics.audited(len(found.faults), service.authenticator.now())
     return JSONResponse(
         {
             "entries": found.entries,

@@ -1,4 +1,4 @@
-"""Explore: what uses add up to under each bound, and Laplace against Gaussian, as the numbers move."""
+"""Explore: what uses add up to under each bound as the numbers move; and the reference of the API, to try it."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from setwise.service.pages.rendering import render
-from setwise.service.route import GuardedRoute, service_of
+from setwise.service.route import GuardedRoute, caller, service_of
 from setwise.service.workers.curves import MOST_USES, Along, Curve, CurvePoints, Mixture
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
@@ -19,6 +19,12 @@ _LARGEST_EPSILON = 2.0
 async def explore(request: Request) -> Response:
     """Show the controls and the charts, which a script fills."""
     return render(request, "explore.html", charts=True, most=MOST_USES)
+
+
+@router.get("/reference")
+async def reference(request: Request) -> Response:
+    """Show the routes of the API, which a script fills from their description and sends requests to."""
+    return render(request, "reference.html", csrf=caller(request).csrf or "")
 
 
 @router.get("/explore/curve")

@@ -21,7 +21,7 @@ LOGIN_COOKIE = "setwise_login"
 """Holds what the login form must repeat, so that no other site can sign a browser in as somebody else."""
 
 _HOME = "/ask"
-_OURS = re.compile(r"/(explore|ask|accounts|answers|steward)(/[A-Za-z0-9._/-]*)?(\?[A-Za-z0-9._=&%-]*)?")
+_OURS = re.compile(r"/(explore|ask|accounts|answers|reference|steward)(/[A-Za-z0-9._/-]*)?(\?[A-Za-z0-9._=&%-]*)?")
 
 
 def local_address(given: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Row, and_, insert, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import KeyConflict, UnknownName
@@ -202,6 +202,15 @@ class Jobs:
         )
         self._end(mine, {"state": str(state), "problem": problem})
         return self.get(job.id)
+
+    def forget(self, *, before: float) -> int:
+        """Drop the rows of queries that were asked before a moment and have ended; return how many.
+
+        Charges and answers stay in the ledger: whoever asks again under the same key gets the stored answer.
+        """
+        ended = and_(schema.jobs.c.created_at < before, schema.jobs.c.state != str(JobState.RUNNING))
+        with self._database.writing(durable=False) as connection:
+            return connection.execute(delete(schema.jobs).where(ended)).rowcount
 
     def _end(self, which: ColumnElement[bool], ended: dict[str, str | None]) -> None:
         with self._database.writing(durable=False) as connection:

@@ -1,0 +1,130 @@
+"""By the clock: heads are signed, the ledger verified, old queries forgotten; and gauges tell of it."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from setwise.errors import InvalidParameter
+from tests.service.replica import Replica
+from tests.service.team import TOP_3, Team, ask, gather, open_account
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    path = tmp_path / "key"
+    path.write_bytes(b"k" * 32)
+    return path
+
+
+def heads(team: Team) -> int:
+    return sum(act["action"] == "head" for act in team.steward.get("/trail", params={"most": 1000}).json())
+
+
+def gauge(team: Team, name: str) -> float:
+    found = re.search(rf"^{re.escape(name)} (\S+)$", team.steward.get("/metrics").text, re.MULTILINE)
+    assert found is not None, name
+    return float(found[1])
+
+
+def test_replicas_share_the_signing_of_heads(start: Callable[..., Replica], key: Path):
+    first, second = start(head_key=key, head_hours=24.0), start(head_key=key, head_hours=24.0)
+    team = gather(first)
+    for replica in (first, second):
+        replica.service.upkeep.do_what_is_due()
+    assert heads(team) == 1
+    signed = gauge(team, "setwise_ledger_signed_seconds")
+    for replica in (first, second):
+        replica.clock.ahead += 24 * HOUR + 1
+        replica.service.upkeep.do_what_is_due()
+    assert heads(team) >= 2  # each signs anew: the ledger has a clock of its own, which was not set ahead
+    assert gauge(team, "setwise_ledger_signed_seconds") >= signed
+    assert first.service.ledger.verify(key=key.read_bytes()).faults == ()
+    assert first.service.ledger.verify(key=b"x" * 32).faults != ()
+
+
+def test_a_key_that_is_missing_or_short_stops_the_start(start: Callable[..., Replica], tmp_path: Path):
+    (tmp_path / "short").write_bytes(b"k")
+    for name in ("missing", "short"):
+        with pytest.raises(InvalidParameter, match="key"):
+            start(head_key=tmp_path / name)
+
+
+def test_the_ledger_is_verified_and_faults_are_told(
+    start: Callable[..., Replica], tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    replica = start(verify_hours=1.0)
+    team = gather(replica)
+    upkeep = replica.service.upkeep
+    ask(team.ada, "verified")
+    replica.clock.ahead += HOUR + 1
+    upkeep.do_what_is_due()
+    at = gauge(team, "setwise_ledger_verified_seconds")
+    assert at == pytest.approx(replica.clock(), abs=30)
+    assert gauge(team, "setwise_ledger_faults") == 0
+    with replica.service.database.writing() as connection:
+        for (name,) in connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).all():
+            connection.execute(text(f"DROP TRIGGER {name}"))
+    upkeep.do_what_is_due()  # not yet
+    assert gauge(team, "setwise_ledger_faults") == 0
+    replica.clock.ahead += HOUR + 1
+    upkeep.do_what_is_due()
+    assert gauge(team, "setwise_ledger_faults") > 0
+    assert gauge(team, "setwise_ledger_verified_seconds") == at
+    assert any("faults" in record.message for record in caplog.records)
+
+
+def test_old_queries_are_forgotten_and_their_answers_are_not(start: Callable[..., Replica]):
+    replica = start(query_days=30.0)
+    team = gather(replica)
+    old = ask(team.ada, "old").json()
+    spent = team.ada.get("/accounts/ada-events").json()["spent"]
+    replica.clock.ahead += 29 * 24 * HOUR
+    replica.service.upkeep.do_what_is_due()
+    assert team.ada.get(f"/queries/{old['id']}").status_code == 200
+    recent = ask(team.ada, "recent").json()
+    replica.clock.ahead += 2 * 24 * HOUR
+    replica.service.upkeep.do_what_is_due()
+    assert team.ada.get(f"/queries/{old['id']}").status_code == 404
+    assert team.ada.get(f"/queries/{recent['id']}").status_code == 200
+    again = ask(team.ada, "old").json()
+    assert again["answer"]["items"] == old["answer"]["items"]
+    other = TOP_3 | {"query": {"kind": "top-k", "item": "word", "k": 2}}
+    after = team.ada.get("/accounts/ada-events").json()
+    assert after["charges"] == 2
+    assert after["spent"] != spent  # by the recent one alone
+    replica.service.jobs.forget(before=replica.clock() + 1)
+    assert ask(team.ada, "old", other).status_code == 409
+
+
+def test_queries_are_kept_unless_told_otherwise(team: Team):
+    id_ = ask(team.ada, "kept-for-good").json()["id"]
+    team.replica.clock.ahead += 10 * 365 * 24 * HOUR
+    try:
+        team.replica.service.upkeep.do_what_is_due()
+        assert team.replica.service.jobs.get(id_).id == id_
+    finally:
+        team.replica.clock.ahead -= 10 * 365 * 24 * HOUR
+
+
+def test_budgets_are_told_to_stewards_alone(team: Team):
+    open_account(team.steward, "bob-frozen", "bob")
+    team.steward.put("/accounts/bob-frozen/state", json={"state": "frozen"})
+    told = team.steward.get("/metrics").text
+    assert 'setwise_accounts{dataset="events",state="frozen"} 1.0' in told
+    assert 'setwise_accounts{dataset="events",state="open"} 3.0' in told
+    lowest = gauge(team, 'setwise_account_left_ratio_lowest{dataset="events"}')
+    ask(team.bob, "metered", TOP_3 | {"account": "bob-events"})
+    assert gauge(team, 'setwise_account_left_ratio_lowest{dataset="events"}') <= lowest
+    capped = {"name": "capped", "table": "events.parquet", "user": "user_id", "items": ["word"], "apart": "capped"}
+    assert team.steward.post("/datasets", json=capped).status_code == 201
+    team.steward.put("/datasets/capped/cap", json={"epsilon": 1.0, "delta": 1e-6})
+    assert gauge(team, 'setwise_cap_left_ratio{dataset="capped"}') == 1.0
+    theirs = team.ada.get("/metrics").text
+    assert "left_ratio" not in theirs
+    assert "setwise_accounts" not in theirs
+    assert "setwise_queries_running" in theirs
