@@ -52,6 +52,14 @@ def test_every_file_that_a_page_names_exists():
     assert not [(page, name) for page, name in pairs if not any(path.match(name) for path in files)]
 
 
+def test_every_mutant_changes_one_place(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "tests" / "mutants")
+    for module in ("mechanism_mutants", "accounting_mutants"):
+        for mutant in resolve_name(f"{module}:MUTANTS"):
+            text = (ROOT / "src" / "setwise" / mutant.room / mutant.file).read_text(encoding="utf-8")
+            assert text.count(mutant.before) == 1, mutant.name
+
+
 def imported_names() -> list[tuple[str, str]]:
     """Return pairs of a script outside the package and a name it imports from the package."""
     scripts = [path for path in tracked() if path.suffix == ".py" and path.relative_to(ROOT).parts[0] != "src"]

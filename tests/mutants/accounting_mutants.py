@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     Mutant(
         "conversions: parameters rounded down",
-        "guarantees.py",
+        "brackets.py",
         "return value * (1.0 + 4 * ELEMENTARY * UNIT)",
         "return value * (1.0 - 1e-9)",
         _KINDS,
@@ -221,7 +221,7 @@ MUTANTS = (
     Mutant(
         "price: blocks as long as the wallet allows",
         "prices.py",
-        "int(wallet / (_SINGLY * each))",
+        "int(wallet / (TUNING.blocks_to_wallet * each))",
         "int(wallet / each)",
         _PRICES,
     ),
@@ -287,5 +287,12 @@ MUTANTS = (
         "for n in range(11))",
         "for n in range(4))",
         ("conversions",),
+    ),
+    Mutant(
+        "composition: a filter that does better is not asked",
+        "compose.py",
+        "return gaussian <= max(delta",
+        "return 1.0 <= max(delta",
+        ("coherence",),
     ),
 )
