@@ -148,6 +148,6 @@ def test_a_width_is_reached_or_refused():
         compose(["bounded-range:0.2x10", "bounded-range:0.1x10"], "batch").delta(1.0, width=1e-9)
 
 
-def test_thousands_of_two_kinds_are_bounded_by_a_kind_order():
+def test_thousands_of_two_kinds_are_bounded_by_one_order():
     answer = compose(["bounded-range:0.02x2000", "bounded-range:0.01x2000"], "batch").epsilon(1e-6)
     assert answer.width <= 0.005 * answer.upper

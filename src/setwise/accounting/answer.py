@@ -8,7 +8,7 @@ from setwise.accounting.brackets import Bracket
 from setwise.errors import InvalidParameter
 
 Progress = Callable[[float], None]
-"""Is told the share done, from 0 to 1, of a long computation."""
+"""A function that a long computation calls with the share done, from 0 to 1."""
 
 
 def quiet(_: float) -> None:

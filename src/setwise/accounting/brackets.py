@@ -83,7 +83,7 @@ def sum_above(first: float, second: float) -> float:
 def probability(value: float, error: float) -> Bracket:
     """Return the bracket of a probability computed as `value` with at most `error` of absolute error.
 
-    A value that is not a number says nothing: the bracket is then [0, 1].
+    Where either is not a number, the bracket is [0, 1].
     """
     if math.isnan(value) or math.isnan(error):
         return Bracket(0.0, 1.0)

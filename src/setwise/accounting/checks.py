@@ -6,7 +6,7 @@ import operator
 from setwise.errors import InvalidParameter
 
 LARGEST_EPSILON = 500.0
-"""Beyond this a guarantee says nothing and exp(epsilon) leaves the range of floats."""
+"""Beyond this a guarantee promises nothing useful, and exp(epsilon) leaves the range of floats."""
 
 SMALLEST_EPSILON = 1e-12
 """Below this a parameter is a mistake, and exp(epsilon) - 1 has lost its digits."""
@@ -56,7 +56,7 @@ def limit_text(limit: float) -> str:
 
 def check_epsilon(value: object, name: str = "epsilon") -> float:
     """Return a valid privacy-loss parameter."""
-    # Rounding up what was converted may pass the limit by a hair.
+    # A converted epsilon was rounded up, and may pass the limit by its rounding.
     return check_within(name, value, SMALLEST_EPSILON, LARGEST_EPSILON * (1 + 1e-12))
 
 

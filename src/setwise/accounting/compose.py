@@ -1,4 +1,4 @@
-"""The front door: any mixture of uses, any interaction, the best proven bound.
+"""Compose any mixture of uses under any interaction, by the best proven bound.
 
 >>> from setwise.accounting.guarantees import BoundedRange, PureDP
 >>> both = compose([Use(PureDP(epsilon=0.1), 25), Use(BoundedRange(epsilon=0.1), 25)])

@@ -1,4 +1,4 @@
-"""The written form of uses, MECH = KIND:PARAMETERS[xCOUNT], as the command line and the ledger speak it.
+"""The written form of uses, MECH = KIND:PARAMETERS[xCOUNT], as the command line and the ledger write it.
 
 >>> parse_use("pure:0.1x25")
 Use(guarantee=PureDP(epsilon=0.1), count=25)

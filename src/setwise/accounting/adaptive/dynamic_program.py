@@ -289,7 +289,7 @@ def _over_all_orders(
 
 
 def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progress: Progress) -> Profile:
-    """Return the maximum over all ways to spend the prices, from above; the lower values say nothing."""
+    """Return the maximum over all ways to spend the prices, from above; the lower values are 0."""
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total
     support = max(

@@ -118,7 +118,7 @@ class BoundedRangeStep:
         return Profile(self.step, lower, upper, profile.rounding + self.rounding)
 
     def apply_upper(self, profile: Profile, size: int) -> Profile:
-        """Return S f from above on `size` grid points from 0 on; the lower values say nothing.
+        """Return S f from above on `size` grid points from 0 on; the lower values are 0.
 
         Requires: the profile is on this operator's step.
         """
@@ -140,9 +140,9 @@ class BoundedRangeStep:
         """Return the upper values of S f, and which t on the grid were near the best for which x."""
         cells = self.cells
         f = self._extended(values, size, float(values[-1]))
-        out = f[cells : cells + size].copy()  # t = 0 says nothing: S f >= f
+        out = f[cells : cells + size].copy()  # t = 0 is allowed and reveals nothing: S f >= f
         choices = Choices([], [])
-        # Cells beyond the last value known have nothing to say; f falls, so beyond its zeros neither have cells.
+        # Cells beyond the last known value, or where f is 0 (it falls, so from there on), cannot raise any value.
         cut = values[-1] > 0.0
         count = min(size, values.size) + cells - 1 if cut else min(size + cells - 1, int(np.count_nonzero(f)))
         if count == 0:
@@ -183,7 +183,7 @@ class BoundedRangeStep:
             self._maximise_rough_cells(rough, f, terms, omega, out, choices)
         if tail < omega.size:
             self._maximise_tail(tail, f, terms, omega, out)
-            # Where the grid was cut the lower values are of no account; elsewhere they are worth a closer look.
+            # Where the grid was cut, lower values matter little and one t will do; elsewhere all are tried.
             start = tail + 1 - cells
             middle = cells // 2
             tried = range(cells + 1) if not cut else range(middle, middle + 1)

@@ -172,7 +172,7 @@ class Optimum:
 
     @property
     def _tilted(self) -> bool:
-        """Whether some stage is a lattice, whose accuracy hangs on the tilt."""
+        """Whether some stage is a lattice, whose accuracy depends on the tilt."""
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
         return any(not isinstance(known, PureDP) for stage in linear for known, _ in stage.uses)
 

@@ -22,7 +22,7 @@ class Tuning:
     """How fine a lattice is. A tolerance is the share of the variance of the total loss that the lattice adds."""
 
     tolerance: float = 4e-8
-    """Aimed for when no width is asked for; the step goes with its root."""
+    """Aimed for when no width is asked for; the step is in proportion to its square root."""
     finest: float = 1e-13
     """Tolerance below which finer lattices are not tried: rounding outweighs them."""
     coarsest: float = 1e-2

@@ -1,4 +1,4 @@
-"""Where to look: the exponential tilts under which a sum of losses has a given mean or a given tail.
+"""Exponential tilts under which a sum of losses has a given mean or a given tail.
 
 Nothing is certified by a tilt; a good one makes the certified bounds tight.
 """

@@ -42,7 +42,7 @@ TUNING = Tuning()
 
 
 class NoLoss:
-    """A mechanism that says nothing: delta(x) = max(0, 1 - exp(x))."""
+    """The loss of a mechanism whose output does not depend on the data: delta(x) = max(0, 1 - exp(x))."""
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
         """Return delta at each x and the absolute error of each."""
@@ -83,7 +83,7 @@ class BatchBoundedRange:
 
     def _pair(self, high: float, low: float, x: float) -> Bracket:
         """Return delta at x when every BR mechanism is replaced by the pair with these log likelihood ratios."""
-        if high <= 0.0 or low >= 0.0:  # the outcome says nothing: only the mechanisms beside count
+        if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing: only the mechanisms beside count
             return self.beside.average(NoLoss(), x)
         return self.beside.average(two_point_loss(high, low, self.count, TUNING.smallest_ratio), x)
 

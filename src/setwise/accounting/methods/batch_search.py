@@ -1,4 +1,4 @@
-"""Where to look for the worst batch: a search over one t for each distinct epsilon. Nothing found here is trusted.
+"""A search for the worst batch over one t for each distinct epsilon. Nothing found here is trusted.
 
 What a choice of t reaches is certified by whoever evaluates it; the search only proposes choices.
 """
@@ -28,7 +28,7 @@ class Tuning:
     most_scanned_work: int = 50_000
     """Choices of the first scan, and outcomes times choices: few mechanisms have several local maxima."""
     margin: float = 1e-6
-    """A t lies at least this far inside its range: at the ends the mechanism says nothing."""
+    """A t lies at least this far inside its range: at the ends the mechanism reveals nothing."""
     first_step: float = 0.1
     last_step: float = 1e-3
     smallest_step: float = 1e-6
