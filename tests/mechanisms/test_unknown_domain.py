@@ -89,7 +89,7 @@ def convolved_exceedance(scale, margin):
 def test_noisy_laplace_threshold_compares_two_noises(scale, contributions, limit, delta):
     mechanism = UnknownLaplace(contributions=contributions, scale=Fraction(scale), delta=Fraction(delta), limit=limit)
     epsilon = contributions / scale
-    target = float(Fraction(delta)) / (1 + math.exp(epsilon)) / min(contributions, limit)
+    target = float(Fraction(delta)) / min(contributions, limit)
     with mpmath.workdps(40):
         assert convolved_exceedance(scale, mechanism.margin) <= target
         assert convolved_exceedance(scale, mechanism.margin - 1) > target
@@ -101,11 +101,11 @@ def test_noisy_laplace_threshold_compares_two_noises(scale, contributions, limit
 
 
 def test_noisy_laplace_threshold_at_wide_noise_is_the_continuous_formula():
-    """min(Delta, dbar) e^-t (2 + t)/4 = delta*, not t = ln(Delta/delta), which gives six times the stated delta."""
+    """min(Delta, dbar) e^-t (2 + t)/4 = delta, not t = ln(Delta/delta), which gives six times the stated delta."""
     scale, delta = 10**5, Fraction("1e-10")
     mechanism = UnknownLaplace(contributions=1, scale=Fraction(scale), delta=delta, limit=10)
     t = mechanism.margin / scale
-    stated = float(delta) / (1 + math.exp(1 / scale))
+    stated = float(delta)
     assert math.exp(-t) * (2 + t) / 4 == pytest.approx(stated, rel=1e-3)
     naive = math.log(1 / stated)
     assert math.exp(-naive) * (2 + naive) / 4 > 6 * stated

@@ -226,10 +226,10 @@ MUTANTS = (
         "changeable * exceedance(scale, margin) <= delta",
     ),
     Mutant(
-        "Laplace threshold without 1 + e^epsilon",
+        "Laplace threshold: delta not shared among the contributions",
         "unknown_laplace.py",
-        "failure = self.delta * shrink / (1 + shrink)",
-        "failure = self.delta",
+        "noisy_margin(self.noise.scale, min(self.contributions, self.limit), self.delta)",
+        "noisy_margin(self.noise.scale, 1, self.delta)",
     ),
     Mutant(
         "Laplace histogram: Delta off by one in the cost",

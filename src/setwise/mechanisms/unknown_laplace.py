@@ -74,9 +74,6 @@ def _smallest(holds: Callable[[int], bool]) -> int:
     return most
 
 
-_SHRINK_BITS = 256
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownLaplace:
     """Release the labels, with noisy counts, whose noisy count passes a threshold.
@@ -85,7 +82,7 @@ class UnknownLaplace:
     them (0 if there are fewer) and takes noise itself. Without one, every positive count is read and the threshold
     is fixed.
 
-    Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin from the exact law on the integers.
+    Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin of docs/intervals.md, Proposition 1, on the integers.
     Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace steps of epsilon 1/scale
         each, outside an event of probability delta.
     """
@@ -119,13 +116,11 @@ class UnknownLaplace:
     def margin(self) -> int:
         """How far above the highest count a hidden label can have the threshold stands.
 
-        With a limit, the bad event compares two noises, and both neighbours may fail: delta = (1 + e^epsilon) delta*.
+        With a limit, the bad event compares two noises.
         """
         if self.limit is None:
             return fixed_margin(self.noise.scale, self.contributions, self.delta)
-        shrink = Fraction(exp_minus(self.epsilon, _SHRINK_BITS)[0], 1 << _SHRINK_BITS)
-        failure = self.delta * shrink / (1 + shrink)  # delta / (1 + e^epsilon), rounded down
-        return noisy_margin(self.noise.scale, min(self.contributions, self.limit), failure)
+        return noisy_margin(self.noise.scale, min(self.contributions, self.limit), self.delta)
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release costs."""

@@ -163,8 +163,8 @@ def _rough_reach(bounds: Bounds, name: MechanismName, spread: float, failure: fl
         case MechanismName.KNOWN_GAUSSIAN:
             return spread * relative_deviations(bounds.rivals, changed)[1] * _gaussian_lead(contests)
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
-            odds = failure / (1.0 + math.exp(min(changed / spread, 700.0)))
-            seen = 1 + spread * (laplace_lead(min(changed, bounds.limit), odds) + 2 * (_LAPLACE_RADIUS + math.log(2)))
+            hidden = laplace_lead(min(changed, bounds.limit), failure)
+            seen = 1 + spread * (hidden + 2 * (_LAPLACE_RADIUS + math.log(2)))
             return max(seen, spread * laplace_lead(contests, _MISS))
         case MechanismName.UNKNOWN_LAPLACE:
             seen = 1 + spread * (max(0.0, math.log(changed / (2 * failure))) + _LAPLACE_RADIUS)
