@@ -9,6 +9,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "guides/top-k.md",
         "guides/a-years-budget.md",
         "guides/team-service.md",
+        "guides/reports.md",
         "guides/agents.md",
         "guides/spark.md",
     ),

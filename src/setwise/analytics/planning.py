@@ -152,11 +152,6 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
     check_suitable(aggregation, schema)
     match budget:
         case Total():
-            if status is not None and status.kind == "setwise":
-                raise InvalidParameter(
-                    f"the account {status.name!r} holds registered draws: say which to draw (discover, counts) "
-                    "instead of an epsilon"
-                )
             executable = _from_total(fit, aggregation, budget, status)
         case Draws():
             if status is None:
@@ -218,7 +213,11 @@ def _from_total(query: Query, aggregation: Aggregation, total: Total, status: Ac
     if status is None:
         overall, delta, alone = certified_price(uses, own, Interaction.SETWISE), own, None
     else:
-        overall, delta = certified_price(uses, status.delta, Interaction.ADAPTIVE), status.delta
+        interaction = Interaction.ADAPTIVE
+        if status.kind == "setwise":
+            interaction = Interaction.SETWISE
+            _check_planned(uses, status)
+        overall, delta = certified_price(uses, status.delta, interaction), status.delta
         alone = (certified_price(uses, own, Interaction.SETWISE).upper, own)
     return ExecutablePlan(
         query=query,
@@ -279,6 +278,17 @@ def _plan(
         why=why,
         alone=alone,
     )
+
+
+def _check_planned(uses: tuple[Use, ...], status: AccountStatus) -> None:
+    """Raise unless the account registers just what was planned for an epsilon, as that of a report does."""
+    registered = {use.guarantee for use in status.terms.uses}
+    if status.terms.totals is None and not all(use.guarantee in registered for use in uses):
+        raise InvalidParameter(
+            f"the account {status.name!r} holds registered draws: say which to draw (discover, counts) "
+            "instead of an epsilon"
+        )
+    _check_registered(uses, status)
 
 
 def _check_registered(uses: tuple[Use, ...], status: AccountStatus) -> None:

@@ -100,6 +100,17 @@ class Session(Askable):
     ) -> None:
         self.close()
 
+    def paid_by(self, account: AccountPayer) -> "Session":
+        """Return a session on the same table whose questions an account pays for."""
+        return Session(
+            self._engine,
+            user=self._user,
+            name=self._name,
+            randomness=self._randomness,
+            account=account,
+            location=self._location,
+        )
+
     def close(self) -> None:
         """Let go of the table, and of those that were joined to it."""
         for joined in self._joins.values():

@@ -21,6 +21,7 @@ COMMANDS = {
     "quantile": ("queries:quantile", "Find a median or another quantile over users."),
     "sql": ("sql:sql", "Ask in SQL, privately."),
     "check": ("check:check", "Show the holder of a file how to read it."),
+    "run": ("report:run", "Ask the questions of a report under one budget."),
     "prepare": ("prepare:prepare", "Bound contributions once, for quick questions."),
     "compose": ("compose:compose", "Say what a set of uses adds up to."),
     "calibrate": ("calibrate:calibrate", "Find the noise, epsilon or count for a target."),

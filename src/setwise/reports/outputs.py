@@ -1,0 +1,169 @@
+"""Where answers go: files that appear whole or not at all, and tables of a database."""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.sql.result import SqlAnswer
+from setwise.errors import EngineFailed, InvalidParameter, MissingExtra, StoreFailed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Answered = PrivateAnswer | SqlAnswer
+
+_POSTGRESQL = ("postgresql://", "postgres://")
+
+
+def check_destination(to: str) -> None:
+    """Raise `InvalidParameter` unless answers can be written there, by its name."""
+    path, table = _parted(to)
+    if path.startswith(_POSTGRESQL) or path.endswith(".duckdb"):
+        if not table:
+            raise InvalidParameter(f"name the table to write into: {_shown(path)}::TABLE")
+    elif table or Path(path).suffix not in _FILES:
+        raise InvalidParameter(
+            f"answers are written to {', '.join(_FILES)} files, FILE.duckdb::TABLE or postgresql://...::TABLE, "
+            f"not {_shown(to)!r}"
+        )
+
+
+def write_answer(answer: Answered, to: str, run: str) -> None:
+    """Write an answer; in a table the rows of the same run are replaced, and those of others stay."""
+    path, table = _parted(to)
+    if path.startswith(_POSTGRESQL):
+        _to_postgresql(path, table, run, rows_of(answer))
+    elif path.endswith(".duckdb"):
+        _to_duckdb(path, table, run, rows_of(answer))
+    else:
+        write_whole(Path(path), _FILES[Path(path).suffix](answer))
+
+
+def rows_of(answer: Answered) -> "pa.Table":
+    """Return the rows of an answer as an Arrow table."""
+    import pyarrow as pa
+
+    return answer.to_arrow() if isinstance(answer, PrivateAnswer) else pa.table(answer.by_column())
+
+
+def write_whole(path: Path, contents: bytes) -> None:
+    """Put a file in place at once: readers see the old contents or the new, and never a part."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(contents)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StoreFailed(f"{str(path)!r} could not be written: {error.strerror or error}") from None
+
+
+def _parquet(answer: Answered) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows_of(answer), sink)
+    return bytes(sink.getvalue())
+
+
+_FILES: dict[str, Callable[[Answered], bytes]] = {
+    ".csv": lambda answer: answer.to_csv().encode(),
+    ".json": lambda answer: (json.dumps(answer.to_dict(), ensure_ascii=False, indent=1) + "\n").encode(),
+    ".parquet": _parquet,
+}
+
+
+def _parted(to: str) -> tuple[str, str]:
+    path, _, table = to.rpartition("::") if "::" in to else (to, "", "")
+    return path, table
+
+
+def _shown(to: str) -> str:
+    """Return a destination without the password that it may hold."""
+    return f"postgresql://...{to[to.rfind('::') :] if '::' in to else ''}" if to.startswith(_POSTGRESQL) else to
+
+
+def _to_duckdb(path: str, table: str, run: str, rows: "pa.Table") -> None:
+    import duckdb
+
+    name = ".".join(_quoted(part) for part in table.split("."))
+    try:
+        with duckdb.connect(path) as connection:
+            connection.register("answered", rows)
+            columns = ", ".join(_quoted(column) for column in rows.column_names)
+            connection.begin()
+            connection.execute(
+                f"CREATE TABLE IF NOT EXISTS {name} AS "
+                f"SELECT CAST('' AS VARCHAR) AS run, {columns} FROM answered LIMIT 0"
+            )
+            connection.execute(f"DELETE FROM {name} WHERE run = ?", [run])
+            connection.execute(
+                f"INSERT INTO {name} (run, {columns}) SELECT CAST(? AS VARCHAR), {columns} FROM answered", [run]
+            )
+            connection.commit()
+    except duckdb.Error as error:
+        raise EngineFailed(f"the table {table!r} in {path!r} could not be written: {_first_line(error)}") from None
+
+
+def _to_postgresql(url: str, table: str, run: str, rows: "pa.Table") -> None:
+    try:
+        import psycopg
+        from psycopg import sql
+    except ImportError:
+        raise MissingExtra("psycopg is not installed: pip install 'setwise[postgres]'") from None
+    name = sql.Identifier(*table.split("."))
+    columns = [sql.Identifier(column) for column in rows.column_names]
+    kinds = [sql.SQL(_postgresql_kind(kind)) for kind in rows.schema.types]
+    declared = sql.SQL(", ").join(sql.SQL("{} {}").format(*pair) for pair in zip(columns, kinds, strict=True))
+    listed = sql.SQL(", ").join([sql.Identifier("run"), *columns])
+    try:
+        with psycopg.connect(url) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                sql.SQL("CREATE TABLE IF NOT EXISTS {} ({} text NOT NULL, {})").format(
+                    name, sql.Identifier("run"), declared
+                )
+            )
+            cursor.execute(sql.SQL("DELETE FROM {} WHERE run = %s").format(name), [run])
+            lines: list[dict[str, Any]] = rows.to_pylist()
+            cursor.executemany(
+                sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+                    name, listed, sql.SQL(", ").join([sql.Placeholder()] * (1 + len(columns)))
+                ),
+                [[run, *line.values()] for line in lines],
+            )
+    except psycopg.Error as error:
+        raise EngineFailed(f"the table {table!r} could not be written: {_first_line(error)}") from None
+
+
+def _postgresql_kind(kind: "pa.DataType") -> str:
+    import pyarrow.types as pt
+
+    if pt.is_boolean(kind):
+        return "boolean"
+    if pt.is_integer(kind):
+        return "numeric" if str(kind) == "uint64" else "bigint"
+    if pt.is_floating(kind):
+        return "double precision"
+    if pt.is_date(kind):
+        return "date"
+    if pt.is_timestamp(kind):
+        return "timestamptz" if kind.tz else "timestamp"
+    return "numeric" if pt.is_decimal(kind) else "text"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

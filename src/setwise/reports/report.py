@@ -1,0 +1,134 @@
+"""A report as its author writes it, in TOML."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from setwise.accounting.checks import check_delta, check_number
+from setwise.analytics.query import Query
+from setwise.analytics.sql.parser import parse_sql
+from setwise.analytics.sql.result import Output
+from setwise.analytics.tables.domain import read_domain
+from setwise.analytics.tables.source import location_of
+from setwise.errors import InvalidParameter
+
+_TABLE = ("engine", "types", "separator", "columns", "encoding", "memory")
+"""Words of `setwise.open` that a report may say about its table."""
+
+_REPORT = (
+    "title",
+    "name",
+    "table",
+    "user",
+    "epsilon",
+    "delta",
+    "ledger",
+    "dataset",
+    "html",
+    "json",
+    "questions",
+    *_TABLE,
+)
+_QUESTION = ("name", "sql", "weight", "to", "contributions", "domain")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One question: its share of the budget in proportion to `weight`, and where its answer is written."""
+
+    name: str
+    query: Query
+    outputs: tuple[Output, ...] | None
+    """The columns of a SELECT; None for a question in words."""
+    weight: float
+    to: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Questions about one table, under one (epsilon, delta)."""
+
+    title: str
+    name: str
+    table: str
+    user: str
+    epsilon: float
+    delta: float
+    questions: tuple[Question, ...]
+    ledger: str | None = None
+    dataset: str | None = None
+    html: str | None = None
+    json: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_report(path: str | Path) -> Report:
+    """Return the report in a TOML file, or raise `InvalidParameter` naming what is wrong; no table is opened."""
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"the report cannot be read from {str(path)!r}: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidParameter(f"{str(path)!r} is not TOML: {error}") from None
+    _check_words(found, _REPORT, "a report")
+    for needed in ("table", "user", "epsilon", "delta", "questions"):
+        if needed not in found:
+            raise InvalidParameter(f"the report says no {needed}: give it at the top of {str(path)!r}")
+    if not isinstance(found["questions"], list) or not found["questions"]:
+        raise InvalidParameter("the report asks nothing: give it at least one [[questions]]")
+    name = found.get("name", Path(path).stem)
+    questions = tuple(_question(each, found) for each in found["questions"])
+    names = [each.name for each in questions]
+    for each in names:
+        if names.count(each) > 1:
+            raise InvalidParameter(f"two questions are called {each!r}: give each a name of its own")
+    return Report(
+        title=found.get("title", name),
+        name=name,
+        table=found["table"],
+        user=found["user"],
+        epsilon=_positive("epsilon", found["epsilon"]),
+        delta=check_delta(found["delta"]),
+        questions=questions,
+        options={word: found[word] for word in _TABLE if word in found},
+        **{word: found[word] for word in ("ledger", "dataset", "html", "json") if word in found},
+    )
+
+
+def _question(found: Any, report: Mapping[str, Any]) -> Question:  # noqa: ANN401 - whatever the author wrote
+    if not isinstance(found, dict):
+        raise InvalidParameter("a question is a table: write [[questions]] above its words")
+    if "name" not in found:
+        raise InvalidParameter("a question has no name: it is needed for its key and its answer")
+    name = found["name"]
+    weight = _positive(f"the weight of {name!r}", found.get("weight", 1.0))
+    to = found.get("to", [])
+    where = (to,) if isinstance(to, str) else tuple(to)
+    words = {word: value for word, value in found.items() if word not in ("name", "weight", "to")}
+    if words.get("domain") is not None:
+        words["domain"] = read_domain(words["domain"], location_of(report["table"], report.get("engine", "duckdb")))
+    if "sql" not in found:
+        return Question(name=name, query=Query.from_dict(words), outputs=None, weight=weight, to=where)
+    _check_words(found, _QUESTION, "a question in SQL")
+    statement = parse_sql(words.pop("sql"), user=report["user"], **words)
+    if statement.epsilon is not None or statement.delta is not None:
+        raise InvalidParameter(f"OPTIONS of {name!r} names an epsilon or delta: the budget is the report's; use weight")
+    known = location_of(report["table"], report.get("engine", "duckdb")).name
+    if statement.table not in (known, report["table"]):
+        raise InvalidParameter(f"{name!r} asks the table {statement.table!r}, and the report is on {known!r}")
+    return Question(name=name, query=statement.query, outputs=statement.outputs, weight=weight, to=where)
+
+
+def _check_words(found: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
+    for word in found:
+        if word not in known:
+            raise InvalidParameter(f"{what} has no word {word!r}; it may have {', '.join(known)}")
+
+
+def _positive(what: str, value: object) -> float:
+    number = check_number(what, value)
+    if number <= 0.0:
+        raise InvalidParameter(f"{what} must be above 0, not {value!r}")
+    return number

@@ -1,0 +1,111 @@
+"""Running a report: price it, register it with a ledger, ask, and write the answers."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from setwise.accounting.notation import format_use
+from setwise.analytics.session import Session
+from setwise.analytics.session import open as open_table
+from setwise.analytics.sql.result import SqlAnswer
+from setwise.errors import InvalidParameter, UnknownAccount
+from setwise.ledger.account import Account
+from setwise.ledger.ledger import Ledger
+from setwise.reports.outputs import Answered, check_destination, write_answer, write_whole
+from setwise.reports.page import report_page
+from setwise.reports.pricing import Priced, price
+from setwise.reports.report import Report
+
+Step = Callable[[str], None]
+"""Told what is done next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A report that was run: what it was promised to cost, and its answers by name."""
+
+    report: Report
+    key: str
+    priced: Priced
+    answers: dict[str, Answered]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of the report."""
+        promise = self.priced.promise
+        return {
+            "report": self.report.name,
+            "title": self.report.title,
+            "key": self.key,
+            "epsilon": {"lower": promise.lower, "upper": promise.upper},
+            "delta": self.report.delta,
+            "interaction": str(promise.interaction),
+            "method": promise.method,
+            "statement": promise.statement,
+            "answers": {name: answer.to_dict() for name, answer in self.answers.items()},
+        }
+
+
+def preview_report(report: Report) -> Priced:
+    """Return what the report would cost and how far off its answers may be; free, and no row is read."""
+    with _opened(report) as session:
+        return _priced(report, session)
+
+
+def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: None) -> Ran:
+    """Ask all questions of a report, and write their answers.
+
+    The report's uses are registered first, in an account of its own named `NAME:KEY`, whose promise is certified
+    set-wise. A run that was interrupted goes on under the same key: what was answered is replayed and costs nothing.
+    """
+    for question in report.questions:
+        for to in question.to:
+            check_destination(to)
+    with _opened(report) as session, Ledger.open(ledger) as opened:
+        step("pricing the questions together")
+        priced = _priced(report, session)
+        paying = session.paid_by(_account(report, key, priced, opened))
+        answers: dict[str, Answered] = {}
+        for number, (question, total) in enumerate(zip(report.questions, priced.totals, strict=True), start=1):
+            step(f"asking {question.name} ({number} of {len(report.questions)})")
+            found = paying.ask(question.query, total, key=question.name)
+            outputs = question.outputs
+            answer: Answered = found if outputs is None else SqlAnswer(answer=found, outputs=outputs)
+            answers[question.name] = answer
+            for to in question.to:
+                write_answer(answer, to, key)
+    ran = Ran(report, key, priced, answers)
+    if report.json is not None:
+        write_whole(Path(report.json), (json.dumps(ran.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
+    if report.html is not None:
+        write_whole(Path(report.html), report_page(report, key, priced, answers).encode())
+    return ran
+
+
+@contextmanager
+def _opened(report: Report) -> Iterator[Session]:
+    with open_table(report.table, user=report.user, **report.options) as session:
+        yield session
+
+
+def _priced(report: Report, session: Session) -> Priced:
+    return price(report.questions, user=report.user, schema=session.schema, epsilon=report.epsilon, delta=report.delta)
+
+
+def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:
+    """Return the account of this run: the one it had before, or a new one."""
+    name = f"{report.name}:{key}"
+    try:
+        account = ledger.account(name)
+    except UnknownAccount:
+        ledger.open_setwise(name, priced.uses, delta=report.delta, dataset=report.dataset or "")
+        return ledger.account(name)
+    if account.terms.uses != priced.uses:
+        registered = ", ".join(format_use(use) for use in account.terms.uses)
+        raise InvalidParameter(
+            f"the report is not the one that was run under the key {key!r}, which registered {registered}: "
+            "give another key"
+        )
+    return account

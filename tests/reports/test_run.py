@@ -1,0 +1,156 @@
+import json
+import sys
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from setwise import Ledger
+from setwise.cli.main import main
+from setwise.errors import InvalidParameter, StoreFailed
+from setwise.reports import outputs, run
+from setwise.reports.report import read_report
+from setwise.reports.run import preview_report, run_report
+from tests.reports.conftest import REPORT
+
+ACCOUNT = "weekly:2026-W46"
+
+
+def started(key="2026-W46"):
+    return run_report(read_report("weekly.toml"), key=key, ledger="setwise.db")
+
+
+def charges(account=ACCOUNT):
+    with Ledger.open("setwise.db") as ledger:
+        assert not ledger.verify().faults
+        return ledger.account(account).status().charges
+
+
+def test_answers_are_written_where_the_report_says(folder):
+    ran = started()
+    top = (folder / "out/top_pages.csv").read_text().splitlines()
+    assert top[0].startswith("page,users,users_lower,users_upper")
+    assert top[1].startswith("p1,")
+    assert (
+        json.loads((folder / "out/users.json").read_text())["items"][0]["count"] == ran.answers["users"].items[0].count
+    )
+    assert pq.read_table(folder / "out/minutes.parquet").num_rows == 1
+    with duckdb.connect(folder / "out/warehouse.duckdb") as warehouse:
+        rows = warehouse.execute("SELECT run, page, users FROM top_pages ORDER BY users DESC").fetchall()
+    assert rows[0][:2] == ("2026-W46", "p1")
+    whole = json.loads((folder / "out/weekly.json").read_text())
+    assert whole["epsilon"]["upper"] <= 1.0
+    assert list(whole["answers"]) == ["top_pages", "users", "minutes"]
+
+
+def test_the_page_stands_alone_and_says_what_is_promised(folder):
+    started()
+    page = (folder / "out/weekly.html").read_text()
+    assert "Weekly &lt;usage&gt;" in page
+    assert "data:image/svg+xml" in page
+    assert "differentially private" in page
+    for foreign in ("<script", "http://", "https://", "<link"):
+        assert foreign not in page
+
+
+def test_a_run_that_is_tried_again_replays_and_costs_nothing(folder):
+    first = started()
+    again = started()
+    assert charges() == 3
+    for name, answer in first.answers.items():
+        assert outputs.rows_of(again.answers[name]).equals(outputs.rows_of(answer))
+    with duckdb.connect(folder / "out/warehouse.duckdb") as warehouse:
+        assert warehouse.execute("SELECT count(*) FROM top_pages").fetchone() == (3,)
+
+
+def test_another_key_is_another_run_beside_the_first(folder):
+    started()
+    started("2026-W47")
+    assert charges() == charges("weekly:2026-W47") == 3
+    with duckdb.connect(folder / "out/warehouse.duckdb") as warehouse:
+        runs = warehouse.execute("SELECT DISTINCT run FROM top_pages ORDER BY run").fetchall()
+    assert runs == [("2026-W46",), ("2026-W47",)]
+
+
+def test_an_interrupted_run_goes_on_under_its_key(folder, monkeypatch):
+    written = []
+
+    def failing(answer, to, key):
+        if to == "out/users.json":
+            raise StoreFailed("the disk is full")
+        written.append(to)
+
+    monkeypatch.setattr(run, "write_answer", failing)
+    with pytest.raises(StoreFailed):
+        started()
+    assert charges() == 2
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    started()
+    assert charges() == 3
+    assert (folder / "out/users.json").exists()
+
+
+def test_a_changed_report_needs_another_key(folder):
+    started()
+    (folder / "weekly.toml").write_text(REPORT.replace("weight = 2", "weight = 3"))
+    with pytest.raises(InvalidParameter, match="another key"):
+        started()
+    assert charges() == 3
+
+
+def test_a_question_changed_under_the_same_price_needs_another_key(folder):
+    """The uses are the same, so it is the question's own key that tells."""
+    started()
+    (folder / "weekly.toml").write_text(REPORT.replace('kind = "count"', 'kind = "count"\nwhere = "minutes > 3"'))
+    with pytest.raises(InvalidParameter.__mro__[1], match="users"):
+        started()
+    assert charges() == 3
+
+
+def test_a_preview_reads_nothing_and_opens_no_ledger(folder):
+    found = preview_report(read_report("weekly.toml"))
+    assert found.promise.upper <= 1.0
+    assert not (folder / "setwise.db").exists()
+
+
+def test_all_destinations_are_checked_before_anything_is_charged(folder):
+    (folder / "weekly.toml").write_text(REPORT.replace("out/minutes.parquet", "out/minutes.xlsx"))
+    with pytest.raises(InvalidParameter, match=r"minutes\.xlsx"):
+        started()
+    assert not (folder / "setwise.db").exists()
+
+
+@pytest.mark.parametrize("to", ["postgresql://me:secret@db/x", "out/w.duckdb", "x.csv::t", "answers"])
+def test_a_destination_that_cannot_be_written_is_refused_without_its_password(to):
+    with pytest.raises(InvalidParameter) as refused:
+        outputs.check_destination(to)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file_is_whole_or_not_there(folder):
+    (folder / "out").write_text("a file where the folder should be")
+    with pytest.raises(StoreFailed, match="out"):
+        outputs.write_whole(folder / "out" / "x.csv", b"1")
+
+
+def test_the_command_tells_what_it_did(folder, monkeypatch, capsys):
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["setwise", "run", "weekly.toml", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        told = capsys.readouterr()
+        return ended.value.code, told.out, told.err
+
+    code, _, err = call()
+    assert code == 2
+    assert "--key" in err
+    code, out, _ = call("--preview")
+    assert code == 0
+    assert "nothing was read" in out
+    code, out, err = call("--key", "k1")
+    assert code == 0
+    assert "3 rows to" in out
+    assert "asking users (2 of 3)" in err
+    code, out, _ = call("--key", "k1", "--json")
+    assert json.loads(out)["key"] == "k1"
