@@ -142,3 +142,21 @@ def test_public_tables_that_a_steward_registers_are_joined(team: Team, data_dir:
     ):
         response = ask(team.ada, "wrong", given | {"query": {"kind": "sql", "text": wrong, "contributions": 1}})
         assert (response.status_code, response.json()["field"]) == (422, field), response.text
+
+
+def test_an_accuracy_takes_the_place_of_epsilon(team: Team, client: Client):
+    counted = {"kind": "count"}
+    close = {"dataset": "events", "account": "ada-total", "query": counted, "spend": {"kind": "total", "delta": 0.0}}
+    found = team.ada.post("/preview", json=close | {"spend": {"kind": "total", "delta": 0.0, "within": 50}}).json()
+    assert found["radius"] <= 50
+    assert found["alone"]["epsilon"] < 0.1
+    answer = asked(team.ada, "close", close | {"spend": {"kind": "total", "delta": 0.0, "within": 50}})["answer"]
+    assert answer["alone"][0] == found["alone"]["epsilon"]
+    neither = team.ada.post("/preview", json=close)
+    assert (neither.status_code, neither.json()["field"]) == (422, "spend")
+    wide = {"kind": "total", "delta": 0.0, "within": 50, "epsilon": 0.01}
+    refused = team.ada.post("/preview", json=close | {"spend": wide})
+    assert (refused.status_code, refused.json()["field"]) == (422, "spend")
+    assert "that takes an epsilon of" in refused.json()["detail"]
+    remote = client.dataset("events", account="ada-total")
+    assert remote.explain("SELECT COUNT(DISTINCT user_id) FROM events", within=50).error.radius <= 50

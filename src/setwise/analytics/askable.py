@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Unpack, cast
 
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.budget import Budget, BudgetWords, budget_of
+from setwise.analytics.budget import AskedBudget, BudgetWords, budget_of
 from setwise.analytics.planning import Plan
 from setwise.analytics.query import Columns, Domain, Grouping, Number, Query
 from setwise.mechanisms.labels import Label
@@ -23,18 +23,18 @@ class Askable(ABC):
     """
 
     @abstractmethod
-    def ask(self, query: Query, budget: Budget, *, key: str | None = None) -> PrivateAnswer:
+    def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
         """Plan, charge, run and answer a question given as records."""
 
     @abstractmethod
-    def preview(self, query: Query, budget: Budget) -> Plan:
+    def preview(self, query: Query, budget: AskedBudget) -> Plan:
         """Return how the question would be answered: mechanism, cost and expected error; free, no row is read."""
 
     @abstractmethod
     def read_domain(self, domain: Domain) -> tuple[Label, ...]:
         """Return public labels from a list or a file."""
 
-    def budget(self, words: BudgetWords) -> Budget:
+    def budget(self, words: BudgetWords) -> AskedBudget:
         """Return the budget that the words mean."""
         return budget_of(words)
 

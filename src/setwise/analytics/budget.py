@@ -1,12 +1,14 @@
 """What may be spent on a question: a total of its own, or draws from an account."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypedDict
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, Gaussian, Guarantee, PureDP, Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.planning.request import CountNoise, Total
+from setwise.mechanisms.parameters import rational
+from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,43 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
             return None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Within:
+    """An accuracy in place of an epsilon: half the width that the planned 95% intervals may have.
+
+    The least epsilon that reaches it is found; one that is given must reach it. The other fields are those of `Total`.
+    """
+
+    within: Fraction
+    delta: Fraction = Fraction(0)
+    counts: CountNoise = CountNoise.BEST
+    mechanism: MechanismName | None = None
+    epsilon: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "within", rational("within", self.within, Fraction(1, 10**9), Fraction(10**15)))
+        made = self.total(Fraction(1) if self.epsilon is None else self.epsilon)  # which raises what is wrong with it
+        for name in ("delta", "counts", "mechanism"):
+            object.__setattr__(self, name, getattr(made, name))
+        if self.epsilon is not None:
+            object.__setattr__(self, "epsilon", made.epsilon)
+
+    def total(self, epsilon: Fraction) -> Total:
+        """Return the total with this epsilon."""
+        return Total(epsilon=epsilon, delta=self.delta, counts=self.counts, mechanism=self.mechanism)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the accuracy as plain values, a total that says `within`."""
+        words = self.total(Fraction(1) if self.epsilon is None else self.epsilon).to_dict()
+        if self.epsilon is None:
+            del words["epsilon"]
+        return words | {"within": float(self.within)}
+
+
 Budget: TypeAlias = Total | Draws
+
+AskedBudget: TypeAlias = Budget | Within
+"""What may be said about spending: a budget, or how close the answer has to be."""
 
 
 class BudgetWords(TypedDict, total=False):
@@ -68,13 +106,14 @@ class BudgetWords(TypedDict, total=False):
     counts: str | Guarantee | None
     mechanism: str | None
     discover: str | Guarantee | None
+    within: float | None
 
 
-def budget_of(words: BudgetWords) -> Budget:
-    """Return the budget that the words mean: a total when there is an epsilon, draws otherwise."""
+def budget_of(words: BudgetWords) -> AskedBudget:
+    """Return the budget that the words mean: a total when there is an epsilon or an accuracy, draws otherwise."""
     epsilon, delta, counts = words.get("epsilon"), words.get("delta"), words.get("counts")
-    mechanism, discover = words.get("mechanism"), words.get("discover")
-    if epsilon is None:
+    mechanism, discover, within = words.get("mechanism"), words.get("discover"), words.get("within")
+    if epsilon is None and within is None:
         if mechanism is not None:
             raise InvalidParameter("a mechanism is chosen for a total only: leave it out, or give an epsilon")
         drawn = None if counts == "none" else counts
@@ -83,9 +122,10 @@ def budget_of(words: BudgetWords) -> Budget:
         raise InvalidParameter("discover is for draws from an account: leave it out, or leave epsilon out")
     if counts is not None and not isinstance(counts, str):
         raise InvalidParameter(f"counts must be one of {', '.join(CountNoise)} with an epsilon, not {counts!r}")
-    return Total(
-        epsilon=epsilon,  # type: ignore[arg-type]  # the record takes any rational number
-        delta=0 if delta is None else delta,  # type: ignore[arg-type]
-        counts=CountNoise.BEST if counts is None else CountNoise.parse(counts),
-        mechanism=mechanism,  # type: ignore[arg-type]  # or its name
-    )
+    given: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": 0 if delta is None else delta,
+        "counts": CountNoise.BEST if counts is None else CountNoise.parse(counts),
+        "mechanism": mechanism,
+    }
+    return Total(**given) if within is None else Within(within=within, **given)  # type: ignore[arg-type]

@@ -13,9 +13,10 @@ from setwise.accounting.brackets import up
 from setwise.accounting.checks import check_delta
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged
+from setwise.analytics.accuracy import plan_within
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable
-from setwise.analytics.budget import Budget, BudgetWords, budget_of
+from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Within, budget_of
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
@@ -136,18 +137,20 @@ class Session(Askable):
         """Return public labels from a list or a file; the private table's own files are refused."""
         return read_domain(domain, self._location)
 
-    def budget(self, words: BudgetWords) -> Budget:
+    def budget(self, words: BudgetWords) -> AskedBudget:
         """Return the budget that the words mean, when someone pays for it."""
-        if words.get("epsilon") is None and self._account is None:
+        if words.get("epsilon") is None and words.get("within") is None and self._account is None:
             raise InvalidParameter("say what may be spent: give epsilon and delta, or open the table on an account")
         return budget_of(words)
 
-    def preview(self, query: Query, budget: Budget) -> Plan:
+    def preview(self, query: Query, budget: AskedBudget) -> Plan:
         """Return how the question would be answered: mechanism, cost and expected error. No row is read: it is free."""
         return self.plan(query, budget).plan
 
-    def plan(self, query: Query, budget: Budget) -> ExecutablePlan:
+    def plan(self, query: Query, budget: AskedBudget) -> ExecutablePlan:
         """Return the plan with what is needed to run it, or raise what is wrong with the question."""
+        if isinstance(budget, Within):
+            return plan_within(budget, lambda total: self.plan(query, total))
         if self._location.prepared and query.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
         status = None if self._account is None else self._account.status()
@@ -158,13 +161,15 @@ class Session(Askable):
             raise UnknownColumn(f"{error}{self._advice}") from None
         return planned
 
-    def ask(self, query: Query, budget: Budget, *, key: str | None = None) -> PrivateAnswer:
+    def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
         """Plan, charge, run and answer a question given as records.
 
         Ensures: whatever is wrong with the request is raised before anything is charged; whatever fails after the
             charge leaves it in place.
         """
         planned = self.plan(query, budget)
+        paid = planned.total if isinstance(budget, Within) else budget
+        assert paid is not None, "an accuracy is bought with a total"
         key = secrets.token_hex(16) if key is None else key
         if self._account is None:
             self._totals.setdefault(key, (planned.plan.epsilon.upper, planned.plan.delta))
@@ -174,11 +179,11 @@ class Session(Askable):
                 self._engine,
                 self._one_off if self._account is None else self._account,
                 key=key,
-                request=self.request(query, budget),
+                request=self.request(query, paid),
                 randomness=self._randomness,
             )
         except BudgetExhausted as refused:
-            fitting = self._fitting(query, budget, planned.plan)
+            fitting = self._fitting(query, paid, planned.plan)
             if fitting is None:
                 raise
             raise BudgetExhausted(f"{refused}; {fitting}") from None
@@ -256,7 +261,7 @@ class Session(Askable):
         domain: Domain | None,
         words: BudgetWords,
         called: str | None = None,
-    ) -> "tuple[Session, Statement, Budget]":
+    ) -> "tuple[Session, Statement, AskedBudget]":
         """Return what a SELECT asks, of which session on the tables that it joins, and what may be spent on it.
 
         `called` is one more name that the table may have after FROM.
@@ -308,13 +313,13 @@ class Session(Askable):
         """Return the canonical text of a request: two requests are the same when their texts are."""
         return request_text(self._name, self._user, query, budget)
 
-    def shortage(self, query: Query, budget: Budget, plan: Plan) -> str | None:
+    def shortage(self, query: Query, budget: AskedBudget, plan: Plan) -> str | None:
         """Return in words what the account lacks to pay for a plan, and what would fit; None when it can pay."""
         lacking = None if self._account is None else self._account.shortage(plan.uses)
         fitting = None if lacking is None else self._fitting(query, budget, plan)
         return lacking if fitting is None else f"{lacking}; {fitting}"
 
-    def _fitting(self, query: Query, budget: Budget, plan: Plan) -> str | None:
+    def _fitting(self, query: Query, budget: AskedBudget, plan: Plan) -> str | None:
         account = self._account
         if account is None or not isinstance(budget, Total):
             return None

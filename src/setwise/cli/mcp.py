@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _TOKEN = "SETWISE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
 _ONE_QUESTION = {
-    "table", "user", "epsilon", "delta", "counts", "mechanism", "key", "discover", "as_json", "as_csv", "plot",
-    "preview",
+    "table", "user", "epsilon", "delta", "within", "counts", "mechanism", "key", "discover", "as_json", "as_csv",
+    "plot", "preview",
 }  # fmt: skip
 """The options of single questions that a server of many has not, or has in its own way."""
 

@@ -132,6 +132,14 @@ class Given:
             "pure:0.1.",
         ),
     ] = None
+    within: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="Find the least epsilon whose planned 95% intervals are within ±N; with --epsilon, refuse if it is "
+            "not enough.",
+        ),
+    ] = None
     mechanism: Annotated[
         str | None,
         typer.Option(
@@ -196,7 +204,7 @@ class Given:
             for name in ("discover", "key", "dataset"):
                 if getattr(self, name) is not None:
                     raise InvalidParameter(f"--{name} is for questions that draw on an account: give --account too")
-            if self.epsilon is None:
+            if self.epsilon is None and self.within is None:
                 raise InvalidParameter("say what may be spent: give --epsilon and --delta, or --account")
 
 

@@ -13,7 +13,7 @@ from setwise.cli.options import Given
 from setwise.errors import InvalidParameter, UnknownAccount
 
 if TYPE_CHECKING:
-    from setwise.analytics.budget import Budget
+    from setwise.analytics.budget import AskedBudget
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
     from setwise.ledger.account import Account
@@ -94,7 +94,7 @@ def answer_sql(text: str, words: "dict[str, Any]", given: Given, tables: SqlTabl
         answer_output.show_rows(result, status)
 
 
-def _budget(session: "Session", given: Given) -> "Budget":
+def _budget(session: "Session", given: Given) -> "AskedBudget":
     from setwise.analytics.budget import BudgetWords
 
     return session.budget({name: getattr(given, name) for name in BudgetWords.__annotations__})  # type: ignore[arg-type]

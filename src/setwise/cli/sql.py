@@ -12,8 +12,8 @@ from setwise.cli import options
 from setwise.errors import InvalidParameter
 
 _GIVEN = (
-    "epsilon", "delta", "counts", "mechanism", "engine", "types", "memory", "account", "dataset", "ledger", "key",
-    "discover", "as_json", "as_csv",
+    "epsilon", "delta", "within", "counts", "mechanism", "engine", "types", "memory", "account", "dataset", "ledger",
+    "key", "discover", "as_json", "as_csv",
 )  # fmt: skip
 """The options that questions in SQL share with the others."""
 

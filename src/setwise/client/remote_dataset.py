@@ -5,7 +5,7 @@ from typing import Any, Protocol, Unpack
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable
-from setwise.analytics.budget import Budget, BudgetWords
+from setwise.analytics.budget import AskedBudget, BudgetWords
 from setwise.analytics.planning import Plan
 from setwise.analytics.query import Domain, Query, canonical
 from setwise.analytics.sql.result import Output, SqlAnswer
@@ -50,11 +50,11 @@ class RemoteDataset(Askable):
         """Return public labels from a list or a file on this machine."""
         return read_domain(domain)
 
-    def preview(self, query: Query, budget: Budget) -> Plan:
+    def preview(self, query: Query, budget: AskedBudget) -> Plan:
         """Return what a question would cost and how far off its answer may be; free, and no data is touched."""
         return Plan.from_dict(self._client.request("POST", "/preview", self._body(query.to_dict(), budget)))
 
-    def ask(self, query: Query, budget: Budget, *, key: str | None = None) -> PrivateAnswer:
+    def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
         """Ask a question given as records, under a key of its own unless one is given, and wait for its answer."""
         return _answer(self._ended(self._body(query.to_dict(), budget), key))
 
@@ -108,7 +108,7 @@ class RemoteDataset(Askable):
             query["domain"] = self.read_domain(domain)
         return self._body(query, self.budget(words) if words else None)
 
-    def _body(self, query: dict[str, object], budget: Budget | None) -> dict[str, object]:
+    def _body(self, query: dict[str, object], budget: AskedBudget | None) -> dict[str, object]:
         spend = {} if budget is None else {"spend": budget.to_dict()}
         return {"dataset": self._name, "account": self._account, "query": query, **spend}
 

@@ -19,7 +19,7 @@ from pydantic_core import CoreSchema, core_schema
 from setwise.accounting import calibrate
 from setwise.accounting.guarantees import KINDS
 from setwise.accounting.notation import parse_use
-from setwise.analytics.budget import Draws
+from setwise.analytics.budget import Draws, Within
 from setwise.analytics.query import LARGEST_K
 from setwise.analytics.sql.syntax import LONGEST as LONGEST_SQL
 from setwise.errors import InvalidParameter
@@ -248,22 +248,29 @@ class DrawsBody(Body):
 
 
 class TotalBody(Body):
-    """A total for this question alone, for accounts that are filters; the planner splits it."""
+    """A total for this question alone, for accounts that are filters; the planner splits it.
+
+    `within` in place of epsilon is half the width that planned 95% intervals may have: the least epsilon is found. An
+    epsilon beside it must reach it.
+    """
 
     kind: Literal["total"]
-    epsilon: Epsilon
+    epsilon: Epsilon | None = None
+    within: Annotated[float, Field(gt=0.0, le=1e15)] | None = None
     delta: Annotated[float, Field(ge=0.0, lt=1.0)]
     counts: Annotated[CountNoise, Field(strict=False)] = CountNoise.BEST
     mechanism: Annotated[MechanismName, Field(strict=False)] | None = None
 
-    def spending(self) -> Total:
+    @model_validator(mode="after")
+    def _something_is_spent(self) -> "TotalBody":
+        if self.epsilon is None and self.within is None:
+            raise InvalidParameter("say what to spend: epsilon, or within how much the answer should be")
+        return self
+
+    def spending(self) -> Total | Within:
         """Return the record, or raise what is wrong with it."""
-        return Total(
-            epsilon=self.epsilon,  # type: ignore[arg-type]  # any number does as well
-            delta=self.delta,  # type: ignore[arg-type]
-            counts=self.counts,
-            mechanism=self.mechanism,
-        )
+        given = self.model_dump(exclude={"kind", "within"})
+        return Total(**given) if self.within is None else Within(within=self.within, **given)  # type: ignore[arg-type]
 
 
 AskedQuery = Annotated[

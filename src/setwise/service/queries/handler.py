@@ -7,7 +7,7 @@ from typing import Any
 
 from setwise.accounting.guarantees import Use
 from setwise.analytics.bins import group_of
-from setwise.analytics.budget import Budget, BudgetWords, budget_of
+from setwise.analytics.budget import AskedBudget, BudgetWords, Within, budget_of
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
@@ -43,7 +43,7 @@ class RawQuestion:
     dataset: str
     account: str
     query: Mapping[str, object]
-    spending: Callable[[], Budget] | None
+    spending: Callable[[], AskedBudget] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class CheckedQuestion:
     dataset: Dataset
     account: Account
     query: Query
-    spending: Budget
+    spending: AskedBudget
     schema: Schema
     joins: tuple[Join, ...] = ()
     is_explained: bool = False
@@ -92,7 +92,7 @@ class QuestionService:
         except InvalidParameter:
             return None
 
-    def _read(self, raw: RawQuestion, dataset: Dataset) -> tuple[Query, Budget, Statement | None]:
+    def _read(self, raw: RawQuestion, dataset: Dataset) -> tuple[Query, AskedBudget, Statement | None]:
         """Return the query, what may be spent on it, and the SQL that it was read from, if it was."""
         if raw.query.get("kind") != "sql":
             return Query.from_dict(raw.query), _spending(raw, None), None
@@ -128,7 +128,10 @@ class QuestionService:
             planned: ExecutablePlan = self._workers.calculate(
                 _to_plan(question), remember=_is_small(question.query), check=running.timing.check
             )
-        dataset = question.dataset
+        dataset, spending = question.dataset, question.spending
+        if isinstance(spending, Within):
+            assert planned.total is not None, "an accuracy is bought with a total"
+            spending = planned.total
         reader = TableReader(self._engines, dataset, running.timing, question.joins)
         with at_field("query"):
             reader.check(planned.aggregation)
@@ -142,12 +145,12 @@ class QuestionService:
                     " ".join([dataset.name, *map(str, question.joins)]),
                     dataset.user,
                     question.query,
-                    question.spending,
+                    spending,
                 ),
                 randomness=self._randomness,
             )
         except BudgetExhausted as error:
-            fits = self._what_fits(question, planned.plan.uses)
+            fits = self._what_fits(replace(question, spending=spending), planned.plan.uses)
             raise (error if fits is None else BudgetExhausted(f"{error}; {fits}")) from None
         return answer.stored()
 
@@ -193,7 +196,7 @@ class QuestionService:
         )
 
 
-def _spending(raw: RawQuestion, statement: Statement | None) -> Budget:
+def _spending(raw: RawQuestion, statement: Statement | None) -> AskedBudget:
     """Return what may be spent, which SQL may say itself."""
     said: BudgetWords = {} if statement is None else statement.paid_by({})
     with at_field("spend"):

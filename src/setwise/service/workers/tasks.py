@@ -7,7 +7,8 @@ from setwise.accounting import calibrate as calibration
 from setwise.accounting.answer import Answer
 from setwise.accounting.compose import Composition, compose
 from setwise.accounting.notation import format_use, use_in_words
-from setwise.analytics.budget import Budget
+from setwise.analytics.accuracy import plan_within
+from setwise.analytics.budget import AskedBudget, Budget, Within
 from setwise.analytics.planning import ExecutablePlan, plan_query
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
@@ -78,7 +79,7 @@ class PlanQuestion:
     """The plan of a question: it depends on the columns there are and on what the account was opened with."""
 
     query: Query
-    spending: Budget
+    spending: AskedBudget
     user: str
     schema: Schema
     terms: Terms
@@ -86,7 +87,11 @@ class PlanQuestion:
     def result(self) -> ExecutablePlan:
         """Return the plan; no row is read. It is the same however much of the account is left."""
         opened = status_of(self.terms, WHOLE_LIFE, {}, 0)
-        return plan_query(self.query, self.spending, self.user, self.schema, opened)
+
+        def planned(budget: Budget) -> ExecutablePlan:
+            return plan_query(self.query, budget, self.user, self.schema, opened)
+
+        return plan_within(self.spending, planned) if isinstance(self.spending, Within) else planned(self.spending)
 
 
 def _answered(

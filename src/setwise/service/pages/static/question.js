@@ -61,6 +61,7 @@ export class Question {
   // Shows the fields that this kind of question has.
   arrange() {
     const { kind } = this;
+    this.at.epsilon.disabled = Boolean(this.at.within.value);
     for (const each of this.form.querySelectorAll("[data-for]")) each.hidden = !each.dataset.for.split(" ").includes(kind);
     document.getElementById("summed-says").textContent = kind === "sum" ? "Column to add up" : "Column";
     document.getElementById("more").hidden = kind === "count" || kind === "sql" || this.groups.length === 0;
@@ -102,7 +103,11 @@ export class Question {
 
   spend() {
     const at = (name) => this.at[name].value.trim();
-    if (this.account.kind === "filter") return { kind: "total", epsilon: number(at("epsilon")), delta: number(at("delta")), counts: at("noise") };
+    if (this.account.kind === "filter") {
+      const total = { kind: "total", delta: number(at("delta")), counts: at("noise") };
+      if (at("within")) return { ...total, within: number(at("within")) }; // the least epsilon is found
+      return { ...total, epsilon: number(at("epsilon")) };
+    }
     const shown = (name) => !this.form.querySelector(`[data-draw="${name}"]`).hidden;
     const spend = { kind: "draws" };
     if (shown("discover") && at("discover")) spend.discover = at("discover");

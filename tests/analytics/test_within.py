@@ -1,0 +1,105 @@
+"""By accuracy: the least epsilon whose planned intervals are narrow enough, or what it would take."""
+
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+
+import setwise
+from setwise.analytics.accuracy import planned_radius
+from setwise.analytics.budget import Within
+from setwise.analytics.query import Count, Query, Sum
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.ledger.ledger import Ledger
+
+TABLE = pa.table(
+    {"who": list(range(2000)) * 2, "page": ["home", "help"] * 2000, "minutes": [n % 60 for n in range(4000)]}
+)
+
+
+@pytest.fixture
+def session():
+    with setwise.open(TABLE, user="who") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("query", "within"),
+    [
+        (Query.count(), 3),
+        (Query.count(), 250),
+        (Query.count(per_user=5), 40),
+        (Query.sum(value="minutes", clip=60), 500),
+        (Query.sum(value="minutes", low=-5, high=60), 1234.5),
+        (Query.histogram(item="page", contributions=2), 20),
+        (Query.top_k(item="page", k=2, contributions=2), 15),
+        (
+            Query(item="page", contributions=2, statistics=(Sum(column="minutes", high=60), Count(most=2), Count())),
+            900,
+        ),
+    ],
+)
+def test_the_least_epsilon_is_found(session, query, within):
+    accuracy = Within(within=within, delta=1e-6)
+    found = session.plan(query, accuracy)
+    assert planned_radius(found) <= within
+    less = found.total.epsilon / Fraction(106, 100)
+    try:
+        narrow = session.plan(query, accuracy.total(less))
+    except Unattainable:
+        return
+    assert planned_radius(narrow) > within
+
+
+def test_the_interval_of_the_answer_is_as_narrow_as_asked_for(session):
+    answer = session.count(within=10)
+    low, high = answer.items[0].interval
+    assert high - low <= 20
+    assert 0.2 < answer.epsilon.upper < 0.4
+    sql = session.sql("SELECT COUNT(DISTINCT who) AS n FROM t", within=10)
+    assert sql.answer.epsilon == answer.epsilon
+    assert session.explain("SELECT COUNT(DISTINCT who) AS n FROM t", within=10).epsilon == answer.epsilon
+
+
+def test_an_epsilon_beside_it_must_be_enough(session):
+    assert session.count(epsilon=1.0, within=10).epsilon.upper > 0.9  # more than needed is what was asked for
+    with pytest.raises(
+        Unattainable, match=r"epsilon 0.1 plans 95% intervals of ±[23][0-9], not ±10: that takes an epsil"
+    ):
+        session.count(epsilon=0.1, within=10)
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda s: s.count(within=0), "within must lie"),
+        (lambda s: s.count(within=-3), "within must lie"),
+        (lambda s: s.count(within="3"), "within must be"),
+        (lambda s: s.mean(value="minutes", low=0, high=60, within=1), "how many users there are"),
+        (lambda s: s.quantile(value="minutes", low=0, high=60, within=1), "leave within out"),
+        (lambda s: s.top_k(item="page", k=1, counts="none", delta=1e-6, within=5), "only labels"),
+        (lambda s: s.count(per_user=10**9, within=1), "no epsilon up to 100"),
+        (lambda s: s.count(within=5, discover="bounded-range:0.1"), "discover"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_before_anything_is_charged(session, ask, says):
+    with pytest.raises((InvalidParameter, Unattainable), match=says):
+        ask(session)
+    assert session.spent == ()
+
+
+def test_an_account_pays_for_what_was_found_and_a_key_replays_it(tmp_path):
+    with Ledger.open(str(tmp_path / "l.db")) as ledger:
+        ledger.open_filter("ada", epsilon=1.0, delta=1e-6)
+        with setwise.open(TABLE, user="who", account=ledger.account("ada")) as session:
+            first = session.count(within=20, key="k")
+            again = session.count(within=20, key="k")
+            assert (again.replayed, again.items) == (True, first.items)
+            with pytest.raises(setwise.BudgetExhausted):
+                session.count(within=0.5)
+        ledger.open_setwise("bob", ["pure:0.1x5"], delta=1e-6)
+        with (
+            setwise.open(TABLE, user="who", account=ledger.account("bob")) as session,
+            pytest.raises(InvalidParameter, match="registered draws"),
+        ):
+            session.count(within=20)
