@@ -22,6 +22,7 @@ class Audited:
     failure: Counter = field(default_factory=Counter)
     answers: dict = field(default_factory=dict)  # key -> stored answer
     charges: dict = field(default_factory=dict)  # key -> charged uses
+    slices: Counter = field(default_factory=Counter)  # line of the cap -> units taken and not given back
 
 
 OPENED = "WHERE kind IN ('setwise', 'filter', 'cap')"
@@ -43,6 +44,7 @@ def audit(url):
             "SELECT holder, position, kind, key, period, at, uses, content, previous, hash "
             "FROM ledger_entries ORDER BY holder, position"
         )
+        moves = run("SELECT account, holder, what, amount FROM ledger_movements ORDER BY account, position, number")
     books = {holder: Audited() for holder, terms in openings.items() if terms["kind"] != "cap"}
     chains = {holder: (0, hashes[holder]) for holder in books}
     for holder, position, kind, key, period, at, uses, text, previous, hashed in entries:
@@ -55,6 +57,7 @@ def audit(url):
     for holder, (count, head) in chains.items():
         assert heads[holder] == (count, len(books[holder].charges), head)
     _compare(openings, books, balances)
+    _compare_slices(openings, books, balances, moves)
     return {openings[holder]["name"]: book for holder, book in books.items()}
 
 
@@ -65,6 +68,10 @@ def _link(previous, position, at, record):
 
 
 def _book(book, kind, key, period, uses, text):
+    if kind == "slice":
+        assert not uses
+        book.slices.update(json.loads(text))
+        return
     if kind == "charge":
         assert key not in book.charges, f"{key} was charged twice"
         book.charges[key] = (period, uses)
@@ -130,8 +137,38 @@ def _compare(openings, books, balances):
         else:
             _compare_filter(holder, terms, book, periods, len(book.charges), balances)
     for holder, book in shared.items():
+        if "rho" not in openings[holder]["totals"]:
+            continue  # held in slices
         charges = sum(len(books[other].charges) for other in books if openings[other]["cap"] == holder)
         _compare_filter(holder, openings[holder], book, {""}, charges, balances)
+
+
+def _compare_slices(openings, books, balances, moves):
+    """No account paid more than it held, nobody holds what the cap did not give, and draws cost at least 2 rho."""
+    for cap, terms in openings.items():
+        if terms["kind"] != "cap" or "rho" in terms["totals"]:
+            continue
+        under = [holder for holder in books if openings[holder]["cap"] == cap]
+        taken = sum((books[holder].slices for holder in under), Counter())
+        held, cost, exact = Counter(), Fraction(0), Fraction(0)
+        for holder in under:
+            own = Counter()
+            for account, place, what, amount in moves:
+                if account == holder and place == holder and what.startswith("slice:"):
+                    own[what] += amount
+                    assert own[what] >= 0, f"{holder} paid {what} that it did not hold"
+            for what, units in own.items():
+                assert balances[holder, "", what] == (2**60, units)
+            held.update({what.removeprefix("slice:"): units for what, units in own.items()})
+            exact += sum(books[holder].rho.values())
+        for what, units in taken.items():
+            total, spent = balances[cap, "", what]
+            assert spent == units <= total
+            assert held[what] <= units
+        assert taken["rule"] in (0, 2, 3)
+        if taken["rule"] != 3:
+            cost = Fraction(taken["wallet"] - held["wallet"], 2**60) * Fraction(terms["totals"]["wallet"])
+            assert cost >= 2 * exact * Fraction(9, 10)  # pure 1.0 is 0.46-zCDP, and rho here is epsilon^2/2
 
 
 def _compare_filter(holder, terms, book, periods, charges, balances):

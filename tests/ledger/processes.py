@@ -99,3 +99,18 @@ def charge_through_trouble(url, number, count, acknowledged):
                 else:
                     break
             acknowledged.put((key, sentences))
+
+
+def charge_until_killed(url, names, seed):
+    """Charge accounts under one cap in a random order, and give slices back now and then, for as long as one lives."""
+    order = random.Random(seed)
+    with Ledger.open(url) as ledger:
+        accounts = [ledger.account(name) for name in names]
+        for number in range(10**6):
+            account = order.choice(accounts)
+            try:
+                account.charge([parse_use("gaussian:30")], key=f"{seed}-{number}", request="q")
+                if order.random() < 0.2:
+                    account.give_back()
+            except BudgetExhausted:
+                time.sleep(0.01)

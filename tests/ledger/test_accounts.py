@@ -193,7 +193,7 @@ def test_a_filter_half_spent_reads_well_below_its_promise(ledger):
 
 
 def test_what_is_missing_is_told_before_and_when_it_is_refused(ledger):
-    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6, rule="zcdp")
     ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year", rule="zcdp")
     ledger.open_setwise("ada", REGISTERED, delta=1e-6, dataset="visits")
     for name, draw, told in (

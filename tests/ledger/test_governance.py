@@ -90,7 +90,7 @@ def test_a_changed_act_is_found(ledger, account, store_url, change):
 def test_two_names_of_one_table_share_a_cap_and_a_joint_promise(ledger, store_url):
     ledger.register_dataset("visits", reads="file:/data/visits.parquet")
     ledger.register_dataset("sales", reads="file:/data/visits.parquet")
-    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6, rule="zcdp")
     ledger.open_filter("ada", epsilon=1.0, delta=1e-6, dataset="visits", rule="zcdp")
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="sales", rule="zcdp")
     (left,) = ledger.account("ada").status().left

@@ -60,7 +60,7 @@ def test_one_key_from_many_threads_is_one_charge(ledger, store_url):
 
 
 def test_accounts_under_one_cap_race_without_passing_it(ledger, store_url):
-    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6, rule="zcdp")
     for number in range(6):
         ledger.open_setwise(f"account {number}", ["gaussian:20x100"], delta=1e-6, dataset="visits")
     granted = []

@@ -28,6 +28,7 @@ def test_a_new_store_has_had_every_migration(ledger, store_url):
         (1, "tables"),
         (2, "triggers"),
         (3, "acts"),
+        (4, "slices"),
     ]
 
 
@@ -58,7 +59,7 @@ def test_a_store_of_version_2_is_brought_up(old_url, clock, tmp_path):
         ledger.account("bob").charge(uses("gaussian:20"), key="l", request="q")
         ledger.freeze("ada", by="eve")
         assert not ledger.verify().faults
-    assert rows(old_url, "SELECT max(version) FROM ledger_versions") == [(3,)]
+    assert rows(old_url, "SELECT max(version) FROM ledger_versions") == [(4,)]
     audit(old_url)
 
 
@@ -79,8 +80,8 @@ def test_a_store_that_was_brought_up_is_like_a_new_one(old_url, tmp_path):
 
 def test_a_store_of_a_later_version_is_refused(ledger, store_url):
     with raw_connection(store_url) as run:
-        run("INSERT INTO ledger_versions VALUES (4, 'more', 0)")
-    with pytest.raises(StoreFailed, match=r"version 4.*up to 3.*install a later Setwise"):
+        run("INSERT INTO ledger_versions VALUES (5, 'more', 0)")
+    with pytest.raises(StoreFailed, match=r"version 5.*up to 4.*install a later Setwise"):
         Ledger.open(store_url)
 
 
@@ -113,7 +114,7 @@ def test_many_may_open_a_new_store_at_once(store_url):
     for thread in threads:
         thread.join()
     assert failures == []
-    assert len(rows(store_url, "SELECT version FROM ledger_versions")) == 3
+    assert len(rows(store_url, "SELECT version FROM ledger_versions")) == 4
 
 
 def test_reopening_changes_nothing(ledger, store_url):

@@ -61,7 +61,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.clock = ManualClock()
         self.address = self.fresh_address()
         self.ledger = Ledger.open(self.address, clock=self.clock)
-        self.ledger.set_cap("visits", epsilon=CAP, delta=DELTA)
+        self.ledger.set_cap("visits", epsilon=CAP, delta=DELTA, rule="zcdp")
         self.model = {}
         self.touched = set()
         self.cap_rho = Fraction(0)

@@ -18,7 +18,7 @@ COUNT = 7
 @pytest.fixture
 def filled(ledger, clock):
     """Seven entries in ada's account (five charges, two settlements), one in bob's, one under a cap."""
-    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6, rule="zcdp")
     ledger.open_setwise("ada", ["bounded-range:0.1x10", "pure:0.1x5"], delta=1e-6, period="month")
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="visits", rule="zcdp")
     account = ledger.account("ada")

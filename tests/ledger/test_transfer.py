@@ -13,7 +13,7 @@ from tests.ledger.test_accounts import uses
 
 @pytest.fixture
 def exported(ledger, clock):
-    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6, rule="zcdp")
     ledger.open_setwise("ada", ["bounded-range:0.1x10", "pure:0.1x5"], delta=1e-6, period="month")
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6, dataset="visits", rule="zcdp")
     receipt = ledger.account("ada").charge(uses("bounded-range:0.1x10"), key="k", request='{"q":"ä 😀"}')

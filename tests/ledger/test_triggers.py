@@ -17,7 +17,7 @@ REFUSALS = (sqlite3.IntegrityError, psycopg.IntegrityError)
 @pytest.fixture
 def spent(ledger, store_url):
     """A ledger with something in every table."""
-    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6, rule="zcdp")
     ledger.open_setwise("ada", ["bounded-range:0.1x10", "pure:0.1x5"], delta=1e-6, dataset="visits")
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp")
     account = ledger.account("ada")

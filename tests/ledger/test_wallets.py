@@ -131,16 +131,18 @@ def test_an_understated_price_is_found(ledger, store_url):
     assert ("ada", 3) in {(fault.account, fault.entry) for fault in ledger.verify().faults}
 
 
+class OtherMath:
+    """The functions of `math`, some rounded to the next float."""
+
+    def __getattr__(self, name):
+        function = getattr(math, name)
+        if name not in ("exp", "expm1", "erf", "sinh"):
+            return function
+        return lambda x: math.nextafter(function(x), math.inf if hash(x) % 3 else -math.inf)
+
+
 def test_prices_verify_where_functions_round_otherwise(sqlite_ledger, monkeypatch):
     """Another C library may round exp or erf to the next float: what was charged is still what it says."""
-
-    class OtherMath:
-        def __getattr__(self, name):
-            function = getattr(math, name)
-            if name not in ("exp", "expm1", "erf", "sinh"):
-                return function
-            return lambda x: math.nextafter(function(x), math.inf if hash(x) % 3 else -math.inf)
-
     sqlite_ledger.open_filter("ada", epsilon=2.0, delta=1e-6, rule="wallet")
     account = sqlite_ledger.account("ada")
     for number in range(8):

@@ -37,7 +37,7 @@ DEFAULT_LEDGER = "setwise.db"
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The account's name.")]
 Dataset = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
 FailureShare = Annotated[
-    float, typer.Option(help="The share of delta set aside for outright failures (approx uses, thresholds).")
+    float | None, typer.Option(help="The share of delta set aside for outright failures (approx uses, thresholds).")
 ]
 
 
@@ -155,7 +155,10 @@ def cap(
     dataset: Dataset,
     epsilon: Annotated[float, typer.Option(help="The total epsilon of all accounts on the dataset.")],
     delta: Annotated[float, typer.Option(help="The total delta of all accounts on the dataset.")],
-    failure_share: FailureShare = 0.5,
+    failure_share: FailureShare = None,
+    rule: Annotated[
+        str, typer.Option(help="How charges add up: wallet, or zcdp for uses of which only their zCDP is known.")
+    ] = "wallet",
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
@@ -163,13 +166,27 @@ def cap(
     from setwise.cli import ledger_output, output
 
     with open_ledger(ledger) as opened:
-        opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share)
+        opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share, rule=rule)
         status = opened.cap(dataset)
     assert status is not None
     if as_json:
         output.print_json(status.to_dict())
     else:
         ledger_output.print_status(status)
+
+
+@ledger_app.command(cls=Once)
+def reclaim(
+    dataset: Dataset,
+    idle: Annotated[float, typer.Option(help="Only from accounts without a charge for this many hours.")] = 0.0,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+) -> None:
+    """Give back to a dataset's cap what accounts hold of it and did not use."""
+    from datetime import timedelta
+
+    with existing_ledger(ledger) as opened:
+        count = opened.reclaim(dataset, idle=timedelta(hours=idle))
+    typer.echo(f"{count} account{'' if count == 1 else 's'} gave back what they held of the cap of {dataset}")
 
 
 @ledger_app.command(cls=Once)

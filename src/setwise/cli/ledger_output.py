@@ -112,6 +112,8 @@ def print_entries(name: str, entries: Sequence["Entry"]) -> None:
         shown = f"returned {uses}" if contents.kind == "settle" and uses else uses
         at = f"{entry.moment:%Y-%m-%d %H:%M:%S}"
         what = f"charge: {charge_in_words(contents.text)}" if contents.kind == "charge" else contents.kind
+        if contents.kind == "slice":
+            what = "slice of the cap"
         table.add_row(str(entry.position), at, what, contents.key, shown, entry.hash[:12])
     Console(markup=False).print(table)
 

@@ -10,13 +10,25 @@ from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import as_uses, format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals, WalletTotals
+from setwise.ledger.cap import SharedCap
 from setwise.ledger.clock import Clock, microseconds
 from setwise.ledger.records import Contents, Entry, EntryKind, check_name, check_text, write_uses
 from setwise.ledger.register import same_data
+from setwise.ledger.slices import Rule
 from setwise.ledger.status import AccountStatus, pathwise_bound, status_of
-from setwise.ledger.stores.base import Draft, Refused, Store
-from setwise.ledger.stores.queries import any_is_known, entries_of, entry_under, last_of, spent_of
-from setwise.ledger.terms import WHOLE_LIFE, Terms, drawn, given_back, line_of, period_id
+from setwise.ledger.stores.base import Draft, Movement, Refused, Store
+from setwise.ledger.stores.queries import any_is_known, entries_of, entry_under, last_of, priced_by, spent_of
+from setwise.ledger.terms import (
+    WHOLE_LIFE,
+    Terms,
+    drawn,
+    from_slice,
+    given_back,
+    held_in,
+    line_of,
+    own_draws,
+    period_id,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +53,8 @@ def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[
     return f"it needs {', '.join(lacking)}, and {told} is left" if lacking else ""
 
 
-_ATTEMPTS = 5
-"""How often a charge is tried when what refused it was gone at a second look."""
+_ATTEMPTS = 50
+"""How often a charge is tried when what refused it was gone at a second look, or collected from other accounts."""
 
 
 class Account:
@@ -64,7 +76,7 @@ class Account:
     >>> ledger.close(); folder.cleanup()
     """
 
-    def __init__(self, store: Store, clock: Clock, holder: int, terms: Terms, cap: Totals | None) -> None:
+    def __init__(self, store: Store, clock: Clock, holder: int, terms: Terms, cap: Totals | SharedCap | None) -> None:
         self._store = store
         self._clock = clock
         self._holder = holder
@@ -128,22 +140,55 @@ class Account:
                         return self._resume(connection, charged, contents)
                     if missing := self._missing(connection, wanted, period):
                         raise BudgetExhausted(missing) from None
+                if isinstance(self._cap, SharedCap):
+                    self._cap.collect(self._holder, self.name, wanted, microseconds(now))
             else:
                 return Receipt(account=self.name, key=key, entry=entry.position, period=period, uses=wanted)
         raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} that it can pay for")
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
         """Append a charge; a price that depends on what is left is found while nobody else can charge the account."""
+        cap = self._cap
 
-        def draft(spent: Mapping[str, int]) -> Draft:
-            moves = drawn(self._holder, self._terms, self._cap, wanted, contents.period, spent)
-            return Draft(holder=self._holder, at=at, contents=contents, movements=moves)
+        def draft(movements: Sequence[Movement], position: int | None = None) -> Draft:
+            return Draft(holder=self._holder, at=at, contents=contents, movements=movements, position=position)
 
-        if not isinstance(self._terms.totals, WalletTotals):
-            return self._store.append(draft({}))
-        return self._store.append_priced(
-            self._holder, lambda connection: draft(spent_of(connection, self._holder, contents.period))
-        )
+        def priced(connection: Connection) -> list[Draft]:
+            found = priced_by(connection, self._holder, contents.period)
+            spent, position = found.spent, found.entries + 1
+            if not isinstance(cap, SharedCap):
+                return [draft(drawn(self._holder, self._terms, cap, wanted, contents.period, spent), position)]
+            own = own_draws(self._holder, self._terms, wanted, contents.period, spent)
+            if any(spent.get(move.what, 0) + move.amount > self._lines[move.what] for move in own):
+                raise Refused
+            taken, paid = self._pay_cap(connection, cap, wanted, held_in(spent), Rule(found.given_up))
+            charged = own + from_slice(self._holder, paid)
+            if not taken:
+                return [draft(charged, position)]
+            return [cap.slice_entry(self._holder, self.name, taken, at, position), draft(charged)]
+
+        if isinstance(cap, SharedCap):
+            cap.totals.needs(wanted, Rule.BOTH)  # prices are computed once, and not while others wait
+        elif not isinstance(self._terms.totals, WalletTotals):
+            return self._store.append(draft(drawn(self._holder, self._terms, cap, wanted, contents.period, {})))
+        return self._store.append_priced(self._holder, priced)
+
+    @staticmethod
+    def _pay_cap(
+        connection: Connection, cap: SharedCap, uses: tuple[Use, ...], held: dict[str, int], rule: Rule
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Return what the account has to take of the cap, and what its slice then pays; raise `Refused` if it cannot.
+
+        The cap itself is looked at only when the slice cannot pay, or not well.
+        """
+        paid = cap.totals.pay(uses, held, rule)
+        if paid is not None and cap.totals.pays_well(uses, paid):
+            return {}, paid
+        taken = cap.refill(connection, uses, held, rule)
+        paid = cap.totals.pay(uses, {what: units + taken.get(what, 0) for what, units in held.items()}, rule)
+        if paid is None:
+            raise Refused
+        return taken, paid
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use | Guarantee | str] = ()) -> str:
         """Store the answer of a charge, and give `returned` draws back to a set-wise account, in one transaction.
@@ -177,8 +222,17 @@ class Account:
             return settled.contents.text
         return answer
 
+    def give_back(self) -> bool:
+        """Give back what the account holds of its dataset's cap; return whether it held anything.
+
+        Nothing is lost by it: the next charge takes a slice anew. A cap that runs short collects slices by itself.
+        """
+        if not isinstance(self._cap, SharedCap):
+            return False
+        return self._cap.give_back(self._holder, self.name, microseconds(self._clock.now()))
+
     def entries(self) -> int:
-        """Return how many entries the account has, charges and settlements."""
+        """Return how many entries the account has: charges, settlements, and slices of a cap."""
         with self._store.reading() as connection:
             return last_of(connection, self._holder).entries
 
@@ -201,7 +255,7 @@ class Account:
         with self._store.reading() as connection:
             counts: dict[Guarantee, int] = {}
             for entry in entries_of(connection, self._holder, self.name):
-                if entry.contents.period == status.period:
+                if entry.contents.period == status.period and entry.contents.kind != "slice":
                     sign = 1 if entry.contents.kind == "charge" else -1  # a settlement lists what came back
                     for use in entry.uses:
                         counts[use.guarantee] = counts.get(use.guarantee, 0) + sign * use.count
@@ -212,7 +266,7 @@ class Account:
         """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
         wanted = merged(as_uses(uses))
         period = self.status().period
-        drawn(self._holder, self._terms, self._cap, wanted, period, {})  # raises for a use that is not registered
+        own_draws(self._holder, self._terms, wanted, period, {})  # raises for a use that is not registered
         with self._store.reading() as connection:
             return self._missing(connection, wanted, period)
 
@@ -259,7 +313,7 @@ class Account:
         draws = [use for use in uses if line_of(use) in registered]
         others = [use for use in uses if line_of(use) not in registered]
         own = lacking_draws(draws, spent, status_of(terms, period, spent).left, self._lines)
-        if not own and others and terms.totals is not None:
+        if not own and others and isinstance(terms.totals, Totals | WalletTotals):
             own = terms.totals.shortage(others, spent) or ""
         if own:
             promise = f" (epsilon {terms.epsilon.upper:g} at delta {terms.delta:g})" if terms.totals is not None else ""
@@ -267,8 +321,12 @@ class Account:
             return f"the account {self.name!r}{promise} cannot pay for this{until}: {own}"
         if self._cap is None:
             return None
-        assert terms.cap is not None
-        shared = self._cap.shortage(uses, spent_of(connection, terms.cap, WHOLE_LIFE))
+        if isinstance(self._cap, SharedCap):
+            left = self._cap.left(connection)
+            shared = self._cap.totals.shortage(uses, left.total(), left.rule)
+        else:
+            assert terms.cap is not None
+            shared = self._cap.shortage(uses, spent_of(connection, terms.cap, WHOLE_LIFE))
         if shared is None:
             return None
         return f"the cap of the dataset {terms.dataset!r}, which all its accounts share, cannot pay: {shared}"

@@ -23,7 +23,7 @@ from setwise.accounting.guarantees import (
     ZeroConcentratedDP,
 )
 from setwise.accounting.notation import rounded_down, rounded_up
-from setwise.accounting.prices import after_paying
+from setwise.accounting.prices import after_paying, wallet_before
 from setwise.accounting.wallet import FAILURE_SHARE, Wallet, gaussian_of
 from setwise.errors import Unattainable
 
@@ -54,13 +54,13 @@ class Totals:
 
         Theorem: WhitehouseRaRoWu23.
         """
-        rho, failure = _zcdp(uses)
-        return {FAILURE: _units(failure, self.failure), RHO: _units(rho, self.rho)}
+        rho, failure = zcdp_sums(uses)
+        return {FAILURE: whole_units(failure, self.failure), RHO: whole_units(rho, self.rho)}
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return what the uses need beyond what is left, in words; None when they fit."""
         rest = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
-        price, (rho, failure), left = self.price(uses, spent), _zcdp(uses), filter_parameters(self.largest(rest))
+        price, (rho, failure), left = self.price(uses, spent), zcdp_sums(uses), filter_parameters(self.largest(rest))
         told = [
             f"it needs a {what} of {rounded_up(asked, _DIGITS)}, and {rounded_down(there, _DIGITS)} is left"
             for line, what, asked, there in (
@@ -73,7 +73,7 @@ class Totals:
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return what these units are worth, rounded up."""
-        return Spent(_rounded_up(amounts[RHO], self.rho), _rounded_up(amounts[FAILURE], self.failure))
+        return Spent(worth_above(amounts[RHO], self.rho), worth_above(amounts[FAILURE], self.failure))
 
     @property
     def most_rho(self) -> float:
@@ -89,7 +89,7 @@ class Totals:
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return the largest single use that these units pay for, or nothing."""
-        rho, failure = _rounded_down(amounts[RHO], self.rho), _rounded_down(amounts[FAILURE], self.failure)
+        rho, failure = worth_below(amounts[RHO], self.rho), worth_below(amounts[FAILURE], self.failure)
         return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),) if rho or failure else ()
 
 
@@ -125,8 +125,8 @@ class WalletTotals:
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
         left = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
-        rho, failure = _zcdp(uses)
-        amounts = {FAILURE: _units(failure, self.failure), RHO: min(_units(rho, self.rho), left[RHO])}
+        rho, failure = zcdp_sums(uses)
+        amounts = {FAILURE: whole_units(failure, self.failure), RHO: min(whole_units(rho, self.rho), left[RHO])}
         after, summed = self._after_paying(uses, left[WALLET]), self._summed(uses)
         within = summed is not None and summed <= left[SUM]
         if after is None and not within:
@@ -134,6 +134,22 @@ class WalletTotals:
         amounts[WALLET] = left[WALLET] if after is None else left[WALLET] - after
         amounts[SUM] = summed if summed is not None and within else left[SUM]
         return amounts
+
+    def covers(self, uses: Sequence[Use], left: int, paid: int) -> bool:
+        """Return whether `paid` units of `left` pay for the uses, by the prices of this machine.
+
+        What `price` takes was checked with more to spare than mathematical functions differ between machines.
+        """
+        fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
+        varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
+        before, after = Fraction(self.wallet) * left / UNITS, worth_below(left - paid, self.wallet)
+        if len(varied) == 1:
+            needed = wallet_before(varied[0].guarantee.price, varied[0].count, after)
+        else:
+            needed = wallet_before(lambda v: math.fsum(use.count * use.guarantee.price(v) for use in varied), 1, after)
+        if needed == math.inf:
+            return False
+        return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
     def _after_paying(self, uses: Sequence[Use], left: int) -> int | None:
         """Return the units that are left of the wallet after the uses in whatever order, None when it cannot pay.
@@ -143,7 +159,7 @@ class WalletTotals:
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
-        worth = _rounded_down(left, self.wallet)
+        worth = worth_below(left, self.wallet)
         for use in fixed:
             worth = down(worth - use.count * use.guarantee.price(0.0) * (1 + 4e-16))
         if worth < 0.0:
@@ -163,12 +179,12 @@ class WalletTotals:
             if loss is None:
                 return None
             total += count * loss
-        return _units(total, self.limit)
+        return whole_units(total, self.limit)
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP of what was drawn, rounded up; infinite when it was too much to count."""
-        rho = _rounded_up(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
-        return Spent(rho, _rounded_up(amounts[FAILURE], self.failure))
+        rho = worth_above(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
+        return Spent(rho, worth_above(amounts[FAILURE], self.failure))
 
     @property
     def most_rho(self) -> float:
@@ -177,53 +193,70 @@ class WalletTotals:
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return what these units were spent on, as one Gaussian of that mu^2 and one failure."""
-        wallet, failed = _rounded_up(amounts[WALLET], self.wallet), _rounded_up(amounts[FAILURE], self.failure)
-        found: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
-        if failed:
-            found.append(ApproxDP(epsilon=0.0, delta=failed))
-        return tuple(Use(guarantee) for guarantee in found)
+        return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), worth_above(amounts[FAILURE], self.failure))
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return uses that these units pay for together: a Gaussian or, from an empty wallet, a sum; and a failure."""
-        wallet, summed = _rounded_down(amounts[WALLET], self.wallet), _rounded_down(amounts[SUM], self.limit)
-        failure = _rounded_down(amounts[FAILURE], self.failure)
-        found: list[Guarantee] = []
-        if wallet >= SMALLEST_WALLET:
-            found.append(Gaussian(sigma=up(1.0 / math.sqrt(wallet)) * (1 + 4e-12)))
-        elif summed >= SMALLEST_EPSILON:
-            found.append(PureDP(epsilon=summed))
-        if failure:
-            found.append(ApproxDP(epsilon=0.0, delta=failure))
-        return tuple(Use(guarantee) for guarantee in found)
+        return largest_of_wallet(
+            worth_below(amounts[WALLET], self.wallet),
+            worth_below(amounts[SUM], self.limit),
+            worth_below(amounts[FAILURE], self.failure),
+        )
 
     def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
         """Return why the uses do not fit and what would, in words; None when they fit."""
         rest = {what: total - spent.get(what, 0) for what, total in self.lines().items()}
         price = self.price(uses, spent)
         if price[FAILURE] > rest[FAILURE]:
-            needed, left = filter_parameters(uses).failure_sum, _rounded_down(rest[FAILURE], self.failure)
-            return (
-                f"it needs a failure probability of {rounded_up(needed, _DIGITS)}, "
-                f"and {rounded_down(left, _DIGITS)} is left"
-            )
+            return failure_shortage(uses, worth_below(rest[FAILURE], self.failure))
         if price[WALLET] <= rest[WALLET]:
             return None
-        cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
-        left = _rounded_down(rest[WALLET], self.wallet)
-        if cost == math.inf:
-            return "a use has no price in a wallet, because only its zCDP is known: take a filter that adds up zCDP"
-        if left < SMALLEST_WALLET:
-            return "nothing is left"
-        count = sum(use.count for use in uses)
-        noise = f"Gaussian noise of sigma {rounded_up(math.sqrt(count / left), _DIGITS)}"
-        return (
-            f"it costs {rounded_up(cost / left, _DIGITS)} times what is left; "
-            f"{noise}{'' if count == 1 else f' for each of the {count} uses'} would fit"
-        )
+        return wallet_shortage(uses, worth_below(rest[WALLET], self.wallet))
 
 
 SMALLEST_WALLET = 1e-12
 """A smaller wallet counts as empty."""
+
+
+def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
+    """Return what was spent of a wallet, as one Gaussian of that mu^2 and one failure."""
+    found: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
+    if failed:
+        found.append(ApproxDP(epsilon=0.0, delta=failed))
+    return tuple(Use(guarantee) for guarantee in found)
+
+
+def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:
+    """Return uses that fit together in what is left: a Gaussian or, in an empty wallet, a sum; and a failure."""
+    found: list[Guarantee] = []
+    if wallet >= SMALLEST_WALLET:
+        found.append(Gaussian(sigma=up(1.0 / math.sqrt(wallet)) * (1 + 4e-12)))
+    elif summed >= SMALLEST_EPSILON:
+        found.append(PureDP(epsilon=summed))
+    if failure:
+        found.append(ApproxDP(epsilon=0.0, delta=failure))
+    return tuple(Use(guarantee) for guarantee in found)
+
+
+def failure_shortage(uses: Sequence[Use], left: float) -> str:
+    """Return in words that the uses may fail more often than is left for it."""
+    needed = filter_parameters(uses).failure_sum
+    return f"it needs a failure probability of {rounded_up(needed, _DIGITS)}, and {rounded_down(left, _DIGITS)} is left"
+
+
+def wallet_shortage(uses: Sequence[Use], left: float) -> str:
+    """Return in words why a wallet of which mu^2 = `left` is left cannot pay for the uses, and which noise it could."""
+    cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
+    if cost == math.inf:
+        return "a use has no price in a wallet, because only its zCDP is known: take a filter that adds up zCDP"
+    if left < SMALLEST_WALLET:
+        return "nothing is left"
+    count = sum(use.count for use in uses)
+    noise = f"Gaussian noise of sigma {rounded_up(math.sqrt(count / left), _DIGITS)}"
+    return (
+        f"it costs {rounded_up(cost / left, _DIGITS)} times what is left; "
+        f"{noise}{'' if count == 1 else f' for each of the {count} uses'} would fit"
+    )
 
 
 def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> WalletTotals:
@@ -232,7 +265,7 @@ def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILUR
     return WalletTotals(wallet.size, wallet.limit, wallet.failures, wallet.size + wallet.limit**2)
 
 
-def _zcdp(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
+def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
     """Return the exact sums of rho and of failures; a positive xi joins rho and a negative one is dropped."""
     rho = failure = Fraction(0)
     for use in uses:
@@ -270,7 +303,8 @@ def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
             return guarantee.zero_concentrated()
 
 
-def _units(amount: Fraction, total: float) -> int:
+def whole_units(amount: Fraction, total: float) -> int:
+    """Return the units of a total that an amount takes, rounded up; at most one more than there are."""
     if not amount:
         return 0
     return min(math.ceil(amount * UNITS / Fraction(total)), UNITS + 1) if total else 1
@@ -281,11 +315,13 @@ def _float_below(value: Fraction) -> float:
     return down(found) if Fraction(found) > value else found
 
 
-def _rounded_down(units: int, total: float) -> float:
+def worth_below(units: int, total: float) -> float:
+    """Return what units of a total are worth, rounded down."""
     return _float_below(Fraction(total) * units / UNITS)
 
 
-def _rounded_up(units: int, total: float) -> float:
+def worth_above(units: int, total: float) -> float:
+    """Return what units of a total are worth, rounded up."""
     value = Fraction(total) * units / UNITS
     found = float(value)
     return up(found) if Fraction(found) < value else found

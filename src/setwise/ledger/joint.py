@@ -8,7 +8,7 @@ from setwise.accounting.checks import check_count, check_delta
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, Use, ZeroConcentratedDP, merged
 from setwise.errors import InvalidParameter, Unattainable
-from setwise.ledger.amounts import WalletTotals
+from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.status import AccountStatus
 from setwise.ledger.terms import Terms
 
@@ -50,22 +50,23 @@ def joint_of(
 
     Set-wise accounts together are one set-wise interaction with all their registered uses. With filters among them,
     all totals are fixed in advance, so the whole is one interaction that never passes the sum of the totals: a zCDP
-    filter with that budget would never stop it. A wallet beside registered uses stands for one
-    Gaussian mechanism among them. Where a filter has a wallet, all accounts join by their promises, as interactions
-    that run side by side.
+    filter with that budget would never stop it. A wallet beside registered uses stands for one Gaussian mechanism among
+    them. Where a filter has a wallet, each filter and period stands for one (epsilon, delta)-DP mechanism among them:
+    an interaction that is so private can be played back from one such answer, given in advance.
 
     Theorem: docs/ledger.md, colluding analysts; WhitehouseRaRoWu23 for filters, Lyu22 for interactions side by side.
     """
     if not terms:
         raise InvalidParameter(f"no account is open on the dataset {dataset!r}")
     check_count(periods, "periods")
-    promised = sum(own.delta * _times(own, periods) for own in terms)
+    times = [1 if own.period is None else periods for own in terms]
+    promised = sum(own.delta * n for own, n in zip(terms, times, strict=True))
     asked = check_delta(min(promised, 0.5) if delta is None else delta)
-    uses = merged(use for own in terms for use in _budget(own, periods))
-    setwise = all(own.kind == "setwise" for own in terms)
-    if not setwise and any(isinstance(own.totals, WalletTotals) for own in terms):
-        # A sum of losses may overdraw a wallet, and its zCDP is not bounded: only the promises themselves are known.
-        uses, setwise = merged(use for own in terms for use in _promise(own, periods)), True
+    filters = [own for own in terms if own.kind == "filter"]
+    by_promise = any(isinstance(own.totals, WalletTotals) for own in filters)
+    budgets = [_promise(own) if by_promise and own.kind == "filter" else _budget(own) for own in terms]
+    uses = merged(Use(use.guarantee, use.count * n) for own, n in zip(budgets, times, strict=True) for use in own)
+    setwise = by_promise or not filters
     covered = [cap.epsilon] if cap is not None and cap.delta <= asked else []
     try:
         covered.append(compose(uses, Interaction.SETWISE if setwise else Interaction.ADAPTIVE).epsilon(asked))
@@ -77,21 +78,17 @@ def joint_of(
     return Joint(dataset=dataset, accounts=names, periods=periods, delta=asked, epsilon=epsilon, cap=cap)
 
 
-def _budget(terms: Terms, periods: int) -> list[Use]:
-    """Return all that an account may spend over some periods, as uses."""
-    times = _times(terms, periods)
-    if isinstance(terms.totals, WalletTotals):
-        return [Use(use.guarantee, use.count * times) for use in (*terms.uses, *terms.totals.as_uses())]
-    if terms.totals is not None:
-        return [Use(ZeroConcentratedDP(rho=terms.totals.rho, delta=terms.totals.failure), times)]
-    return [Use(use.guarantee, use.count * times) for use in terms.uses]
+def _budget(terms: Terms) -> tuple[Use, ...]:
+    """Return all that an account may spend in a period, as uses."""
+    match terms.totals:
+        case WalletTotals():
+            return (*terms.uses, *terms.totals.as_uses())
+        case Totals(rho=rho, failure=failure):
+            return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),)
+        case _:
+            return terms.uses
 
 
-def _promise(terms: Terms, periods: int) -> list[Use]:
-    """Return the promise of an account as (epsilon, delta)-DP uses, one for each period."""
-    return [Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta), _times(terms, periods))]
-
-
-def _times(terms: Terms, periods: int) -> int:
-    """Return how often the budget of an account is fresh over some periods."""
-    return 1 if terms.period is None else periods
+def _promise(terms: Terms) -> tuple[Use, ...]:
+    """Return the promise of an account for a period, as one (epsilon, delta)-DP use."""
+    return (Use(ApproxDP(epsilon=terms.epsilon.upper, delta=terms.delta)),)

@@ -1,5 +1,6 @@
 """The ledger: open accounts, find them, report their status, verify, export and restore."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -9,9 +10,10 @@ from typing import Self, TextIO
 from sqlalchemy import Connection, Select, Table, func, select
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import up
 from setwise.accounting.checks import check_epsilon, check_failure
 from setwise.accounting.compose import compose
-from setwise.accounting.filters import ZcdpFilter
+from setwise.accounting.filters import Spent, ZcdpFilter
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import as_uses
 from setwise.accounting.wallet import FAILURE_SHARE
@@ -21,6 +23,7 @@ from setwise.ledger.amounts import Totals, WalletTotals, totals_of, wallet_total
 from setwise.ledger.audit.export import Restoration, export
 from setwise.ledger.audit.heads import sign
 from setwise.ledger.audit.verification import Anchor, Verification, verify
+from setwise.ledger.cap import SharedCap
 from setwise.ledger.clock import Clock, SystemClock, microseconds
 from setwise.ledger.joint import Joint, joint_of
 from setwise.ledger.records import Entry, check_label, check_name
@@ -36,6 +39,7 @@ from setwise.ledger.register import (
     write_act,
     write_opening,
 )
+from setwise.ledger.slices import CapTotals
 from setwise.ledger.status import AccountStatus, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect, connect_to_read
@@ -149,17 +153,13 @@ class Ledger:
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets.
         """
+        share = _failure_share(rule, failure_share)
+        totals: Totals | WalletTotals
         if rule == "wallet":
-            share = FAILURE_SHARE if failure_share is None else failure_share
-            totals: Totals | WalletTotals = wallet_totals(epsilon=epsilon, delta=delta, failure_share=share)
-            statement = ("gaussian-wallet", "docs/optimal-composition.md, Gaussian wallets")
-            promised = Answer(float(epsilon), float(epsilon), Interaction.ADAPTIVE, *statement)
-        elif rule == "zcdp":
-            share = 0.5 if failure_share is None else failure_share
-            promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=share)
-            totals, promised = totals_of(promise), _given(promise)
+            totals, promised = wallet_totals(epsilon=epsilon, delta=delta, failure_share=share), _by_wallet(epsilon)
         else:
-            raise InvalidParameter(f"rule must be zcdp or wallet, not {rule!r}")
+            promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=share)
+            totals, promised = totals_of(promise), _by_zcdp(promise)
         terms = Terms(
             kind="filter",
             name=check_name(name, "an account's name"),
@@ -173,23 +173,42 @@ class Ledger:
         )
         return self._open_account(terms)
 
-    def set_cap(self, dataset: str, *, epsilon: float, delta: float, failure_share: float = 0.5) -> None:
+    def set_cap(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        failure_share: float | None = None,
+        rule: str = "wallet",
+    ) -> None:
         """Limit all accounts on a dataset together, whoever holds them, to a total (epsilon, delta) for good.
 
-        A cap is set once, before the first account on the dataset is opened. Every charge to such an account draws on
-        it too, as on a zCDP filter, and gets nothing back.
+        A cap is set once, before the first account on the dataset is opened. Every charge to such an account is paid
+        from the cap too, by the same `rule` as in a filter account, and the cap gets nothing of it back. By the rule
+        "wallet" accounts hold slices of the cap and pay from these; by the rule "zcdp" each charge draws on the cap
+        itself.
+
+        Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
         """
-        promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=failure_share)
+        share = _failure_share(rule, failure_share)
+        totals: Totals | CapTotals
+        if rule == "wallet":
+            totals = CapTotals.for_promise(epsilon=epsilon, delta=delta, failure_share=share)
+            promised = _by_wallet(epsilon)
+        else:
+            promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=share)
+            totals, promised = totals_of(promise), _by_zcdp(promise)
         terms = Terms(
             kind="cap",
             name=check_name(dataset, "dataset"),
             analyst="",
             dataset=dataset,
             period=None,
-            epsilon=_given(promise),
-            delta=promise.delta,
-            failure_share=promise.failure_share,
-            totals=totals_of(promise),
+            epsilon=promised,
+            delta=float(delta),
+            failure_share=float(share),
+            totals=totals,
         )
         with self._store.writing() as connection:
             if cap_of(connection, dataset) is not None:
@@ -203,12 +222,12 @@ class Ledger:
     def account(self, name: str) -> Account:
         """Return the account of that name, or raise `UnknownAccount`."""
         holder, terms = self._find(name)
-        cap = None
+        cap: Totals | SharedCap | None = None
         if terms.cap is not None:
             with self._store.reading() as connection:
-                body = connection.execute(select(openings.c.body).where(openings.c.holder == terms.cap)).scalar_one()
-            cap = Terms.read(body).totals
-        assert cap is None or isinstance(cap, Totals)
+                totals = _terms_of(connection, terms.cap).totals
+            assert isinstance(totals, Totals | CapTotals)
+            cap = SharedCap(self._store, terms.cap, totals) if isinstance(totals, CapTotals) else totals
         return Account(self._store, self._clock, holder, terms, cap)
 
     def accounts(self, *, analyst: str | None = None, dataset: str | None = None) -> tuple[AccountStatus, ...]:
@@ -240,8 +259,9 @@ class Ledger:
         self._change_state(name, "thaw", by, reason)
 
     def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Let an account pay for nothing for good; its entries and answers stay."""
+        """Let an account pay for nothing for good; its entries and answers stay. What it holds of a cap goes back."""
         self._change_state(name, "close", by, reason)
+        self.account(name).give_back()
 
     def register_dataset(self, name: str, *, reads: str, by: str = "", apart: str = "") -> None:
         """Record what a dataset reads: names that read the same share a cap and a joint promise.
@@ -314,10 +334,33 @@ class Ledger:
             holder = cap_of(connection, dataset)
             if holder is None:
                 return None
-            body = connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one()
+            terms = _terms_of(connection, holder)
             charged = select(func.coalesce(func.sum(accounts.c.charges), 0)).where(accounts.c.cap == holder)
             charges = int(connection.execute(charged).scalar_one())
-            return status_of(Terms.read(body), WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
+            if not isinstance(terms.totals, CapTotals):
+                return status_of(terms, WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
+            left = SharedCap(self._store, holder, terms.totals).left(connection).total()
+            spent = {what: terms.totals.lines()[what] - units for what, units in left.items()}
+            status = status_of(terms, WHOLE_LIFE, spent, charges)
+            return replace(status, worth=Spent(_rho_drawn(connection, holder), status.worth.failure_sum))
+
+    def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
+        """Give back to a dataset's cap what accounts hold of it that were not used for a while; return how many did.
+
+        A cap that runs short collects slices by itself; this is for a steward who wants to see what nobody holds.
+        """
+        latest = microseconds(self._clock.now() - idle)
+        with self._store.reading() as connection:
+            holder = cap_of(connection, check_name(dataset, "dataset"))
+            totals = None if holder is None else _terms_of(connection, holder).totals
+            if holder is None or not isinstance(totals, CapTotals):
+                raise InvalidParameter(f"the dataset {dataset!r} has no cap of which accounts hold slices")
+            cap = SharedCap(self._store, holder, totals)
+            left = cap.left(connection)
+        at = microseconds(self._clock.now())
+        return sum(
+            cap.give_back(account, left.names[account], at) for account in left.held if left.at[account] <= latest
+        )
 
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
         """Return what all accounts on a dataset promise together, should their analysts collude.
@@ -356,7 +399,9 @@ class Ledger:
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():
                 raise AccountExists(f"an account {terms.name!r} is open already; choose another name")
-            terms = replace(terms, cap=cap_of(connection, terms.dataset))
+            cap = cap_of(connection, terms.dataset)
+            slices = cap is not None and isinstance(_terms_of(connection, cap).totals, CapTotals)
+            terms = replace(terms, cap=cap, slices=slices)
             write_opening(connection, terms, microseconds(self._clock.now()))
         return self.account(terms.name).status()
 
@@ -376,7 +421,35 @@ def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
     return WalletTotals(size, 0.0, check_failure("failure", failure), size)
 
 
-def _given(promise: ZcdpFilter) -> Answer:
+def _terms_of(connection: Connection, holder: int) -> Terms:
+    """Return the terms of an account or a cap."""
+    return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())
+
+
+def _rho_drawn(connection: Connection, cap: int) -> float:
+    """Return the zCDP of all that was drawn by accounts under a cap, rounded up."""
+    under = select(accounts.c.holder).where(accounts.c.cap == cap)
+    bodies = select(openings.c.holder, openings.c.body).where(openings.c.holder.in_(under))
+    terms = {row.holder: Terms.read(row.body) for row in connection.execute(bodies)}
+    spent = spent_by(connection, under)
+    total = math.fsum(status_of(terms[holder], period, own).worth.rho for (holder, period), own in spent.items())
+    return up(total) if total else 0.0
+
+
+def _failure_share(rule: str, given: float | None) -> float:
+    """Return the share of delta for outright failures: the one given, or that of the rule."""
+    shares = {"wallet": FAILURE_SHARE, "zcdp": 0.5}
+    if rule not in shares:
+        raise InvalidParameter(f"rule must be zcdp or wallet, not {rule!r}")
+    return shares[rule] if given is None else given
+
+
+def _by_wallet(epsilon: float) -> Answer:
+    statement = ("gaussian-wallet", "docs/optimal-composition.md, Gaussian wallets")
+    return Answer(float(epsilon), float(epsilon), Interaction.ADAPTIVE, *statement)
+
+
+def _by_zcdp(promise: ZcdpFilter) -> Answer:
     return Answer(
         promise.epsilon, promise.epsilon, Interaction.ADAPTIVE, "zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20"
     )

@@ -1,4 +1,4 @@
-"""Entries of an account (charges and settlements), how their hashes are computed, and which texts they may hold.
+"""Entries of an account (charges, settlements, slices), how their hashes are computed, and which texts they may hold.
 
 Each entry has the hash of the one before it, so that an account is a chain from its opening on.
 """
@@ -33,7 +33,8 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-EntryKind = Literal["charge", "settle"]
+EntryKind = Literal["charge", "settle", "slice"]
+"""A slice moves units between a cap and what the account holds of it."""
 
 
 def write_uses(uses: Iterable[Use]) -> str:
@@ -46,6 +47,19 @@ def read_uses(text: str) -> tuple[Use, ...]:
     return tuple(parse_use(use) for use in json.loads(text))
 
 
+def write_amounts(amounts: Mapping[str, int]) -> str:
+    """Return the units that move between a cap and a slice, per line of the cap, as a JSON object."""
+    return canonical(amounts)
+
+
+def read_amounts(text: str) -> dict[str, int]:
+    """Return the units of a JSON object, or raise `ValueError`."""
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(type(units) is int and units for units in found.values()):
+        raise ValueError("not the units of a slice")
+    return found
+
+
 def link(previous: str, position: int, at: int, contents: str) -> str:
     """Return the hash of an entry: over the hash before it, its place, its stamp and the digest of its contents.
 
@@ -56,7 +70,10 @@ def link(previous: str, position: int, at: int, contents: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What an entry says, before it has a place in the chain: `text` is the request of a charge, or the answer."""
+    """What an entry says, before it has a place in the chain.
+
+    `text` is the request of a charge, the answer of a settlement, or the units that move between cap and slice.
+    """
 
     account: str
     kind: EntryKind

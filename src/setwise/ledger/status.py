@@ -13,7 +13,7 @@ from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, largest_loss
 from setwise.accounting.notation import format_use
 from setwise.errors import Unattainable
-from setwise.ledger.amounts import RHO, WALLET, WalletTotals
+from setwise.ledger.amounts import RHO, WALLET, Totals
 from setwise.ledger.terms import Kind, Period, Terms, line_of
 
 
@@ -121,7 +121,7 @@ def status_of(
         used += terms.totals.spent_as(amounts)
         beside = terms.totals.worth(amounts)
         worth = beside if not drawn else Spent(up(worth.rho + beside.rho), up(worth.failure_sum + beside.failure_sum))
-        main = WALLET if isinstance(terms.totals, WalletTotals) else RHO
+        main = RHO if isinstance(terms.totals, Totals) else WALLET
         share = rest[main] / lines[main] if not terms.uses else share
     return AccountStatus(
         terms=terms,

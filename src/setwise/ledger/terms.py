@@ -12,8 +12,9 @@ from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
-from setwise.ledger.amounts import Totals, WalletTotals
+from setwise.ledger.amounts import UNITS, Totals, WalletTotals
 from setwise.ledger.records import canonical
+from setwise.ledger.slices import SLICES, CapTotals
 from setwise.ledger.stores.base import Movement
 
 
@@ -76,7 +77,8 @@ class Terms:
     """What was promised at the opening, and what may be spent for it in each period.
 
     A set-wise account has `uses` to draw, and may have a wallet beside them as `totals`; a filter and a cap have
-    `totals` alone. `cap` is the holder of the cap that the account's charges also draw on.
+    `totals` alone. `cap` is the holder of the cap that the account's charges also draw on; an account that `slices` its
+    cap pays from what it holds of it.
     """
 
     kind: Kind
@@ -88,13 +90,15 @@ class Terms:
     delta: float
     failure_share: float
     uses: tuple[Use, ...] = ()
-    totals: Totals | WalletTotals | None = None
+    totals: Totals | WalletTotals | CapTotals | None = None
     cap: int | None = None
+    slices: bool = False
 
     def lines(self) -> dict[str, int]:
-        """Return what may be spent in a period, per line."""
+        """Return what may be spent in a period, and held of a cap at a time, per line."""
         registered = {line_of(use): use.count for use in self.uses}
-        return registered if self.totals is None else registered | self.totals.lines()
+        own = registered if self.totals is None else registered | self.totals.lines()
+        return own | dict.fromkeys(SLICES.values(), UNITS) if self.slices else own
 
     def body(self) -> str:
         """Return the canonical text of the terms."""
@@ -115,6 +119,7 @@ class Terms:
                 "uses": [format_use(use) for use in self.uses],
                 "totals": totals,
                 "cap": self.cap,
+                **({"slices": True} if self.slices else {}),
             }
         )
 
@@ -140,9 +145,16 @@ class Terms:
             delta=record["delta"],
             failure_share=record["failure_share"],
             uses=tuple(parse_use(text) for text in record["uses"]),
-            totals=None if totals is None else WalletTotals(**totals) if "wallet" in totals else Totals(**totals),
+            totals=None if totals is None else _read_totals(totals),
             cap=record["cap"],
+            slices=record.get("slices", False),
         )
+
+
+def _read_totals(record: dict[str, Any]) -> Totals | WalletTotals | CapTotals:
+    if "wallet" not in record:
+        return Totals(**record)
+    return WalletTotals(**record) if "rho" in record else CapTotals(**record)
 
 
 def line_of(use: Use) -> str:
@@ -153,7 +165,17 @@ def line_of(use: Use) -> str:
 def drawn(
     holder: int, terms: Terms, cap: Totals | None, uses: Sequence[Use], period: str, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return what a charge draws when so much was spent: the account's own lines first, then those of the cap.
+    """Return what a charge draws when so much was spent: the account's own lines first, then those of a zCDP cap."""
+    movements = own_draws(holder, terms, uses, period, spent)
+    if cap is not None:
+        assert terms.cap is not None
+        shared = cap.price(uses, {}).items()
+        movements += [Movement(terms.cap, WHOLE_LIFE, what, amount) for what, amount in shared if amount]
+    return movements
+
+
+def own_draws(holder: int, terms: Terms, uses: Sequence[Use], period: str, spent: Mapping[str, int]) -> list[Movement]:
+    """Return what a charge draws from the account's own lines when so much was spent.
 
     A use that is registered draws from its line, any other from the filter or the wallet.
     """
@@ -166,15 +188,36 @@ def drawn(
             f"which has {', '.join(format_use(use) for use in terms.uses)}"
         )
     if others and terms.totals is not None:
+        assert not isinstance(terms.totals, CapTotals)
         own |= terms.totals.price(others, spent)
-    movements = [Movement(holder, period, what, amount) for what, amount in own.items() if amount]
-    if cap is not None:
-        assert terms.cap is not None
-        shared = cap.price(uses, {}).items()
-        movements += [Movement(terms.cap, WHOLE_LIFE, what, amount) for what, amount in shared if amount]
-    return movements
+    return [Movement(holder, period, what, amount) for what, amount in own.items() if amount]
 
 
 def given_back(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
     """Return what a settlement gives back to a set-wise account."""
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
+
+
+def held_in(spent: Mapping[str, int]) -> dict[str, int]:
+    """Return what an account holds of its cap, per line of the cap."""
+    return {what: spent.get(line, 0) for what, line in SLICES.items()}
+
+
+def from_slice(holder: int, paid: Mapping[str, int]) -> list[Movement]:
+    """Return what a charge takes of the slice of an account."""
+    return [Movement(holder, WHOLE_LIFE, SLICES[what], -units) for what, units in sorted(paid.items()) if units]
+
+
+def sliced(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
+    """Return the movements between a cap and the slice of an account: taken when positive, given back when negative.
+
+    What is taken leaves the cap before the slice has it, and the other way round: the database checks each in turn. The
+    units of a rule that is given up go nowhere.
+    """
+    found: list[Movement] = []
+    for what, units in sorted(amounts.items()):
+        pair = [Movement(cap, WHOLE_LIFE, what, units)]
+        if what in SLICES:
+            pair.append(Movement(holder, WHOLE_LIFE, SLICES[what], units))
+        found += pair if units > 0 else pair[::-1]
+    return found

@@ -11,12 +11,13 @@ from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import WALLET, Totals, WalletTotals
 from setwise.ledger.clock import moment_of
-from setwise.ledger.records import Entry, link, read_uses, write_uses
+from setwise.ledger.records import Entry, link, read_amounts, read_uses, write_amounts, write_uses
 from setwise.ledger.register import Record
+from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Movement
 from setwise.ledger.stores.queries import movements_of, read_entry
 from setwise.ledger.stores.schema import entries
-from setwise.ledger.terms import drawn, given_back, period_id
+from setwise.ledger.terms import WHOLE_LIFE, drawn, from_slice, given_back, line_of, own_draws, period_id, sliced
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ _PAGE = 5000
 
 @dataclass(slots=True)
 class Chain:
-    """What recomputing found: where the chain ends, and what is wrong on the way."""
+    """What recomputing found: where the chain ends, and what is wrong on the way.
+
+    `by_one_rule` are the charges that paid the cap by one of its rules only: their positions, and the rule.
+    """
 
     head: str
     at: int
@@ -54,6 +58,7 @@ class Chain:
     charges: int = 0
     period: str = ""
     faults: list[Fault] = field(default_factory=list)
+    by_one_rule: list[tuple[int, Rule]] = field(default_factory=list)
 
 
 class ChainCheck:
@@ -63,11 +68,17 @@ class ChainCheck:
     """
 
     def __init__(
-        self, record: Record, cap: Totals | None, tally: Tally, witnesses: Witnesses, shut: Sequence[range]
+        self,
+        record: Record,
+        cap: Totals | CapTotals | None,
+        tally: Tally,
+        witnesses: Witnesses,
+        shut: Sequence[range],
     ) -> None:
         self._holder = record.holder
         self._terms = record.terms
         self._cap = cap
+        self._direct = cap if isinstance(cap, Totals) else None
         self._tally = tally
         self._witnesses = witnesses
         self._shut = shut
@@ -124,20 +135,24 @@ class ChainCheck:
         try:
             if contents.kind == "charge":
                 self._check_charge(entry)
-            else:
+            elif contents.kind == "settle":
                 self._check_settlement(entry, row)
+            else:
+                self._check_slice(entry)
             if write_uses(merged(entry.uses)) != contents.uses:
                 self._fault(entry.position, "lists its uses in another form than the ledger writes")
-            expected = self._expected(entry)
+            expected = self._expected(entry, found)
         except (InvalidParameter, ValueError):
             self._fault(entry.position, "draws what is not registered")
             return
-        if _agree(found, expected):
+        if self._agree(entry, found, expected):
             expected = found
         else:
             self._fault(entry.position, "moved other amounts than it says")
         for movement in expected:
             self._tally[_place(movement)] = self._tally.get(_place(movement), 0) + movement.amount
+        if any(self._spent(WHOLE_LIFE, line) < 0 for line in SLICES.values()):
+            self._fault(entry.position, "takes more of the account's slice of the cap than it held")
 
     def _check_charge(self, entry: Entry) -> None:
         if entry.contents.period != period_id(self._terms.period, moment_of(entry.at)):
@@ -155,19 +170,76 @@ class ChainCheck:
         if not {use.guarantee for use in entry.uses} <= {use.guarantee for use in self._terms.uses}:
             self._fault(entry.position, "returns draws that are not registered, and nothing else comes back")
 
-    def _expected(self, entry: Entry) -> list[Movement]:
-        contents = entry.contents
-        if contents.kind == "charge" and isinstance(self._terms.totals, WalletTotals):
-            spent = {what: self._tally.get((self._holder, contents.period, what), 0) for what in self._terms.lines()}
-            return drawn(self._holder, self._terms, self._cap, entry.uses, contents.period, spent)
+    def _check_slice(self, entry: Entry) -> None:
+        """Check that a slice moves units of the cap's lines, and gives up at most one rule."""
+        amounts = read_amounts(entry.contents.text)
+        rule = amounts.get(RULE, Rule.WALLET)
+        if (
+            not self._terms.slices
+            or entry.uses
+            or entry.contents.period
+            or not amounts.keys() <= {*SLICES, RULE}
+            or rule not in (Rule.WALLET, Rule.SUM)
+            or write_amounts(amounts) != entry.contents.text
+        ):
+            self._fault(entry.position, "moves between cap and slice what no slice has")
+
+    def _expected(self, entry: Entry, found: Sequence[Movement]) -> list[Movement]:
+        contents, terms = entry.contents, self._terms
+        if contents.kind == "charge" and isinstance(self._cap, CapTotals):
+            return self._expected_from_slice(entry, self._cap, found)
+        if contents.kind == "charge" and isinstance(terms.totals, WalletTotals):
+            return drawn(self._holder, terms, self._direct, entry.uses, contents.period, self._own(contents.period))
+        if contents.kind == "slice":
+            assert terms.cap is not None
+            return sliced(self._holder, terms.cap, read_amounts(contents.text))
         known = (contents.kind, contents.uses, contents.period)
         if known not in self._priced:
             if contents.kind == "charge":
-                moves = drawn(self._holder, self._terms, self._cap, entry.uses, contents.period, {})
+                moves = drawn(self._holder, terms, self._direct, entry.uses, contents.period, {})
             else:
                 moves = given_back(self._holder, entry.uses, contents.period)
             self._priced[known] = moves
         return self._priced[known]
+
+    def _expected_from_slice(self, entry: Entry, cap: CapTotals, found: Sequence[Movement]) -> list[Movement]:
+        """Return what a charge takes of the account and of its slice, by the rules that what it moved shows."""
+        period = entry.contents.period
+        own = own_draws(self._holder, self._terms, entry.uses, period, self._own(period))
+        held = {what: self._spent(WHOLE_LIFE, line) for what, line in SLICES.items()}
+        moved = {move.what: -move.amount for move in found if move.holder == self._holder}
+        paid = {what: moved[line] for what, line in SLICES.items() if line in moved}
+        rule = next((rule for rule in Rule if cap.accepts(entry.uses, held, paid, rule)), None)
+        if rule is None:
+            return own
+        if rule is not Rule.BOTH:
+            self._chain.by_one_rule.append((entry.position, rule))
+        return own + from_slice(self._holder, paid)
+
+    def _own(self, period: str) -> dict[str, int]:
+        """Return what the account has spent of its lines so far."""
+        return {what: self._spent(period, what) for what in self._terms.lines()}
+
+    def _spent(self, period: str, what: str) -> int:
+        return self._tally.get((self._holder, period, what), 0)
+
+    def _agree(self, entry: Entry, found: Sequence[Movement], expected: Sequence[Movement]) -> bool:
+        """Whether an entry moved what it says; what wallets paid may differ by rounding, if it still pays."""
+        ours, theirs = ({_place(movement): movement.amount for movement in each} for each in (expected, found))
+        if len(found) != len(expected) or ours.keys() != theirs.keys():
+            return False
+        return all(
+            amount == theirs[at] or self._still_pays(entry, at, amount, theirs[at]) for at, amount in ours.items()
+        )
+
+    def _still_pays(self, entry: Entry, at: tuple[int, str, str], expected: int, found: int) -> bool:
+        _, period, what = at
+        totals = self._terms.totals
+        if what != WALLET or not isinstance(totals, WalletTotals) or abs(found - expected) > _ROUNDING:
+            return False
+        registered = {line_of(use) for use in self._terms.uses}
+        uses = [use for use in entry.uses if line_of(use) not in registered]
+        return totals.covers(uses, totals.lines()[WALLET] - self._spent(period, WALLET), found)
 
     def _fault(self, position: int, what: str) -> None:
         self._chain.faults.append(Fault(self._terms.name, position, what))
@@ -176,18 +248,8 @@ class ChainCheck:
 _ROUNDING = 2**20
 """Units by which a price may differ where another machine's mathematical functions round otherwise: 1e-12 of a wallet.
 
-Prices are solved for to 1e-13 of the wallet and are bounds with more to spare than that.
+What was paid must still be enough by the prices of this machine.
 """
-
-
-def _agree(found: Sequence[Movement], expected: Sequence[Movement]) -> bool:
-    """Whether an entry moved what it says; what wallets paid may differ by rounding."""
-    ours, theirs = ({_place(movement): movement.amount for movement in each} for each in (expected, found))
-    return (
-        len(found) == len(expected)
-        and ours.keys() == theirs.keys()
-        and all(abs(amount - theirs[at]) <= (_ROUNDING if at[2] == WALLET else 0) for at, amount in ours.items())
-    )
 
 
 def _place(movement: Movement) -> tuple[int, str, str]:

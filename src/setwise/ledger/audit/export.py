@@ -6,23 +6,27 @@ Tables of the service may come along; the ledger knows nothing about them but th
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from dataclasses import asdict, replace
+from typing import Any, TextIO, get_args
 
 from sqlalchemy import Connection, Integer, Table, insert, select
 from sqlalchemy.exc import DBAPIError
 
+from setwise.accounting.guarantees import Use
 from setwise.errors import InvalidParameter, SetwiseError
-from setwise.ledger.amounts import Totals, WalletTotals
+from setwise.ledger.amounts import WALLET, Totals, WalletTotals
 from setwise.ledger.audit.verification import verify
-from setwise.ledger.records import Contents, Entry, check_text, digest, link, read_uses
+from setwise.ledger.records import Contents, Entry, EntryKind, check_text, digest, link, read_amounts, read_uses
 from setwise.ledger.register import ACTS, Act, Record, account_row, next_state, records_of, write_act, write_record
+from setwise.ledger.slices import SLICES
+from setwise.ledger.stores.base import Movement
 from setwise.ledger.stores.migrations import drop_triggers, renew_triggers
-from setwise.ledger.stores.queries import entries_of
+from setwise.ledger.stores.queries import entries_of, movements_of
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
-from setwise.ledger.terms import Terms, drawn, given_back
+from setwise.ledger.terms import WHOLE_LIFE, Terms, drawn, given_back, line_of, sliced
 
-FORMAT = "setwise-ledger-2"
-_FORMATS = ("setwise-ledger-1", FORMAT)
+FORMAT = "setwise-ledger-3"
+_FORMATS = ("setwise-ledger-1", "setwise-ledger-2", FORMAT)
 
 
 def export(connection: Connection, stream: TextIO, tables: Sequence[Table]) -> int:
@@ -43,11 +47,26 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
         yield {"opening": record.holder, "at": record.at, "body": record.body, "hash": record.hash}
     for record in known:
         if record.kind not in ACTS and (terms := record.terms).kind != "cap":
+            moved = _moved(connection, record.holder) if _is_priced(terms) else {}
             for entry in entries_of(connection, record.holder, terms.name):
-                yield _entry_record(entry)
+                yield _entry_record(entry) | ({"moved": moved[entry.position]} if entry.position in moved else {})
     for table in tables:
         for row in connection.execute(select(table).order_by(*table.primary_key)).mappings():
             yield {"table": table.name, "row": {name: _to_json(value) for name, value in row.items()}}
+
+
+def _is_priced(terms: Terms) -> bool:
+    """Return whether charges are priced by what is left, so that restoring needs to know what they moved."""
+    return terms.slices or isinstance(terms.totals, WalletTotals)
+
+
+def _moved(connection: Connection, holder: int) -> dict[int, dict[str, int]]:
+    """Return what each entry moved of the account's own lines."""
+    found: dict[int, dict[str, int]] = {}
+    for position, movement in movements_of(connection, holder):
+        if movement.holder == holder:
+            found.setdefault(position, {})[movement.what] = movement.amount
+    return found
 
 
 def _entry_record(entry: Entry) -> dict[str, object]:
@@ -79,17 +98,43 @@ class _Account:
     def __init__(self, record: Record, cap: Totals | None) -> None:
         self.terms = record.terms
         self.cap = cap
+        self.holder = record.holder
         self.row = account_row(record)
 
-    def moves(self, contents: Contents, spent: Mapping[str, int]) -> list[tuple[int, str, str, int]]:
-        """Return the movements of an entry when so much was spent."""
-        holder, uses = int(str(self.row["holder"])), read_uses(contents.uses)
-        if contents.kind == "charge":
-            found = drawn(holder, self.terms, self.cap, uses, contents.period, spent)
-        else:
-            found = given_back(holder, uses, contents.period)
-        return [(move.holder, move.period, move.what, move.amount) for move in found]
+    def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
+        """Return the movements of an entry when so much was spent, or when it `moved` that much of its own lines."""
+        uses, terms = read_uses(contents.uses), self.terms
+        if contents.kind == "slice":
+            return sliced(self.holder, terms.cap or 0, read_amounts(contents.text))
+        if contents.kind == "settle":
+            return given_back(self.holder, uses, contents.period)
+        if moved is None:
+            return [
+                self._within(move, uses, spent)
+                for move in drawn(self.holder, terms, self.cap, uses, contents.period, spent)
+            ]
+        slices = set(SLICES.values())
+        shared = drawn(self.holder, terms, self.cap, uses, contents.period, spent) if self.cap is not None else []
+        return [
+            *(
+                Movement(self.holder, WHOLE_LIFE if what in slices else contents.period, what, amount)
+                for what, amount in moved.items()
+            ),
+            *(move for move in shared if move.holder != self.holder),
+        ]
 
+    def _within(self, move: Movement, uses: Sequence[Use], spent: Mapping[str, int]) -> Movement:
+        """Return a payment from a wallet that is all that is left, where that is enough but for another rounding."""
+        totals = self.terms.totals
+        if move.what != WALLET or not isinstance(totals, WalletTotals):
+            return move
+        left = totals.lines()[WALLET] - spent.get(WALLET, 0)
+        registered = {line_of(use) for use in self.terms.uses}
+        priced = [use for use in uses if line_of(use) not in registered]
+        return replace(move, amount=left) if move.amount > left and totals.covers(priced, left, left) else move
+
+
+_KINDS: Mapping[str, EntryKind] = {kind: kind for kind in get_args(EntryKind)}
 
 _BATCH = 2000
 """Rows that are inserted at once."""
@@ -109,9 +154,9 @@ class Restoration:
         self._connection = connection
         self._tables = {table.name: table for table in tables}
         self._accounts: dict[str, _Account] = {}
-        self._totals: dict[int, Totals] = {}
+        self._totals: dict[int, Totals | None] = {}
         self._lines: dict[int, dict[str, int]] = {}
-        self._priced: dict[tuple[str, str, str, str], list[tuple[int, str, str, int]]] = {}
+        self._priced: dict[tuple[str, str, str, str], list[Movement]] = {}
         self._balances: dict[tuple[int, str, str], tuple[int, int]] = {}
         self._number = 0
         self._waiting: dict[Table, list[dict[str, object]]] = {entries: [], movements: []}
@@ -169,8 +214,8 @@ class Restoration:
         record = write_record(self._connection, terms, at)
         _same(record.hash, line["hash"])
         self._lines[record.holder] = terms.lines()
-        if terms.kind == "cap" and isinstance(terms.totals, Totals):
-            self._totals[record.holder] = terms.totals
+        if terms.kind == "cap":
+            self._totals[record.holder] = terms.totals if isinstance(terms.totals, Totals) else None
         elif terms.name in self._accounts:
             raise InvalidParameter(f"the account {terms.name!r} is opened twice")
         else:
@@ -183,7 +228,7 @@ class Restoration:
         row = account.row
         contents = Contents(
             account=account.terms.name,
-            kind="settle" if line["kind"] == "settle" else "charge",
+            kind=_KINDS[line["kind"]],
             key=_text(line, "key"),
             period=_text(line, "period"),
             uses=_text(line, "uses"),
@@ -208,27 +253,33 @@ class Restoration:
                 "hash": hashed,
             },
         )
-        self._move(account, contents, position)
+        self._move(account, contents, position, line.get("moved"))
         row["entries"], row["head"], row["at"] = position, hashed, at
         row["charges"] = int(str(row["charges"])) + (contents.kind == "charge")
         row["period"] = max(str(row["period"]), contents.period)
 
-    def _move(self, account: _Account, contents: Contents, position: int) -> None:
+    def _move(self, account: _Account, contents: Contents, position: int, moved: dict[str, int] | None) -> None:
         known = (contents.account, contents.kind, contents.uses, contents.period)
-        if isinstance(account.terms.totals, WalletTotals):  # a price that depends on what is left
-            own, places = int(str(account.row["holder"])), self._balances
-            before = {what: places.get((own, contents.period, what), (0, 0))[0] for what in account.terms.lines()}
-            self._priced[known] = account.moves(contents, before)
-        elif known not in self._priced:
-            self._priced[known] = account.moves(contents, {})
-        for holder, period, what, amount in self._priced[known]:
+        if _is_priced(account.terms):  # a price that depends on what is left
+            places = self._balances
+            before = {
+                what: places.get((account.holder, contents.period, what), (0, 0))[0] for what in account.terms.lines()
+            }
+            found = account.moves(contents, before, moved)
+        elif known in self._priced:
+            found = self._priced[known]
+        else:
+            found = self._priced[known] = account.moves(contents, {}, None)
+        for move in found:
             self._number += 1
-            spent = self._balances.get((holder, period, what), (0, 0))[0] + amount
-            if not 0 <= spent <= self._lines[holder][what]:
-                raise InvalidParameter(f"it draws more of {what} than there is")
-            self._balances[holder, period, what] = (spent, self._number)
-            place = {"account": account.row["holder"], "position": position, "number": self._number}
-            self._put(movements, {**place, "holder": holder, "period": period, "what": what, "amount": amount})
+            place = (move.holder, move.period, move.what)
+            spent = self._balances.get(place, (0, 0))[0] + move.amount
+            total = self._lines[move.holder][move.what]
+            if not 0 <= spent <= total and not (account.terms.slices and move.holder == account.terms.cap):
+                raise InvalidParameter(f"it draws more of {move.what} than there is")
+            self._balances[place] = (spent, self._number)
+            entry = {"account": account.holder, "position": position, "number": self._number}
+            self._put(movements, entry | asdict(move))
 
     def _copy(self, line: dict[str, Any]) -> None:
         table = self._tables.get(line["table"])

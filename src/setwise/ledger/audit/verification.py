@@ -13,9 +13,10 @@ from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
 from setwise.ledger.audit.heads import check_signatures, witnesses
 from setwise.ledger.records import NOTHING_BEFORE, digest
 from setwise.ledger.register import ACTS, Act, Record, State, account_row, next_state, record_hash, records_of
+from setwise.ledger.slices import RULE, CapTotals
 from setwise.ledger.stores.schema import accounts, balances, entries, lines, movements, openings
 from setwise.ledger.stores.schema_check import schema_faults
-from setwise.ledger.terms import Terms
+from setwise.ledger.terms import WHOLE_LIFE, Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +99,11 @@ def verify(
         own = terms.get(record.holder)
         if own is not None and own.kind != "cap":
             shared = terms[own.cap].totals if own.cap in terms else None
-            cap = shared if isinstance(shared, Totals) else None
+            cap = shared if isinstance(shared, Totals | CapTotals) else None
             chain = ChainCheck(record, cap, tally, witnessed.pop(own.name, {}), states.shut(own.name)).run(connection)
             chains[own.name] = chain
             faults += [*chain.faults, *_check_account(connection, record, chain, states.now(own.name))]
+    faults += _check_rules(terms, tally, chains)
     faults += [*states.faults, *_check_balances(connection, tally, terms), *_check_strays(connection, terms)]
     faults += [Fault(name, None, "of an anchor or a signed head is no longer there") for name in witnessed]
     last = (known[-1].holder, known[-1].hash) if known else (0, NOTHING_BEFORE)
@@ -245,6 +247,16 @@ def _check_account(connection: Connection, record: Record, chain: Chain, state: 
         yield Fault(name, chain.count or None, "was replaced: the account ends with another")
     elif (row["charges"], row["at"], row["period"]) != (chain.charges, chain.at, chain.period):
         yield Fault(name, None, "has a row that does not fit its entries")
+
+
+def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
+    """Check that whoever paid a cap by one rule did so by the one that was not given up."""
+    for own in terms.values():
+        if own.slices and own.name in chains:
+            kept = tally.get((own.cap or 0, WHOLE_LIFE, RULE), 0)
+            for position, rule in chains[own.name].by_one_rule:
+                if rule != kept:
+                    yield Fault(own.name, position, "pays the cap by a rule that was given up, or was not the only one")
 
 
 _PLACE = ("holder", "period", "what")

@@ -25,16 +25,28 @@ class Movement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An entry to be appended to an account, with its movements; the store gives it its place and hash."""
+    """An entry to be appended to an account, with its movements; the store gives it its place and hash.
+
+    With `position`, that must be its place: an amount was computed from what was there before it.
+    """
 
     holder: int
     at: int
     contents: Contents
     movements: Sequence[Movement]
+    position: int | None = None
 
 
 class Refused(Exception):
     """The database refused an entry: its key is taken, it overspends, or its account is not open. Nothing changed."""
+
+
+class Overtaken(Exception):
+    """Another entry has the place that a draft was made for. Nothing changed."""
+
+
+HOPEFUL = 5
+"""How often a draft is made and written without holding its account in between, before it is held."""
 
 
 class Store(Protocol):
@@ -57,8 +69,11 @@ class Store(Protocol):
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
         ...
 
-    def append_priced(self, holder: int, draft: Callable[[Connection], Draft]) -> Entry:
-        """Do the same with a draft that is made while nobody else can charge the account."""
+    def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
+        """Append, all or none, drafts that nobody else's entry comes between; return the last entry.
+
+        They are made from a connection, perhaps more than once, and the first has its `position`.
+        """
         ...
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Callable
 
-from sqlalchemy import Connection, func, insert, inspect, select, update
+from sqlalchemy import Connection, Table, func, insert, inspect, select, update
 from sqlalchemy.schema import CreateTable
 
 from setwise.errors import StoreFailed
 from setwise.ledger.stores import postgresql_triggers, sqlite_triggers
-from setwise.ledger.stores.schema import SCHEMA, accounts, openings, versions
+from setwise.ledger.stores.schema import SCHEMA, accounts, entries, openings, versions
 
 
 def _tables(connection: Connection) -> None:
@@ -43,7 +43,7 @@ def _acts(connection: Connection) -> None:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("ALTER TABLE ledger_accounts ADD COLUMN analyst TEXT NOT NULL DEFAULT ''")
             connection.exec_driver_sql("ALTER TABLE ledger_accounts ADD COLUMN state TEXT NOT NULL DEFAULT 'open'")
-            _rewrite_checks(connection)
+            _rewrite_checks(connection, accounts, openings)
         else:
             for statement in _ACTS_IN_POSTGRESQL:
                 connection.exec_driver_sql(statement)
@@ -65,14 +65,29 @@ _ACTS_IN_POSTGRESQL = (
 )
 
 
-def _rewrite_checks(connection: Connection) -> None:
+def _slices(connection: Connection) -> None:
+    """Let accounts have entries that move units between a cap and what they hold of it."""
+    drop_triggers(connection)
+    if connection.dialect.name == "sqlite":
+        _rewrite_checks(connection, entries)
+    else:
+        for name in ("ledger_entries_kind_check", "ledger_kind_of_entry"):
+            connection.exec_driver_sql(f"ALTER TABLE ledger_entries DROP CONSTRAINT IF EXISTS {name}")
+        connection.exec_driver_sql(
+            "ALTER TABLE ledger_entries ADD CONSTRAINT ledger_kind_of_entry "
+            "CHECK (kind IN ('charge', 'settle', 'slice'))"
+        )
+    renew_triggers(connection)
+
+
+def _rewrite_checks(connection: Connection, *changed: Table) -> None:
     """Give the changed tables of a SQLite file the text that new ones have: only CHECK constraints differ.
 
     SQLite has no statement for that; https://sqlite.org/lang_altertable.html describes this procedure.
     """
     version = connection.exec_driver_sql("PRAGMA schema_version").scalar_one()
     connection.exec_driver_sql("PRAGMA writable_schema = ON")
-    for table in (accounts, openings):
+    for table in changed:
         text = str(CreateTable(table).compile(dialect=connection.dialect)).strip()
         connection.exec_driver_sql(
             "UPDATE sqlite_schema SET sql = ? WHERE type = 'table' AND name = ?", (text, table.name)
@@ -85,6 +100,7 @@ MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
     ("tables", _tables),
     ("triggers", renew_triggers),
     ("acts", _acts),
+    ("slices", _slices),
 )
 """A store of version n has had the first n. The first makes the tables as they are now; later ones keep them."""
 

@@ -3,8 +3,9 @@
 Triggers (postgresql_triggers.py) check the entry and bring balances up to date in the same transaction.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
@@ -12,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from setwise.errors import MissingExtra, StoreFailed
 from setwise.ledger.records import Entry
-from setwise.ledger.stores.base import Draft, Refused
+from setwise.ledger.stores.base import HOPEFUL, Draft, Overtaken, Refused
 
 _ALONE = 0x5345545749534531
 """The advisory lock of whoever changes what is opened."""
@@ -25,8 +26,8 @@ SET lock_timeout = '60s'
 
 _APPEND = """
 WITH entry AS (
-  INSERT INTO ledger_entries (holder, kind, key, period, at, uses, content, digest)
-       VALUES (%(holder)s, %(kind)s, %(key)s, %(period)s, %(at)s, %(uses)s, %(content)s, %(digest)s)
+  INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, digest)
+       VALUES (%(holder)s, %(position)s, %(kind)s, %(key)s, %(period)s, %(at)s, %(uses)s, %(content)s, %(digest)s)
     RETURNING holder, position, previous, hash
 ), moved AS (
   INSERT INTO ledger_movements (account, position, holder, period, what, amount)
@@ -40,6 +41,12 @@ SELECT position, previous, hash FROM entry
 
 _INTEGRITY = "23"
 """The class of the errors that say a constraint forbids it."""
+
+
+_SERIALIZATION = "40001"
+"""The error that says another entry came first."""
+
+_Found = TypeVar("_Found")
 
 
 class PostgresqlStore:
@@ -74,17 +81,31 @@ class PostgresqlStore:
         """Append an entry with its movements, durably; raise `Refused` when a constraint forbids it."""
         return self._retry_once(lambda: self._append_once(draft))
 
-    def append_priced(self, holder: int, draft: Callable[[Connection], Draft]) -> Entry:
-        """Do the same with a draft that is made while nobody else can charge the account."""
+    def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
+        """Append, all or none, drafts that nobody else's entry comes between; return the last entry.
 
-        def once() -> Entry:
+        A single draft is first tried without holding the account, which others would have to wait for.
+        """
+
+        def hopefully() -> Entry | None:
+            with self._engine.connect() as connection:
+                for _ in range(HOPEFUL):
+                    made = drafts(connection)
+                    if len(made) > 1:
+                        break
+                    with suppress(Overtaken):
+                        return self.append_in(connection, made[0])
+            return None
+
+        def alone() -> Entry:
             lock = "SELECT 1 FROM ledger_accounts WHERE holder = %s FOR UPDATE"
             with self._transaction(lock, holder) as connection:
-                return self.append_in(connection, draft(connection))
+                return [self.append_in(connection, draft) for draft in drafts(connection)][-1]
 
-        return self._retry_once(once)
+        entry = self._retry_once(hopefully)
+        return self._retry_once(alone) if entry is None else entry
 
-    def _retry_once(self, append: Callable[[], Entry]) -> Entry:
+    def _retry_once(self, append: Callable[[], _Found]) -> _Found:
         """Append, a second time when the connection was cut: a key is used once, so that is safe."""
         with self._as_store_failed():
             try:
@@ -110,6 +131,7 @@ class PostgresqlStore:
         contents = draft.contents
         values = {
             "holder": draft.holder,
+            "position": draft.position,
             "kind": contents.kind,
             "key": contents.key,
             "period": contents.period,
@@ -125,8 +147,11 @@ class PostgresqlStore:
         try:
             position, previous, hashed = connection.exec_driver_sql(_APPEND, values).one()
         except DBAPIError as error:
-            if str(getattr(error.orig, "sqlstate", "")).startswith(_INTEGRITY):
+            state = str(getattr(error.orig, "sqlstate", ""))
+            if state.startswith(_INTEGRITY):
                 raise Refused from None
+            if state == _SERIALIZATION:
+                raise Overtaken from None
             raise
         return Entry(contents=contents, position=position, at=draft.at, previous=previous, hash=hashed)
 

@@ -1,6 +1,7 @@
 """Triggers that make PostgreSQL chain entries, apply movements to balances, and refuse to rewrite history.
 
-An entry is inserted without place or hash; the trigger locks its account, gives it both, and so puts writers in a line.
+An entry is inserted without hash, and mostly without place; the trigger locks its account, gives it both, and so puts
+writers in a line.
 """
 
 from setwise.ledger.stores.schema import APPEND_ONLY, versions
@@ -82,6 +83,9 @@ BEGIN
                      WHERE holder = NEW.holder AND key = NEW.key AND kind = 'charge' AND period = NEW.period) THEN
     RAISE EXCEPTION 'ledger: only a charge can be settled' USING ERRCODE = 'foreign_key_violation';
   END IF;
+  IF NEW.position <> last.entries + 1 THEN
+    RAISE EXCEPTION 'ledger: another entry came first' USING ERRCODE = 'serialization_failure';
+  END IF;
   NEW.position := last.entries + 1;
   NEW.previous := last.head;
   NEW.hash := encode(sha256(convert_to(
@@ -107,8 +111,17 @@ BEGIN
   IF NOT EXISTS (
     SELECT 1 FROM ledger_entries e JOIN ledger_accounts a ON a.holder = e.holder
      WHERE e.holder = NEW.account AND e.position = NEW.position AND a.entries = NEW.position
-       AND ((e.kind = 'charge' AND NEW.amount > 0
+       AND ((e.kind = 'charge' AND NEW.amount > 0 AND NOT starts_with(NEW.what, 'slice:')
              AND ((NEW.holder = a.holder AND NEW.period = e.period) OR (NEW.holder = a.cap AND NEW.period = '')))
+         OR (e.kind IN ('charge', 'slice') AND NEW.amount < 0 AND starts_with(NEW.what, 'slice:')
+             AND NEW.holder = a.holder AND NEW.period = '')
+         OR (e.kind = 'slice' AND NEW.amount > 0 AND NEW.holder = a.cap AND NEW.period = '' AND a.state = 'open')
+         OR (e.kind = 'slice' AND NEW.period = ''
+             AND ((NEW.holder = a.holder AND NEW.amount > 0) OR (NEW.holder = a.cap AND NEW.amount < 0))
+             AND EXISTS (SELECT 1 FROM ledger_movements m
+                          WHERE m.account = NEW.account AND m.position = NEW.position AND m.amount = NEW.amount
+                            AND ((NEW.holder = a.holder AND m.holder = a.cap AND 'slice:' || m.what = NEW.what)
+                              OR (NEW.holder = a.cap AND m.holder = a.holder AND m.what = 'slice:' || NEW.what))))
          OR (e.kind = 'settle' AND NEW.amount < 0 AND a.kind = 'setwise'
              AND NEW.holder = a.holder AND NEW.period = e.period
              AND -NEW.amount <= (SELECT m.amount FROM ledger_movements m

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, tuple_
+from sqlalchemy import Connection, Select, select, text, tuple_
 
 from setwise.ledger.records import Contents, Entry, EntryKind
 from setwise.ledger.stores.base import Movement
@@ -35,13 +35,73 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
     return {row.what: row.spent for row in connection.execute(found)}
 
 
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """What prices depend on: how many entries an account has, what was `spent` of its lines, and of the cap's rule.
+
+    Lines of slices say what the account holds. All of it is of one moment.
+    """
+
+    entries: int
+    spent: Mapping[str, int]
+    given_up: int
+
+
+_PRICED = text(
+    "SELECT a.entries, b.holder = a.holder AS own, b.what, b.spent FROM ledger_accounts a LEFT JOIN ledger_balances b "
+    "ON (b.holder = a.holder AND b.period IN (:period, '')) "
+    "OR (b.holder = a.cap AND b.period = '' AND b.what = 'rule') WHERE a.holder = :holder"
+)
+
+
+def priced_by(connection: Connection, holder: int, period: str) -> Priced:
+    """Return what the prices of an account's uses depend on."""
+    rows = connection.execute(_PRICED, {"holder": holder, "period": period}).all()
+    return Priced(
+        entries=rows[0].entries,
+        spent={row.what: row.spent for row in rows if row.own},
+        given_up=sum(row.spent for row in rows if row.own is not None and not row.own),
+    )
+
+
+def locked_spent_of(connection: Connection, holder: int) -> dict[str, int]:
+    """Return what was spent of each line without periods, and let nobody else change it in this transaction."""
+    found = select(balances.c.what, balances.c.spent).where(balances.c.holder == holder, balances.c.period == "")
+    return {row.what: row.spent for row in connection.execute(found.order_by(balances.c.what).with_for_update())}
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What an account holds of a line of its cap: `what` is the account's line, `at` the stamp of its last entry."""
+
+    holder: int
+    name: str
+    what: str
+    units: int
+    at: int
+
+
+def slices_of(connection: Connection, cap: int) -> list[Slice]:
+    """Return what is held of a cap."""
+    columns = (accounts.c.holder, accounts.c.name, balances.c.what, balances.c.spent, accounts.c.at)
+    found = (
+        select(*columns)
+        .join(balances, balances.c.holder == accounts.c.holder)
+        .where(accounts.c.cap == cap, balances.c.period == "", balances.c.what.startswith("slice:"))
+        .where(balances.c.spent > 0)
+    )
+    return [Slice(*row) for row in connection.execute(found)]
+
+
 def spent_by(
-    connection: Connection, holders: Select[tuple[int]], periods: Collection[str]
+    connection: Connection, holders: Select[tuple[int]], periods: Collection[str] | None = None
 ) -> dict[tuple[int, str], dict[str, int]]:
-    """Return what each of the holders spent of each line in each of the periods."""
+    """Return what each of the holders spent of each line in each of the periods, or in each that there was."""
     found: dict[tuple[int, str], dict[str, int]] = {}
     columns = (balances.c.holder, balances.c.period, balances.c.what, balances.c.spent)
-    chosen = select(*columns).where(balances.c.holder.in_(holders), balances.c.period.in_(periods))
+    chosen = select(*columns).where(balances.c.holder.in_(holders))
+    if periods is not None:
+        chosen = chosen.where(balances.c.period.in_(periods))
     for holder, period, what, spent in connection.execute(chosen):
         found.setdefault((holder, period), {})[what] = spent
     return found

@@ -4,9 +4,10 @@
                  and closed, heads signed, other acts of stewards), in order, chained by hashes; never changed
     lines        what each opening may spend per period: a count per registered MECH, or the units of a filter
     accounts     the present head of each account's chain of entries, and whether it is open
-    entries      charges and settlements, per account in order, chained by hashes; never changed
+    entries      charges, settlements and slices of a cap, per account in order, chained by hashes; never changed
     movements    what each entry draws from, or returns to, which line; never changed
-    balances     the sum of the movements per line and period; the database keeps it within the line
+    balances     the sum of the movements per line and period; the database keeps it within the line. The line of a
+                 slice is what the account holds of its cap: a slice adds to it and a charge takes from it
 
 Triggers (`sqlite_triggers`, `postgresql_triggers`) refuse every change of the past, and apply movements to balances.
 """
@@ -106,7 +107,12 @@ entries = Table(
     SCHEMA,
     Column("holder", _LONG, ForeignKey(accounts.c.holder), nullable=False),
     Column("position", _LONG, nullable=False),
-    Column("kind", _PLAIN, CheckConstraint("kind IN ('charge', 'settle')"), nullable=False),
+    Column(
+        "kind",
+        _PLAIN,
+        CheckConstraint("kind IN ('charge', 'settle', 'slice')", name="ledger_kind_of_entry"),
+        nullable=False,
+    ),
     Column("key", _PLAIN, nullable=False),
     Column("period", _PLAIN, nullable=False),
     Column("at", _LONG, nullable=False),

@@ -5,7 +5,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
@@ -18,7 +18,7 @@ from sqlalchemy.pool import QueuePool
 
 from setwise.errors import StoreFailed
 from setwise.ledger.records import Entry, link
-from setwise.ledger.stores.base import Draft, Refused
+from setwise.ledger.stores.base import HOPEFUL, Draft, Overtaken, Refused
 
 PATIENCE = 60.0
 """Seconds a writer waits for the others."""
@@ -86,23 +86,36 @@ class SqliteStore:
         with self.writing() as connection:
             return self.append_in(connection, draft)
 
-    def append_priced(self, holder: int, draft: Callable[[Connection], Draft]) -> Entry:  # noqa: ARG002 - one writer
-        """Do the same with a draft that is made while nobody else can charge the account: here, write anything."""
+    def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:  # noqa: ARG002 - one writer
+        """Append, all or none, drafts that nobody else's entry comes between; return the last entry.
+
+        They are first made without holding the file, which others would have to wait for.
+        """
+        for _ in range(HOPEFUL):
+            with self.reading() as connection:
+                made = drafts(connection)
+            if len(made) > 1:
+                break
+            with suppress(Overtaken):
+                return self.append(made[0])
         with self.writing() as connection:
-            return self.append_in(connection, draft(connection))
+            return [self.append_in(connection, draft) for draft in drafts(connection)][-1]
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
         """Append an entry inside a transaction of `writing`."""
         count, head = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
         contents, position, at = draft.contents, count + 1, draft.at
+        if draft.position not in (None, position):
+            raise Overtaken
         own = contents.digest()
         hashed = link(head, position, at, own)
         said = (contents.kind, contents.key, contents.period, at, contents.uses, contents.text)
         try:
             connection.exec_driver_sql(_ENTRY, (draft.holder, position, *said, own, head, hashed))
-            for move in draft.movements:
-                moved = (draft.holder, position, move.holder, move.period, move.what, move.amount)
-                connection.exec_driver_sql(_MOVEMENT, moved)
+            if draft.movements:
+                place = (draft.holder, position)
+                moves = [(*place, move.holder, move.period, move.what, move.amount) for move in draft.movements]
+                connection.exec_driver_sql(_MOVEMENT, moves)
         except IntegrityError:
             raise Refused from None
         return Entry(contents=contents, position=position, at=at, previous=head, hash=hashed)

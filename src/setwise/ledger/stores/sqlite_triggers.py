@@ -76,7 +76,7 @@ _ENTRY_FOLLOWS = """
 CREATE TRIGGER ledger_entries_follow BEFORE INSERT ON ledger_entries
 WHEN NOT EXISTS (SELECT 1 FROM ledger_accounts a
                  WHERE a.holder = NEW.holder AND NEW.position = a.entries + 1 AND NEW.previous = a.head
-                   AND (NEW.kind = 'settle' OR a.state = 'open'))
+                   AND (NEW.kind <> 'charge' OR a.state = 'open'))
 BEGIN SELECT RAISE(ABORT, 'ledger: an entry follows the one before it in an open account'); END
 """
 
@@ -103,8 +103,17 @@ CREATE TRIGGER ledger_movements_belong BEFORE INSERT ON ledger_movements
 WHEN NOT EXISTS (
   SELECT 1 FROM ledger_entries e JOIN ledger_accounts a ON a.holder = e.holder
    WHERE e.holder = NEW.account AND e.position = NEW.position AND a.entries = NEW.position
-     AND ((e.kind = 'charge' AND NEW.amount > 0
+     AND ((e.kind = 'charge' AND NEW.amount > 0 AND NEW.what NOT GLOB 'slice:*'
            AND ((NEW.holder = a.holder AND NEW.period = e.period) OR (NEW.holder = a.cap AND NEW.period = '')))
+       OR (e.kind IN ('charge', 'slice') AND NEW.amount < 0 AND NEW.what GLOB 'slice:*'
+           AND NEW.holder = a.holder AND NEW.period = '')
+       OR (e.kind = 'slice' AND NEW.amount > 0 AND NEW.holder = a.cap AND NEW.period = '' AND a.state = 'open')
+       OR (e.kind = 'slice' AND NEW.period = ''
+           AND ((NEW.holder = a.holder AND NEW.amount > 0) OR (NEW.holder = a.cap AND NEW.amount < 0))
+           AND EXISTS (SELECT 1 FROM ledger_movements m
+                        WHERE m.account = NEW.account AND m.position = NEW.position AND m.amount = NEW.amount
+                          AND ((NEW.holder = a.holder AND m.holder = a.cap AND 'slice:' || m.what = NEW.what)
+                            OR (NEW.holder = a.cap AND m.holder = a.holder AND m.what = 'slice:' || NEW.what))))
        OR (e.kind = 'settle' AND NEW.amount < 0 AND a.kind = 'setwise'
            AND NEW.holder = a.holder AND NEW.period = e.period
            AND -NEW.amount <= (SELECT m.amount FROM ledger_movements m

@@ -1,0 +1,243 @@
+"""Amounts of a cap that the accounts on a dataset share, and of the slices that they hold of it.
+
+A cap is a Gaussian wallet with a limit of summed losses and a chance of outright failure. An account takes a slice of
+each as it needs it, and pays from its slice: a charge then meets no other account. A use is priced with what is left of
+the slice behind it. That is less than what is left of the cap, so the price is at least the one that the cap asks.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+from functools import lru_cache
+
+from setwise.accounting.filters import Spent
+from setwise.accounting.guarantees import (
+    ApproxDP,
+    BoundedRange,
+    DiscreteLaplace,
+    Laplace,
+    PureDP,
+    Use,
+)
+from setwise.accounting.wallet import Wallet
+from setwise.ledger.amounts import (
+    FAILURE,
+    SUM,
+    UNITS,
+    WALLET,
+    failure_shortage,
+    largest_of_wallet,
+    spent_of_wallet,
+    wallet_shortage,
+    whole_units,
+    worth_above,
+    worth_below,
+    zcdp_sums,
+)
+
+SLICES: Mapping[str, str] = {FAILURE: "slice:failure", SUM: "slice:sum", WALLET: "slice:wallet"}
+"""Per line of a cap, the line of an account that says how many of its units the account holds."""
+
+RULE = "rule"
+"""The line of a cap from which one of its two rules is given up."""
+
+
+class Rule(IntEnum):
+    """By which rules every use so far was paid, as the units spent of the line `RULE`.
+
+    The line has three units. Giving up the sum of losses takes two and giving up the wallet three, so that only one of
+    the two is ever given up, whoever races for it.
+    """
+
+    BOTH = 0
+    WALLET = 2
+    SUM = 3
+
+
+_FINENESS = 2
+_LEVELS = 40
+"""Prices are computed with w 2^(-i/2) left behind a use, i = 1 to 40, w the cap's wallet; and with nothing left."""
+
+_WELL = Fraction(102, 100)
+"""A slice pays well while it pays at most 2% more than with the whole cap behind a use."""
+
+_ROUNDING = Fraction(1, 2**48)
+"""By how much of itself a price may differ between machines."""
+
+_SHARE = 16
+"""A slice is refilled by a sixteenth of what nobody holds, beside what is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapTotals:
+    """The totals of a cap, as exact floats: its `wallet` as mu^2, the `limit` of summed losses, and `failure`."""
+
+    wallet: float
+    limit: float
+    failure: float
+
+    @classmethod
+    def for_promise(cls, *, epsilon: float, delta: float, failure_share: float) -> "CapTotals":
+        """Return the totals that keep (epsilon, delta)-DP."""
+        wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
+        return cls(wallet.size, wallet.limit, wallet.failures)
+
+    def lines(self) -> dict[str, int]:
+        """Return the units of each total."""
+        return {FAILURE: UNITS if self.failure else 0, RULE: int(Rule.SUM), SUM: UNITS, WALLET: UNITS}
+
+    def pay(self, uses: Sequence[Use], held: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
+        """Return the units that the uses take of a slice, per line of the cap; None when the slice cannot pay.
+
+        All uses are priced with what is left after all of them, so their order does not matter.
+
+        Theorem: docs/optimal-composition.md, "Slices".
+        """
+        costs, wallet = self._costs(uses), held.get(WALLET, 0)
+        paid = costs.fixed(rule)
+        if rule is not Rule.SUM:
+            paid[WALLET] = next((units for behind, units in costs.prices if behind + units <= wallet), wallet + 1)
+        return paid if all(units <= held.get(what, 0) for what, units in paid.items()) else None
+
+    def accepts(self, uses: Sequence[Use], held: Mapping[str, int], paid: Mapping[str, int], rule: Rule) -> bool:
+        """Return whether a slice paid for the uses by these rules: what `pay` takes, on this machine or on another.
+
+        A price may differ by what mathematical functions differ between machines. Prices that need such functions are
+        charged more than that, so that a little less is still enough.
+        """
+        costs, wallet = self._costs(uses), paid.get(WALLET, 0)
+        if any(paid.get(what, 0) != costs.fixed(rule).get(what, 0) for what in (FAILURE, SUM)):
+            return False
+        if rule is Rule.SUM:
+            return not wallet
+        return any(
+            abs(units - wallet) <= costs.rounding and behind + wallet <= held[WALLET] for behind, units in costs.prices
+        )
+
+    def pays_well(self, uses: Sequence[Use], paid: Mapping[str, int]) -> bool:
+        """Return whether a payment is hardly more than with the whole cap behind the uses."""
+        return paid.get(WALLET, 0) <= self._costs(uses).well
+
+    def refill(
+        self, uses: Sequence[Use], held: Mapping[str, int], free: Mapping[str, int], rule: Rule
+    ) -> dict[str, int]:
+        """Return what to take of what nobody holds, per line, so that a slice pays for the uses and for more like them.
+
+        Less is taken where less is free; whether it is enough is for `pay` to say.
+        """
+        wanted = self.needs(uses, rule)
+        if WALLET in wanted:
+            costs = self._costs(uses)
+            roomy = [behind + units for behind, units in costs.prices if units <= costs.well]
+            wanted[WALLET] = max(wanted[WALLET], min(roomy, default=0))
+        lacking = {what: units - held.get(what, 0) for what, units in wanted.items()}
+        found = {what: min(free[what], units + free[what] // _SHARE) for what, units in lacking.items() if units > 0}
+        return {what: units for what, units in found.items() if units}
+
+    def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
+        """Return the least slice that pays for the uses, per line; more than all units where none does."""
+        costs = self._costs(uses)
+        wanted = costs.fixed(rule)
+        if rule is not Rule.SUM:
+            wanted[WALLET] = min((behind + units for behind, units in costs.prices), default=UNITS + 1)
+        return wanted
+
+    def rule_for(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> Rule | None:
+        """Return by which rules the uses can be paid from all that is left of the cap, None when by none of `rule`."""
+        within = {what: units <= left[what] for what, units in self.needs(uses, rule).items()}
+        by_wallet, by_sum = within.get(WALLET, False), within.get(SUM, False)
+        if not within[FAILURE] or not (by_wallet or by_sum):
+            return None
+        return rule if by_wallet and by_sum else Rule.WALLET if by_wallet else Rule.SUM
+
+    def shortage(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> str | None:
+        """Return why the uses do not fit in what is left of the cap and what would, in words; None when they fit."""
+        if self.rule_for(uses, left, rule) is not None:
+            return None
+        if self._costs(uses).failure > left[FAILURE]:
+            return failure_shortage(uses, worth_below(left[FAILURE], self.failure))
+        return wallet_shortage(uses, 0.0 if rule is Rule.SUM else worth_below(left[WALLET], self.wallet))
+
+    def _costs(self, uses: Sequence[Use]) -> "_Costs":
+        return _costs_of(self, tuple(uses))
+
+    def worth(self, amounts: Mapping[str, int]) -> Spent:
+        """Return what is known of the zCDP of what was drawn: nothing, but how much of it may have failed."""
+        return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
+
+    @property
+    def most_rho(self) -> float:
+        """About the rho that may be drawn in all: that of a Gaussian of this mu^2."""
+        return self.wallet / 2
+
+    def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return what these units were spent on, as one Gaussian of that mu^2 and one failure."""
+        return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), worth_above(amounts[FAILURE], self.failure))
+
+    def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return uses that these units pay for together: a Gaussian or, from an empty wallet, a sum; and a failure."""
+        return largest_of_wallet(
+            worth_below(amounts[WALLET], self.wallet),
+            worth_below(amounts[SUM], self.limit),
+            worth_below(amounts[FAILURE], self.failure),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """What uses cost a cap, in its units.
+
+    `prices` are how many units may be left behind the uses, falling, and how many of the wallet they then cost; empty
+    when they have no price. `well` is hardly more than the least price, and `rounding` what machines may differ by.
+    `summed` is more than there is when a loss is unbounded.
+    """
+
+    failure: int
+    summed: int
+    prices: tuple[tuple[int, int], ...]
+    well: int
+    rounding: int
+
+    def fixed(self, rule: Rule) -> dict[str, int]:
+        """Return what the uses cost whatever is left."""
+        return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
+
+
+@lru_cache(maxsize=4096)
+def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
+    wallet = cap.wallet
+    levels = [wallet * 2.0 ** (-place / _FINENESS) for place in range(1, _LEVELS + 1)] + [0.0]
+    costs = [(level, _cost(uses, level)) for level in levels]
+    prices = [
+        (whole_units(Fraction(level), wallet), whole_units(cost, wallet)) for level, cost in costs if cost is not None
+    ]
+    least = _cost(uses, wallet)
+    losses = [(use.count, use.guarantee.largest_loss()) for use in uses]
+    bounded = [count * loss for count, loss in losses if loss is not None]
+    return _Costs(
+        failure=whole_units(zcdp_sums(uses)[1], cap.failure),
+        summed=whole_units(sum(bounded, Fraction(0)), cap.limit) if len(bounded) == len(losses) else UNITS + 1,
+        prices=tuple(prices),
+        well=0 if least is None else whole_units(least * _WELL, wallet),
+        rounding=math.floor(sum((_varying(use) for use in uses), Fraction(0)) * UNITS / Fraction(wallet) * _ROUNDING),
+    )
+
+
+def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
+    """Return the exact sum of the prices with `level` behind each use, None when one has none."""
+    total = Fraction(0)
+    for use in uses:
+        price = use.guarantee.price(level)
+        if price == math.inf:
+            return None
+        total += use.count * Fraction(price)
+    return total
+
+
+def _varying(use: Use) -> Fraction:
+    """Return what a use costs at most where its price needs functions that machines round differently."""
+    varies = isinstance(use.guarantee, PureDP | ApproxDP | Laplace | DiscreteLaplace | BoundedRange)
+    price = use.guarantee.price(0.0) if varies else 0.0
+    return use.count * Fraction(price) if price < math.inf else Fraction(0)
