@@ -58,6 +58,7 @@ def test_a_store_of_version_2_is_brought_up(old_url, clock, tmp_path):
         account.charge(uses("pure:0.1"), key="three", request="q")
         ledger.account("bob").charge(uses("gaussian:20"), key="l", request="q")
         ledger.freeze("ada", by="eve")
+        assert (ledger.cap("visits").epsilon.method, ledger.cap("visits").charges) == ("zcdp-filter", 2)
         assert not ledger.verify().faults
     assert rows(old_url, "SELECT max(version) FROM ledger_versions") == [(4,)]
     audit(old_url)

@@ -214,6 +214,10 @@ def test_joint_promises_with_wallets(ledger):
     ledger.open_filter("eve", epsilon=1.0, delta=1e-6, dataset="d", rule="wallet")
     joint, promises = ledger.joint("d"), sum(status.epsilon.upper for status in ledger.accounts())
     assert 1.0 < joint.epsilon.upper <= promises * (1 + 1e-9)
+    beside = compose(["pure:0.1x10", Use(gaussian_of(0.2**2)), "approx:1,1e-6"]).epsilon(3e-6)
+    assert joint.epsilon.upper == pytest.approx(beside.upper)
+    by_promises = [f"approx:{status.epsilon.upper!r},{status.delta!r}" for status in ledger.accounts()]
+    assert joint.epsilon.upper < compose(by_promises).epsilon(3e-6).upper
 
 
 def test_terms_that_cannot_be(ledger):
