@@ -105,7 +105,7 @@ class EntryRecord(TypedDict):
     """An entry of an account: a charge with what was asked, or a settlement with the answer."""
 
     position: int
-    kind: Literal["charge", "settle"]
+    kind: Literal["charge", "settle", "slice"]
     key: str
     at: float
     period: str | None

@@ -135,10 +135,14 @@ class AccountView(BaseModel):
 
 
 class EntryView(BaseModel):
-    """An entry of an account: a charge with what was asked, or a settlement with the answer and the draws returned."""
+    """An entry of an account.
+
+    A charge with what was asked, a settlement with the answer and the draws returned, or a slice: units taken of the
+    data set's cap or given back.
+    """
 
     position: int = Field(examples=[1])
-    kind: Literal["charge", "settle"] = Field(examples=["charge"])
+    kind: Literal["charge", "settle", "slice"] = Field(examples=["charge"])
     key: str = Field(examples=["monday-top-ten"])
     at: float = Field(examples=[1760000000.0], description="seconds since 1970")
     period: str | None = Field(examples=[None])
