@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_line import setwise
 from tests.servers.postgresql import postgresql_server, postgresql_url
 from tests.servers.spark import spark_session
 
-__all__ = ["postgresql_server", "postgresql_url", "spark_session"]
+__all__ = ["postgresql_server", "postgresql_url", "setwise", "spark_session"]
 
 SPARK_SMOKE = {
     "test_filters_come_before_bounding",

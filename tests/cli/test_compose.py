@@ -9,17 +9,12 @@ import sys
 import time
 
 import pytest
+from tests.command_line import process
 
 from setwise import compose
 
 
-def setwise(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "setwise.cli.main", *words], capture_output=True, text=True, check=False, timeout=120
-    )
-
-
-def test_json_is_the_contract():
+def test_json_is_the_contract(setwise):
     done = setwise("compose", "pure:0.1x25", "--delta", "1e-6", "--json")
     found = json.loads(done.stdout)
     assert set(found) == {"interaction", "epsilon", "delta", "method", "statement"}
@@ -30,14 +25,14 @@ def test_json_is_the_contract():
     assert done.stderr == ""
 
 
-def test_delta_from_epsilon():
+def test_delta_from_epsilon(setwise):
     found = json.loads(setwise("compose", "gaussian:2", "--epsilon", "1", "--json", "--interaction", "batch").stdout)
     assert found["epsilon"] == {"lower": 1.0, "upper": 1.0}
     assert found["delta"]["upper"] == pytest.approx(0.00682959498311458, rel=1e-9)
 
 
 @pytest.mark.parametrize("interaction", ["batch", "ordered", "setwise", "adaptive"])
-def test_every_interaction(interaction):
+def test_every_interaction(setwise, interaction):
     words = ["bounded-range:0.1x5", "pure:0.1x5", "--delta", "1e-6", "--interaction", interaction, "--json"]
     found = json.loads(setwise("compose", *words).stdout)
     expected = compose(["bounded-range:0.1x5", "pure:0.1x5"], interaction).epsilon(1e-6)
@@ -45,7 +40,7 @@ def test_every_interaction(interaction):
     assert found["epsilon"] == {"lower": expected.lower, "upper": expected.upper}
 
 
-def test_people_get_a_table():
+def test_people_get_a_table(setwise):
     done = setwise("compose", "pure:0.1x25", "--delta", "1e-6")
     assert "2.07906 is promised" in done.stdout
     assert "thm:opt_DPCOMP" in done.stdout
@@ -76,7 +71,7 @@ def test_people_get_a_table():
         (["--delta", "1e-6"], "MECH"),
     ],
 )
-def test_bad_requests_get_one_sentence_and_status_2(words, named):
+def test_bad_requests_get_one_sentence_and_status_2(setwise, words, named):
     done = setwise("compose", *words)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -85,7 +80,7 @@ def test_bad_requests_get_one_sentence_and_status_2(words, named):
     assert named in line
 
 
-def test_width_is_kept_or_refused():
+def test_width_is_kept_or_refused(setwise):
     found = json.loads(
         setwise("compose", "bounded-range:0.1x20", "--delta", "1e-6", "--width", "1e-4", "--json").stdout
     )
@@ -108,12 +103,12 @@ def test_width_is_kept_or_refused():
         (("frobnicate",), "No such command 'frobnicate'; see setwise --help"),
     ],
 )
-def test_words_that_cannot_be_read_name_the_help_to_look_at(words, told):
+def test_words_that_cannot_be_read_name_the_help_to_look_at(setwise, words, told):
     done = setwise(*words)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"setwise: {told}\n")
 
 
-def test_numbers_are_written_alike_for_people():
+def test_numbers_are_written_alike_for_people(setwise):
     done = setwise("calibrate", "gaussian:?x25", "--epsilon", "1", "--delta", "1e-6")
     assert re.search(r"Smallest noise +│ 21\.1234 ", done.stdout)
     assert "1e-06 is promised (the optimum lies there)" in done.stdout
@@ -121,7 +116,7 @@ def test_numbers_are_written_alike_for_people():
     assert re.search(r"Largest per-use epsilon +│ 0\.1000\d+ ", done.stdout)
 
 
-def test_calibrate():
+def test_calibrate(setwise):
     found = json.loads(setwise("calibrate", "gaussian:?x25", "--epsilon", "1", "--delta", "1e-6", "--json").stdout)
     assert found["free"] == "noise"
     assert found["value"] == pytest.approx(21.1234, rel=1e-5)
@@ -142,7 +137,7 @@ def test_calibrate():
         ["pure:1x?", "--epsilon", "0.5", "--delta", "1e-6"],
     ],
 )
-def test_calibrate_refuses(words):
+def test_calibrate_refuses(setwise, words):
     done = setwise("calibrate", *words)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -151,11 +146,11 @@ def test_calibrate_refuses(words):
 
 def test_help_and_version_are_quick_and_whole():
     started = time.perf_counter()
-    done = setwise("--help")
+    done = process("--help")
     assert time.perf_counter() - started < 5  # a sanity bound only: the machine may be busy
     for command in ("compose", "calibrate", "demo", "ledger"):
         assert command in done.stdout
-    assert setwise("--version").stdout.startswith("setwise 0.")
+    assert process("--version").stdout.startswith("setwise 0.")
 
 
 def test_help_imports_nothing_heavy():

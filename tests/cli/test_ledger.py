@@ -1,9 +1,6 @@
 """`setwise ledger`: the contract of its JSON, exit status and errors."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -35,17 +32,6 @@ def run(*words):
         raise done.exception
     assert done.exit_code == 0, done.output
     return done.stdout
-
-
-def setwise(*words, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "setwise.cli.main", "ledger", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        env={**os.environ, **environment},
-    )
 
 
 def test_show_is_the_contract(in_folder):
@@ -177,17 +163,17 @@ def test_bad_requests_are_named(in_folder, words, named):
     assert not (in_folder / "nowhere.db").exists()
 
 
-def test_errors_are_one_sentence_with_the_status_of_the_tree(in_folder):
-    assert setwise(*OPEN).returncode == 0
+def test_errors_are_one_sentence_with_the_status_of_the_tree(setwise, in_folder):
+    assert setwise("ledger", *OPEN).returncode == 0
     for words, status in ((["show", "nobody"], 2), (["show", "--ledger", str(in_folder)], 4)):
-        done = setwise(*words)
+        done = setwise("ledger", *words)
         assert done.returncode == status
         assert done.stdout == ""
         (line,) = done.stderr.splitlines()
         assert line.startswith("setwise: ")
 
 
-def test_tampering_is_status_4_and_named(in_folder):
+def test_tampering_is_status_4_and_named(setwise, in_folder):
     from tests.ledger.raw import without_triggers
 
     run(*OPEN)
@@ -195,17 +181,17 @@ def test_tampering_is_status_4_and_named(in_folder):
         ledger.account("ada").charge([parse_use("pure:0.1x2")], key="k", request="q")
     with without_triggers("setwise.db") as intruder:
         intruder("UPDATE ledger_entries SET content = 'other'")
-    done = setwise("verify", "--json")
+    done = setwise("ledger", "verify", "--json")
     assert done.returncode == 4
     assert json.loads(done.stdout)["faults"][0]["entry"] == 1
     assert "entry 1 of the account 'ada' was changed" in done.stderr
 
 
-def test_the_environment_names_the_ledger(in_folder):
-    assert setwise(*OPEN, SETWISE_LEDGER="elsewhere.db").returncode == 0
+def test_the_environment_names_the_ledger(setwise, in_folder):
+    assert setwise("ledger", *OPEN, SETWISE_LEDGER="elsewhere.db").returncode == 0
     assert (in_folder / "elsewhere.db").exists()
     assert not (in_folder / "setwise.db").exists()
-    assert setwise("show", "ada", SETWISE_LEDGER="elsewhere.db").returncode == 0
+    assert setwise("ledger", "show", "ada", SETWISE_LEDGER="elsewhere.db").returncode == 0
 
 
 def test_postgresql(in_folder, postgresql_url):

@@ -10,36 +10,11 @@ import psycopg
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from tests.command_line import process
 
 from setwise import compose
-from setwise.cli.main import main
 
 TOTAL = ("--epsilon", "4", "--delta", "1e-6")
-
-
-@pytest.fixture
-def setwise(monkeypatch, capsys):
-    """Run the command in this process, which saves its start; `process` below starts a real one."""
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["setwise", *map(str, words)])
-        monkeypatch.setenv("COLUMNS", "120")
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(words, left.value.code, out, err)
-
-    return run
-
-
-def process(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "setwise.cli.main", *map(str, words)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
 
 
 @pytest.fixture(scope="module")

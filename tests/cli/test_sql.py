@@ -1,14 +1,12 @@
 """`setwise sql`: its JSON, where the query and the table come from, and errors as one sentence."""
 
 import json
-import subprocess
-import sys
+from functools import partial
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from setwise.cli.main import main
 from setwise.ledger.ledger import Ledger
 
 COUNTED = "SELECT page, COUNT(DISTINCT who) AS users FROM visits GROUP BY page ORDER BY users DESC LIMIT 2"
@@ -17,19 +15,11 @@ TOTAL = ("--user", "who", "--epsilon", "4", "--delta", "1e-6")
 
 
 @pytest.fixture
-def sql(monkeypatch, capsys, tmp_path):
+def sql(setwise, monkeypatch, tmp_path):
     table = pa.table({"who": list(range(900)) * 2, "page": ["home"] * 900 + ["help", "shop", "help"] * 300})
     parquet.write_table(table, tmp_path / "visits.parquet")
     monkeypatch.chdir(tmp_path)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["setwise", "sql", *words])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return subprocess.CompletedProcess(words, left.value.code, out, err)
-
-    return run
+    return partial(setwise, "sql")
 
 
 def test_json_is_columns_and_rows(sql):

@@ -19,12 +19,6 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "figures" / "paper"
 
 
-def setwise(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "setwise.cli.main", *words], capture_output=True, text=True, check=False, timeout=120
-    )
-
-
 @pytest.fixture(scope="module")
 def claims():
     found = []
@@ -56,7 +50,7 @@ def test_every_figure_checks_something(claims):
     } <= labels
 
 
-def test_one_object_for_programs(tmp_path):
+def test_one_object_for_programs(setwise, tmp_path):
     done = setwise(
         "paper", "--figure", "worst-answer", "--figure", "fig:NoiseCompare", "--out", str(tmp_path), "--json"
     )
@@ -88,7 +82,7 @@ def test_a_claim_that_fails_gives_exit_status_one(tmp_path, monkeypatch):
         assert "fail" in done.stdout
 
 
-def test_an_unknown_figure_is_named_with_those_there_are(tmp_path):
+def test_an_unknown_figure_is_named_with_those_there_are(setwise, tmp_path):
     done = setwise("paper", "--figure", "fig:none", "--out", str(tmp_path))
     assert done.returncode == 2
     assert "'fig:none'" in done.stderr
@@ -98,7 +92,7 @@ def test_an_unknown_figure_is_named_with_those_there_are(tmp_path):
         study.chosen(["gap", "nothing"])
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_of_the_store(tmp_path):
+def test_a_folder_that_cannot_be_made_is_an_error_of_the_store(setwise, tmp_path):
     (tmp_path / "file").write_text("")
     done = setwise("paper", "--figure", "text", "--out", str(tmp_path / "file" / "below"))
     assert done.returncode == 4
