@@ -1,19 +1,18 @@
 """`setwise demo` runs end to end: three answers with the truth beside them, and what they promise together."""
 
-import os
 import re
-import subprocess
-import sys
+from functools import partial
+
+import pytest
+
+from setwise.cli import demo
 
 
-def test_demo():
-    done = subprocess.run(
-        [sys.executable, "-m", "setwise.cli.main", "demo"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "COLUMNS": "80"},
-    )
+@pytest.mark.parametrize("events", [500_000, pytest.param(demo.EVENTS, marks=pytest.mark.slow)])
+def test_demo(setwise, monkeypatch, events):
+    monkeypatch.setattr(demo, "make_events", partial(demo.make_events, events=events))
+    done = setwise("demo", COLUMNS="80")
+    assert done.returncode == 0
     rows = [
         (name.strip(), *(int(number.replace(",", "")) for number in numbers))
         for name, *numbers in re.findall(

@@ -13,6 +13,6 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
         case "duckdb":
             return DuckDBBackend(tmp_path)
         case "postgresql":
-            return PostgresqlBackend(request.getfixturevalue("postgresql_url"))
+            return PostgresqlBackend(request.getfixturevalue("postgresql_server").schema())
         case _:
             return SparkBackend(request.getfixturevalue("spark_session"), tmp_path)
