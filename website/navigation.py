@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "tutorial.md"),
     "How to": (
+        "guides/first-tasks.md",
         "guides/top-k.md",
         "guides/a-years-budget.md",
         "guides/team-service.md",

@@ -60,3 +60,16 @@ def test_it_says_that_it_is_not_private_and_what_to_paste(tmp_path: Path):
     assert "options: --format tsv --no-header --columns column_1,column_2,column_3 --type column_1=integer" in told
     told = run("check", str(path), "--no-header", "--columns", ",".join([*NAMES, "note"]))
     assert "--columns user,drink,note" in told
+
+
+def test_a_description_beside_the_file_is_read_by_every_question(tmp_path: Path):
+    path = tmp_path / "points.dat"
+    path.write_text("".join(f"{row}::{row % 7 - 3}\n" for row in range(200)))
+    assert "points.dat.toml" in run("check", str(path), "--no-header", "--columns", "who,points", "--save")
+    asked = ["sum", str(path), "--user", "who", "--value", "points", "--low", "-3", "--high", "3", "--epsilon", "90"]
+    assert json.loads(run(*asked, "--json"))["items"][0]["sum_points"]["value"] == sum(
+        row % 7 - 3 for row in range(200)
+    )
+    path.with_name("points.dat.toml").write_text("colour = 1\n")
+    told = CliRunner().invoke(app, asked)
+    assert "may have separator, columns" in str(told.exception)

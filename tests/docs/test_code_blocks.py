@@ -63,6 +63,7 @@ def test_every_block_runs_or_says_why_not(page):
 SLOW_PAGES = {
     "analytics.md",
     "guides/a-years-budget.md",
+    "guides/first-tasks.md",
     "guides/team-service.md",
     "guides/top-k.md",
     "paper/figures.md",

@@ -71,6 +71,11 @@ class PrivateAnswer:
         return "\n".join([*lines, f"({self.reason}; epsilon {rounded_up(self.epsilon.upper)} at delta {self.delta:g})"])
 
     @property
+    def heading(self) -> str:
+        """What is measured, without what is said of cells that cannot be read: for headings."""
+        return self.measure.partition(UNREADABLE)[0]
+
+    @property
     def labels(self) -> tuple[Label, ...]:
         """The items, highest first."""
         return tuple(each.label for each in self.items)
@@ -228,6 +233,10 @@ class PrivateAnswer:
         from setwise.analytics.present.html import answer_html
 
         return answer_html(self)
+
+
+UNREADABLE = "; cells of "
+"""How a measure goes on about cells that cannot be read."""
 
 
 def arrow_table(columns: dict[str, list[Any]], labels: Sequence[str]) -> "pyarrow.Table":

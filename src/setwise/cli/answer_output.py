@@ -77,6 +77,8 @@ def _notes(answer: "PrivateAnswer", status: "AccountStatus | None") -> "Table":
     ]
     if answer.interval_note:
         lines.insert(1, ("intervals", answer.interval_note))
+    if answer.heading != answer.measure:
+        lines.insert(1, ("measure", answer.measure))
     if status is not None:
         lines.append(("account", _account_in_words(status)))
     notes = Table.grid(padding=(0, 2))
@@ -104,7 +106,13 @@ def answer_table(answer: "PrivateAnswer", width: int, truth: "dict[object, int] 
     if answer.statistics:
         return _statistics_table(answer)
     rows = [_cells(place, each, truth) for place, each in enumerate(answer.items, start=1)]
-    headings = ["", "item", answer.measure, f"{answer.confidence:.0%} interval", "truth (made-up data)"]
+    headings = [
+        "",
+        ", ".join(answer.groups) or "item",
+        answer.heading,
+        f"{answer.confidence:.0%} interval",
+        "truth (made-up data)",
+    ]
     widest = [max(len(row[column]) for row in rows) for column in range(len(headings))]
     table = Table(box=None, pad_edge=False)
     table.add_column(headings[0], justify="right", style="dim", no_wrap=True)

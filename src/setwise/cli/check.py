@@ -8,6 +8,8 @@ from setwise.cli import options
 from setwise.cli.run import column_kinds, csv_words
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from setwise.analytics.tables.check import TableCheck
 
 NOT_PRIVATE = "Not private: exact figures about the rows, for the holder of the file alone."
@@ -23,6 +25,9 @@ def check(
     encoding: options.Encoding = "utf-8",
     skip_lines: options.SkipLines = 0,
     format: options.Format = None,  # noqa: A002 - the word of the option
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep the options beside the file, in FILE.toml: questions then need none.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Say how a file is written, which cells cannot be read, and the options to use; for its holder: not private.
@@ -42,13 +47,14 @@ def check(
         "format": format,
     }
     found = check_table(table, CsvOptions(**csv_words(written)), column_kinds(types or ()), user)
+    kept = found.save() if save else None
     if as_json:
         print_json(found.to_dict())
     else:
-        _show(found)
+        _show(found, kept)
 
 
-def _show(check: "TableCheck") -> None:
+def _show(check: "TableCheck", kept: "Path | None") -> None:
     from shlex import join
 
     from rich.console import Console
@@ -71,4 +77,7 @@ def _show(check: "TableCheck") -> None:
         table.add_row(each.name, str(each.kind), *(f"{count:,}" for count in counts))
     console.print(table)
     words = join(check.options())
-    console.print(f"options: {words or 'none are needed'}", soft_wrap=True)
+    if kept is None:
+        console.print(f"options: {words or 'none are needed'}", soft_wrap=True)
+    else:
+        console.print(f"options: none are needed from now on, because {kept.name} beside the file has them")

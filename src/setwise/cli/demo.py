@@ -29,8 +29,21 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Leave the made-up table behind in this Parquet file.")
     ] = None,
+    movies: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Instead, leave made-up ratings of films behind in this folder, as raw as such files come.",
+        ),
+    ] = None,
 ) -> None:
     """Make a table of two million events, ask it three questions, and show what they promise together."""
+    if movies is not None:
+        from setwise.cli.sample_movies import make_movies
+
+        make_movies(movies)
+        print(f"wrote ratings.dat, users.dat, movies.dat, u.data and points.tsv to {movies}")
+        return
     import tempfile
     import time
 

@@ -24,7 +24,7 @@ def answer_html(answer: PrivateAnswer) -> str:
     words = f"{answer.interval_note} {average_of_all(answer, MOST_ROWS)}".strip()
     note = f"<p style='margin:6px 0'>{escape(words)}</p>" if words else ""
     interval = f"<th style='{_CELL}'>{answer.confidence:.0%} interval</th><th></th>" if counted else ""
-    count = f"<th style='{_CELL}text-align:right'>{escape(answer.measure)}</th>" if counted else ""
+    count = f"<th style='{_CELL}text-align:right'>{escape(answer.heading)}</th>" if counted else ""
     return (
         "<div style='font-family:system-ui,sans-serif;font-size:13px;max-width:60em'>"
         "<table style='border-collapse:collapse'><thead><tr>"
@@ -37,6 +37,8 @@ def answer_html(answer: PrivateAnswer) -> str:
 def _said(answer: PrivateAnswer) -> str:
     """Return why the list ends, what would have shown more, and the promise: first in plain words, then formally."""
     ending = f"{answer.reason}{f' ({answer.hint})' if answer.hint else ''}."
+    if answer.heading != answer.measure:
+        ending += f" Measured: {answer.measure}."
     formally = f"<span style='color:#888'>{escape(answer.guarantee)}</span>"
     return f"{escape(ending)} <strong>{escape(answer.promise)}</strong> {formally}"
 

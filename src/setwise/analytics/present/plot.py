@@ -85,7 +85,7 @@ def plot_answer(answer: "PrivateAnswer", path: str | None) -> Picture:
     axes.set_yticks(places, [_short(in_words(each.label)) for each in shown])
     axes.invert_yaxis()
     if answer.statistics or any(each.count is not None for each in shown):
-        axes.set_xlabel(answer.measure)
+        axes.set_xlabel(answer.heading)
         note = f"{answer.interval_note} {average_of_all(answer, MOST_BARS)}".strip()
         figure.supxlabel("\n".join(wrap(note, _NOTE_WIDTH)).replace("$", r"\$"), fontsize=7, x=0.01, ha="left")
     else:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
+from setwise.analytics.answer import UNREADABLE
 from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
 from setwise.analytics.schema import Column
 from setwise.mechanisms.release import Release
@@ -74,7 +75,8 @@ def measured(query: Query, from_text: Sequence[Column] = ()) -> str:
             words += ", each under one item"
         case bound:
             words += f", each under at most {bound:,} items"
-    return "; ".join([words, *(f"cells of {each.name} that are no {each.kind} count as nothing" for each in from_text)])
+    unreadable = (f"{UNREADABLE}{each.name} that are no {each.kind} count as nothing" for each in from_text)
+    return words + "".join(unreadable)
 
 
 def _statistic(statistic: Statistic, where: str) -> str:

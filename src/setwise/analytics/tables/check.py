@@ -1,15 +1,15 @@
 """A table as its holder finds it: exact figures about its rows, and the options to read it with. Nothing is private."""
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.csv_format import CsvFormat
-from setwise.analytics.engines.csv_header import SEPARATORS, written
+from setwise.analytics.engines.csv_header import SEPARATORS
 from setwise.analytics.engines.files import CsvOptions, files_of
 from setwise.analytics.schema import Kind
+from setwise.analytics.tables.description import described, write_description
 from setwise.analytics.tables.sniff import sniff
 from setwise.analytics.tables.source import duckdb_table, magic_of
 
@@ -39,8 +39,7 @@ class TableCheck:
             values = {field.name: getattr(given, field.name) for field in fields(given)}
             for name in ("format", "separator", "encoding", "skip_lines"):
                 if values[name] != getattr(usual, name):
-                    value = written(values[name]) if name == "separator" else str(values[name])
-                    words += [f"--{name.replace('_', '-')}", shlex.split(value)[0]]
+                    words += [f"--{name.replace('_', '-')}", "tab" if values[name] == "\t" else str(values[name])]
             if given.columns is not None:
                 words += ["--no-header", "--columns", ",".join(given.columns)]
             elif given.header:
@@ -49,13 +48,17 @@ class TableCheck:
             words += ["--type", f"{name}={kind}"]
         return words
 
+    def save(self) -> Path:
+        """Write the description of the first file beside it, so that questions need no options, and return where."""
+        return write_description(files_of(self.source.partition("::")[0])[0], self.csv or CsvOptions(), self.types)
+
     def how(self) -> str:
         """Return how the table is written, in words."""
         if self.csv is None:
             return f"{self.found.rows:,} rows of {len(self.found.columns)} columns with types of their own"
         separator = self.csv.format_of(self.csv.suffix_of(Path(self.source))).separator
         above = f", below {self.csv.skip_lines} other line(s)" if self.csv.skip_lines else ""
-        header = "no header that can be used" if self.csv.columns is not None else "a header"
+        header = "no header" if self.csv.columns is not None else "a header"
         return (
             f"text in {self.csv.encoding}, {self.found.rows:,} rows of {len(self.found.columns)} cells with "
             f"{SEPARATORS.get(separator, repr(separator))} between them, {header}{above}"
@@ -88,6 +91,7 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
     from setwise.analytics.engines.duckdb.cell_counts import count_cells
 
     files = files_of(source.partition("::")[0])
+    types, csv = described(source, types, csv)
     how = sniff(files[0], csv) if magic_of(files[0]) is None else None
     found = count_cells(duckdb_table(source, None, {}, how or csv), types, user)
     texts = {each.name: each.kind for each in found.columns if each.from_text and each.kind is not Kind.TEXT}

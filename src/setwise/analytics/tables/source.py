@@ -13,6 +13,7 @@ from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, files_
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind
+from setwise.analytics.tables.description import described
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def open_engine(
         from setwise.analytics.engines.spark.tables import open_spark
 
         master = None if engine in ("duckdb", "spark") else engine
-        return open_spark(source, master, types or {}, csv or CsvOptions(), progress)
+        return open_spark(source, master, *described(source, types or {}, csv or CsvOptions()), progress)
     raise InvalidParameter(
         "engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not "
         f"{without_password(engine)!r}"
@@ -170,9 +171,10 @@ def duckdb_table(
     """Return what DuckDB is to read."""
     from setwise.analytics.engines.duckdb.tables import TypedTable
 
+    types, how = described(source, types, csv or CsvOptions())
     match source:
         case str() | Path():
-            found = _file_table(str(source), table, csv or CsvOptions())
+            found = _file_table(str(source), table, how)
         case _:
             found = _frame_table(source)
     return TypedTable(found, types) if types else found
