@@ -45,6 +45,8 @@ def planned_radius(executable: ExecutablePlan) -> Fraction:
     It is that of the noise: where noisy counts choose the groups, intervals reach further down.
     """
     mechanism = executable.mechanism
+    if executable.search is not None:
+        raise InvalidParameter("how close an answer is depends on the bounds found: give them, or an epsilon")
     if not isinstance(mechanism, GroupStatistics):
         radius = executable.plan.error.radius
         if radius is None:

@@ -36,7 +36,8 @@ class PrivateAnswer:
     promise at `confidence`, and why some reach further than others. `alone` is the (epsilon, delta) of this answer by
     itself, where an account states its promises at another delta. `replayed` says that the answer was stored before and
     nothing was charged for it now. `groups` names the columns of items that are several, and `statistics` what the
-    estimates of each item are, where it is more than one count.
+    estimates of each item are, where it is more than one count. `found` holds the bounds
+    that were left to be found, by column, and the contributions.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class PrivateAnswer:
     alone: tuple[float, float] | None = None
     groups: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
+    found: Mapping[str, object] = field(default_factory=dict)
     replayed: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
@@ -125,6 +127,7 @@ class PrivateAnswer:
             "complete": self.complete,
             "interval_note": self.interval_note,
             "hint": self.hint,
+            **({"found": dict(self.found)} if self.found else {}),
         }
 
     def _item(self, each: Item) -> dict[str, object]:
@@ -156,6 +159,7 @@ class PrivateAnswer:
             items=tuple(_item(each, found) for each in found["items"]),
             groups=tuple(found.get("groups", ())),
             statistics=tuple(found.get("statistics", ())),
+            found=found.get("found", {}),
             mechanism=found["mechanism"],
             interaction=Interaction.parse(found["interaction"]),
             epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),

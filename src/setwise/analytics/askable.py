@@ -91,6 +91,7 @@ class Askable(ABC):
         low: Number | None = None,
         high: Number | None = None,
         step: Number | None = None,
+        bounds: str | None = None,
         item: Columns | None = None,
         key: str | None = None,
         **words: Unpack[Words],
@@ -100,16 +101,18 @@ class Askable(ABC):
         With `item` the sum of every item. What is not whole is added up in steps of a thousandth of high - low, unless
         `step` says otherwise.
         """
-        return self._ask(Query.sum, words, key, value=value, clip=clip, low=low, high=high, step=step, item=item)
+        asked: dict[str, Any] = {"value": value, "clip": clip, "low": low, "high": high, "step": step, "bounds": bounds}
+        return self._ask(Query.sum, words, key, item=item, **asked)
 
     def mean(
         self,
         *,
         value: str,
-        low: Number,
-        high: Number,
+        low: Number | None = None,
+        high: Number | None = None,
         step: Number | None = None,
         per_user: int | None = None,
+        bounds: str | None = None,
         item: Columns | None = None,
         key: str | None = None,
         **words: Unpack[Words],
@@ -119,22 +122,25 @@ class Askable(ABC):
         With `per_user` it is over rows instead, each clipped, at most that many of a user.
         """
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "step": step, "per_user": per_user}
+        asked["bounds"] = bounds
         return self._ask(Query.mean, words, key, item=item, **asked)
 
     def quantile(
         self,
         *,
         value: str,
-        low: Number,
-        high: Number,
+        low: Number | None = None,
+        high: Number | None = None,
         at: Number = 0.5,
         step: Number | None = None,
+        bounds: str | None = None,
         item: Columns | None = None,
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
         """Return the value that the share `at` of users are below, on a grid from `low` to `high`; of every `item`."""
-        return self._ask(Query.quantile, words, key, value=value, low=low, high=high, at=at, step=step, item=item)
+        asked: dict[str, Any] = {"value": value, "low": low, "high": high, "at": at, "step": step, "bounds": bounds}
+        return self._ask(Query.quantile, words, key, item=item, **asked)
 
     def _ask(
         self,

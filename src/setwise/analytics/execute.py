@@ -11,9 +11,10 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import Budget
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.payer import Payer
-from setwise.analytics.planning import ExecutablePlan
+from setwise.analytics.planning import BoundsSearch, ExecutablePlan
 from setwise.analytics.present.text import ending, interval_note, measured
 from setwise.analytics.query import EVERYTHING, Query, canonical, statistic_name
+from setwise.analytics.search import found_in
 from setwise.analytics.short_answers import what_shows_more
 from setwise.analytics.statistics import in_units, statistics_note
 from setwise.mechanisms.histogram import Histogram
@@ -67,6 +68,8 @@ def execute(
 
 def _answered(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
     """Return the answer, from a mechanism that reads no more than it needs."""
+    if planned.search is not None:
+        return _after_search(planned, planned.search, reader, randomness)
     query, mechanism, confidence = planned.query, planned.mechanism, planned.plan.error.confidence
     if isinstance(mechanism, GroupStatistics):
         return _of_statistics(
@@ -89,6 +92,33 @@ def _answered(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -
     )
     note = interval_note(cut, confidence) if planned.shows_counts else ""
     return _answer(planned, items, release.spent, release.complete, note)
+
+
+def _after_search(
+    planned: ExecutablePlan, before: BoundsSearch, reader: Reader, randomness: Randomness
+) -> PrivateAnswer:
+    """Find the bounds, plan the question with them, and answer it within what was set aside for it."""
+    query = before.search.release(reader.statistics(before.aggregation), randomness)
+    answer = _answered(before.continued(query), reader, randomness)
+    found = found_in(query, planned.query)
+    told = ", ".join(f"{name} {_in_words(value)}" for name, value in found.items())
+    return replace(
+        answer,
+        interaction=planned.plan.interaction,
+        epsilon=planned.plan.epsilon,
+        delta=planned.plan.delta,
+        method=planned.plan.method,
+        statement=planned.plan.statement,
+        mechanism=planned.plan.mechanism,
+        spent=planned.plan.uses,
+        alone=planned.plan.alone,
+        why=f"found within a tenth of epsilon: {told}; {answer.why}",
+        found=found,
+    )
+
+
+def _in_words(value: object) -> str:
+    return f"between {value[0]:g} and {value[1]:g}" if isinstance(value, list) else str(value)
 
 
 def _of_statistics(planned: ExecutablePlan, release: GroupRelease) -> PrivateAnswer:

@@ -16,6 +16,7 @@ from setwise.analytics.engines.base import Aggregation, check_suitable, columns_
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
+from setwise.analytics.search import Search, search_for, with_any_bounds
 from setwise.analytics.statistics import in_steps, measure_of, release_of, statistics_error, statistics_in_words
 from setwise.analytics.tables.domain import fitted
 from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
@@ -109,6 +110,7 @@ class ExecutablePlan:
     account_names: tuple[tuple[Guarantee, Guarantee], ...] = ()
     from_text: tuple[Column, ...] = ()
     total: Total | None = None
+    search: "BoundsSearch | None" = None
 
     @property
     def most(self) -> int | None:
@@ -125,6 +127,20 @@ class ExecutablePlan:
         gone = {use.guarantee: use.count for use in merged(spent)}
         left = ((use.guarantee, use.count - gone.get(use.guarantee, 0)) for use in merged(self.plan.uses))
         return tuple(Use(guarantee, count) for guarantee, count in left if count > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundsSearch:
+    """What is found before a question can be planned to its end, and what the rest of its plan needs."""
+
+    search: Search
+    aggregation: Aggregation
+    user: str
+    schema: Schema
+
+    def continued(self, found: Query) -> ExecutablePlan:
+        """Return the plan of the query with the bounds found, within what was set aside for it."""
+        return plan_query(found, self.search.rest, self.user, self.schema, None)
 
 
 def groups_read(mechanism: Mechanism) -> int | None:
@@ -147,6 +163,10 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
 
     `status` is that of the account that pays, None when the question brings its own total.
     """
+    if isinstance(budget, Total) and (search := search_for(query, budget)) is not None:
+        return _with_search(search, budget, user, schema, status)
+    if query != with_any_bounds(query):
+        raise InvalidParameter("bounds are found within a total: give an epsilon, or say low, high and contributions")
     fit = _fitted_query(query, schema)
     aggregation = aggregation_of(fit, user, schema)
     check_suitable(aggregation, schema)
@@ -161,6 +181,38 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
             assert_never(budget)
     read = columns_read(aggregation)
     return replace(executable, from_text=tuple(each for each in schema if each.from_text and each.name in read))
+
+
+def _with_search(
+    search: Search, total: Total, user: str, schema: Schema, status: AccountStatus | None
+) -> ExecutablePlan:
+    """Return a plan that finds bounds first; what answers the question then is one use of all that is left."""
+    costliest = plan_query(with_any_bounds(search.query), search.rest, user, schema, None)
+    overall, delta, alone = _promise(search.uses(), total, status)
+    words = f"bounds are found first, within a tenth of epsilon; then {costliest.plan.mechanism}"
+    unknown = ErrorEstimate(
+        confidence=costliest.plan.error.confidence, expected_error=None, radius=None, detectable=None, shortfall=None
+    )
+    plan = _plan(f"auto+{costliest.plan.mechanism}", search.uses(), overall, delta, unknown, words, alone)
+    before = BoundsSearch(
+        search=search, aggregation=search.aggregation(costliest.aggregation), user=user, schema=schema
+    )
+    return replace(costliest, query=search.query, plan=plan, search=before)
+
+
+def _promise(
+    uses: tuple[Use, ...], total: Total, status: AccountStatus | None
+) -> tuple[Answer, float, tuple[float, float] | None]:
+    """Return what the uses cost, at which delta, and by themselves where an account states it at another."""
+    own = float_below(total.delta)
+    if status is None:
+        return certified_price(uses, own, Interaction.SETWISE), own, None
+    interaction = Interaction.ADAPTIVE
+    if status.kind == "setwise":
+        interaction = Interaction.SETWISE
+        _check_planned(uses, status)
+    alone = (certified_price(uses, own, Interaction.SETWISE).upper, own)
+    return certified_price(uses, status.delta, interaction), status.delta, alone
 
 
 def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
@@ -208,17 +260,8 @@ def _from_total(query: Query, aggregation: Aggregation, total: Total, status: Ac
         mechanism, name, why = found.mechanism, found.name, found.why
         shows_counts = total.counts is not CountNoise.NONE
         error = found.preview if shows_counts else replace(found.preview, expected_error=None, radius=None)
-    own = float_below(total.delta)
     uses = merged(mechanism.guarantees())
-    if status is None:
-        overall, delta, alone = certified_price(uses, own, Interaction.SETWISE), own, None
-    else:
-        interaction = Interaction.ADAPTIVE
-        if status.kind == "setwise":
-            interaction = Interaction.SETWISE
-            _check_planned(uses, status)
-        overall, delta = certified_price(uses, status.delta, interaction), status.delta
-        alone = (certified_price(uses, own, Interaction.SETWISE).upper, own)
+    overall, delta, alone = _promise(uses, total, status)
     return ExecutablePlan(
         query=query,
         plan=_plan(name, uses, overall, delta, error, why, alone),

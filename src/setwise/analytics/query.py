@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeAlias, TypedDict, Unpack, assert_never, get_args, get_type_hints
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, assert_never, get_args, get_type_hints
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell, Label, distinct_labels
@@ -24,6 +24,12 @@ LARGEST_K = 100_000
 
 EVERYTHING = "all"
 """The label of the one group of a query without groups."""
+
+AUTO = "auto"
+"""Stands for bounds that are found privately."""
+
+LARGEST_NUMBER = 10**90
+"""The largest bound, either way; 1 over it is the least step."""
 
 Number: TypeAlias = int | float | Fraction | Decimal
 """Any finite number; floats are taken as the shortest decimal that gives them."""
@@ -50,6 +56,8 @@ class Count:
 class Sum:
     """The sum of the column, each user's own sum in a group clipped to `low` .. `high` (None stands for 1).
 
+    `bounds` = "auto" leaves low and high to be found, here and for means and quantiles.
+
     It is added up in whole steps: of 1 for a column of integers, of a thousandth of high - low for others.
     """
 
@@ -57,6 +65,7 @@ class Sum:
     low: Fraction = Fraction(0)
     high: Fraction | None = None
     step: Fraction | None = None
+    bounds: str | None = None
 
     def __post_init__(self) -> None:
         _check_measured(self, self.high)
@@ -71,10 +80,11 @@ class Mean:
     """
 
     column: str
-    low: Fraction
-    high: Fraction
+    low: Fraction = None  # type: ignore[assignment]  # `_check_measured` has it
+    high: Fraction = None  # type: ignore[assignment]
     step: Fraction | None = None
     per_user: int | None = None
+    bounds: str | None = None
 
     def __post_init__(self) -> None:
         _check_measured(self, self.high)
@@ -90,10 +100,11 @@ class Quantile:
     """
 
     column: str
-    low: Fraction
-    high: Fraction
+    low: Fraction = None  # type: ignore[assignment]  # `_check_measured` has it
+    high: Fraction = None  # type: ignore[assignment]
     at: Fraction = Fraction(1, 2)
     step: Fraction | None = None
+    bounds: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "at", probability("at", exact_number("at", self.at)))
@@ -109,15 +120,20 @@ Columns: TypeAlias = str | Sequence[str]
 """One column, or several."""
 
 
+Contributions: TypeAlias = int | Literal["auto"]
+"""How many groups one user counts towards, or that it is to be found."""
+
+
 class Grouping(TypedDict, total=False):
     """The words for which groups there are and how far one user reaches.
 
-    `contributions` bounds how many items one user counts towards; leave it out when any number is fine. `domain` lists
+    `contributions` bounds how many items one user counts towards; leave it out when any number is fine, or write "auto"
+    to have it found within a tenth of epsilon. `domain` lists
     the items when they are public. `where` keeps rows, as in ``country = 'NO' AND age >= 18``. Rows without an item are
     dropped unless `null_item` names them. `limit` is among how many of the highest an unknown domain is searched.
     """
 
-    contributions: int | None
+    contributions: Contributions | None
     domain: Domain | None
     where: str | None
     null_item: Cell | None
@@ -131,7 +147,7 @@ class Query:
     With `k` the k highest groups, without it all of them. A user counts towards at most `contributions` groups; None
     leaves it open. `domain` holds the labels that may come back when they are public; None when the labels themselves
     are private, and then only the `limit` highest take part. Rows whose item is null are dropped unless `null_item`
-    names them.
+    names them. `contributions` = "auto" leaves them to be found; a number beside `auto_contributions` is the most.
 
     >>> Query.top_k(item="word", k=25).contributions is None
     True
@@ -147,14 +163,14 @@ class Query:
     limit: int | None = None
     where: str | None = None
     null_item: Cell | None = None
+    auto_contributions: bool = False
 
     def __post_init__(self) -> None:
-        if not self.statistics:
-            raise InvalidParameter("a query needs at least one statistic")
-        names = [statistic_name(each) for each in self.statistics]
-        for name in names:
-            if names.count(name) > 1:
-                raise InvalidParameter(f"two statistics are called {name!r}: ask for one of them")
+        given: Any = self.contributions
+        if given == AUTO:
+            object.__setattr__(self, "contributions", None)
+            object.__setattr__(self, "auto_contributions", True)
+        self._check_statistics()
         if self.k is not None:
             positive_integer("k", self.k, LARGEST_K)
         if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
@@ -163,7 +179,9 @@ class Query:
             distinct_labels([self.null_item])
         if self.item is not None:
             self._check_item()
-        elif (self.k, self.contributions, self.domain, self.limit, self.null_item) != (None,) * 5:
+        elif self.auto_contributions or (self.k, self.contributions, self.domain, self.limit, self.null_item) != (
+            (None,) * 5
+        ):
             raise InvalidParameter("k, contributions, domain, limit and null_item are about items: give item")
         if self.domain is not None:
             if isinstance(self.domain, str) or not isinstance(self.domain, Iterable):
@@ -175,6 +193,14 @@ class Query:
                 raise InvalidParameter(f"a label of the domain needs {len(self.groups)} value(s), one for each column")
         elif self.item is not None:
             assert self.bounds  # which raises what is wrong with it
+
+    def _check_statistics(self) -> None:
+        if not self.statistics:
+            raise InvalidParameter("a query needs at least one statistic")
+        names = [statistic_name(each) for each in self.statistics]
+        for name in names:
+            if names.count(name) > 1:
+                raise InvalidParameter(f"two statistics are called {name!r}: ask for one of them")
 
     def _check_item(self) -> None:
         item: Any = self.item
@@ -221,16 +247,18 @@ class Query:
         low: Number | None = None,
         high: Number | None = None,
         step: Number | None = None,
+        bounds: str | None = None,
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
         """Return the query for the sum of a column, each user's own clipped to `low` .. `high`, or to 0 .. `clip`."""
         if clip is not None and (low is not None or high is not None):
             raise InvalidParameter("give either clip, or low and high")
-        if clip is None and high is None:
-            raise InvalidParameter("say how much one user may add: give clip, or low and high")
+        if clip is None and high is None and bounds is None:
+            raise InvalidParameter("say how much one user may add: give clip, or low and high, or bounds='auto'")
         most = high if clip is None else positive_integer("clip", clip)
-        statistic = Sum(column=value, low=0 if low is None else low, high=most, step=step)  # type: ignore[arg-type]
+        least = 0 if low is None else low
+        statistic = Sum(column=value, low=least, high=most, step=step, bounds=bounds)  # type: ignore[arg-type]
         return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
 
     @classmethod
@@ -238,10 +266,11 @@ class Query:
         cls,
         *,
         value: str,
-        low: Number,
-        high: Number,
+        low: Number | None = None,
+        high: Number | None = None,
         step: Number | None = None,
         per_user: int | None = None,
+        bounds: str | None = None,
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
@@ -249,7 +278,7 @@ class Query:
 
         It is over users, each by their own mean, or over rows, at most `per_user` of a user.
         """
-        statistic = Mean(column=value, low=low, high=high, step=step, per_user=per_user)  # type: ignore[arg-type]
+        statistic = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)  # type: ignore[arg-type]
         return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
 
     @classmethod
@@ -257,15 +286,16 @@ class Query:
         cls,
         *,
         value: str,
-        low: Number,
-        high: Number,
+        low: Number | None = None,
+        high: Number | None = None,
         at: Number = 0.5,
         step: Number | None = None,
+        bounds: str | None = None,
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
         """Return the query for the value that the share `at` of users are below, on a grid from `low` to `high`."""
-        statistic = Quantile(column=value, low=low, high=high, at=at, step=step)  # type: ignore[arg-type]
+        statistic = Quantile(column=value, low=low, high=high, at=at, step=step, bounds=bounds)  # type: ignore[arg-type]
         return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
 
     @property
@@ -288,7 +318,10 @@ class Query:
                 return counted
             case (
                 Sum(
-                    low=0, high=None | Fraction(denominator=1), step=None | Fraction(numerator=1, denominator=1)
+                    bounds=None,
+                    low=0,
+                    high=None | Fraction(denominator=1),
+                    step=None | Fraction(numerator=1, denominator=1),
                 ) as one,
             ):
                 return one
@@ -338,8 +371,12 @@ class Query:
     def to_dict(self) -> dict[str, object]:
         """Return the query in the words of its shape; what was left out is left out."""
         words: dict[str, object] = {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name != "statistics"
+            field.name: getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in ("statistics", "auto_contributions")
         }
+        if self.auto_contributions:
+            words["contributions"] = AUTO
         match self.counted, self.statistics:
             case Count(most=most), _:
                 words["per_user" if self.item is None else "per_item"] = most
@@ -494,7 +531,8 @@ def _filled(statistic: Statistic, per_item: int | None) -> Statistic:
 
 def _words_of(statistic: Statistic) -> dict[str, object]:
     """Return the words of a statistic that say more than their defaults."""
-    words = {field: getattr(statistic, field.name) for field in fields(statistic)}
+    left_out = ("low", "high") if getattr(statistic, "bounds", None) else ()
+    words = {field: getattr(statistic, field.name) for field in fields(statistic) if field.name not in left_out}
     return {field.name: _plain(value) for field, value in words.items() if value not in (None, field.default)}
 
 
@@ -513,13 +551,25 @@ def _plain(value: object) -> object:
 
 def _check_measured(statistic: Sum | Mean | Quantile, high: Fraction | None) -> None:
     _check_column("value", statistic.column)
+    if statistic.bounds is not None:
+        if statistic.bounds != AUTO:
+            raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {_shown(statistic.bounds)}")
+        if statistic.low not in (None, 0) or high not in (None, 1) or statistic.step is not None:
+            raise InvalidParameter("low, high and step are found with bounds='auto': leave them out")
+        object.__setattr__(statistic, "low", Fraction(0))
+        object.__setattr__(statistic, "high", Fraction(1))
+        return
+    if statistic.low is None or (high is None and not isinstance(statistic, Sum)):
+        raise InvalidParameter("say between which values one user counts: give low and high, or bounds='auto'")
     for name in ("low", "high", "step"):
         given = getattr(statistic, name)
         if given is not None:
             object.__setattr__(statistic, name, exact_number(name, given))
+            if abs(getattr(statistic, name)) > LARGEST_NUMBER:
+                raise InvalidParameter(f"{name} must be at most {LARGEST_NUMBER:g} either way, not {given!r}")
     if high is not None and not statistic.low < exact_number("high", high):
         raise InvalidParameter(f"low must be below high, not {float(statistic.low):g} and {float(high):g}")
-    if statistic.step is not None and statistic.step <= 0:
+    if statistic.step is not None and statistic.step < 1 / Fraction(LARGEST_NUMBER):
         raise InvalidParameter(f"step must be above 0, not {float(statistic.step):g}")
 
 

@@ -157,6 +157,8 @@ class Session(Askable):
         try:
             planned = plan_query(query, budget, self._user, self._engine.describe(), status)
             self._engine.check(planned.aggregation)
+            if planned.search is not None:
+                self._engine.check(planned.search.aggregation)
         except UnknownColumn as error:
             raise UnknownColumn(f"{error}{self._advice}") from None
         return planned

@@ -34,13 +34,22 @@ TableSource = Annotated[
 ]
 User = Annotated[str, typer.Option(metavar="COL", help="The column that tells users apart: each user is protected.")]
 
+
+def _number_or_auto(given: str) -> int | str:
+    """Return a whole number, or the word auto as it is."""
+    return given if given == "auto" else int(given)
+
+
 OPTIONS: dict[str, Any] = {
     "item": typer.Option(
         metavar="COL", help="The column whose values are the items; given several times, items are of several columns."
     ),
     "k": typer.Option("-k", help="How many items."),
     "contributions": typer.Option(
-        help="How many items one user counts towards (a random choice); any number if left out."
+        metavar="N|auto",
+        parser=_number_or_auto,
+        help="How many items one user counts towards (a random choice); any number if left out. auto finds it within a "
+        "tenth of epsilon.",
     ),
     "per_item": typer.Option(help="How much one user may add to one item: rows, or units of --value; 1 if left out."),
     "per_user": typer.Option(help="Count events, at most this many of one user; left out, every user counts once."),
@@ -48,6 +57,7 @@ OPTIONS: dict[str, Any] = {
     "clip": typer.Option(help="What one user may add at most; less than 0 counts as 0."),
     "low": typer.Option(help="The least that one user's own sum or mean counts as; it may be negative."),
     "high": typer.Option(help="The most that one user's own sum or mean counts as."),
+    "bounds": typer.Option(metavar="auto", help="Find --low and --high within a tenth of epsilon."),
     "step": typer.Option(help="What values are rounded to: 1 for sums of integers, else a thousandth of high - low."),
     "at": typer.Option(help="The share of users below the value to find, such as 0.9."),
     "domain": typer.Option(

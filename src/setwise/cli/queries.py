@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import NoneType
 from typing import Annotated, Any, get_args
 
-from setwise.analytics.query import SHAPES, Columns, Domain, Number, parameters_of
+from setwise.analytics.query import SHAPES, Columns, Contributions, Domain, Number, parameters_of
 from setwise.cli import options
 from setwise.mechanisms.labels import Cell
 
@@ -31,7 +31,7 @@ def command(kind: str, summary: str) -> Callable[..., None]:
     return ask
 
 
-_TAKEN = {Number: float, Columns: list[str], Domain: str, Cell: str}
+_TAKEN = {Number: float, Columns: list[str], Domain: str, Cell: str, Contributions: str}
 """How the command line takes the words that Python takes in several forms."""
 
 

@@ -57,6 +57,10 @@ class GroupTable:
     numbers: tuple[Mapping[Label, int], ...]
     cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
 
+    def cells_of(self, place: int, label: Label, length: int) -> NDArray[np.int64]:
+        """Return how many values each cell of a group holds: none where nobody adds one."""
+        return self.cells[place].get(label, np.zeros(length, dtype=np.int64))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyTotal:
@@ -238,8 +242,7 @@ class GroupStatistics:
                 case NoisyTotal() | NoisyMean():
                     columns.append(statistic.release(totals, numbers, confidence, randomness))
                 case GridQuantile(cells=cells):
-                    none = np.zeros(cells, dtype=np.int64)
-                    held = [table.cells[place].get(label, none) for label in labels]
+                    held = [table.cells_of(place, label, cells) for label in labels]
                     columns.append([Estimate(value=statistic.pick(counts, randomness)) for counts in held])
                 case UsersFound():
                     assert cut is not None

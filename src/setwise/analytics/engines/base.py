@@ -28,13 +28,16 @@ class Measure:
     are missing or not numbers. `in_cells` asks how many users add each number, instead of the sum of what they add.
 
     With `rows` every value is clipped by itself, and a user adds their mean as many times as they have values, at most
-    `rows` times; it is then that number that is added up beside, and not how many users add something.
+    `rows` times; it is then that number that is added up beside, and not how many users add something. `doubling` asks
+    for the place of x among bins whose ends double (`auto_bounds`), and `groups` how many groups a user has.
     """
 
     column: str | None = None
     counted: bool = False
     averaged: bool = False
     rows: int | None = None
+    doubling: bool = False
+    groups: bool = False
     origin: Fraction = Fraction(0)
     step: Fraction = Fraction(1)
     least: int = 0
@@ -51,7 +54,7 @@ class Aggregation:
     number of their rows, or the sum of `value`, clipped to 0 .. `per_item`. Without `item` all rows are one group,
     labelled `EVERYTHING`; several columns as `item` make labels of several values. Rows without an item are dropped, or
     count under the label `null_item`. `measures` are for `Engine.statistics`, which reads neither `value` nor
-    `per_item`.
+    `per_item`; with `pooled` it adds up what users add to the groups they keep under the one label `EVERYTHING`.
 
     >>> Aggregation(user="user_id", item="word", contributions=0)
     Traceback (most recent call last):
@@ -68,6 +71,7 @@ class Aggregation:
     domain: tuple[Label, ...] | None = None
     null_item: Cell | None = None
     measures: tuple[Measure, ...] = ()
+    pooled: bool = False
 
     def __post_init__(self) -> None:
         for name in ("contributions", "per_item"):
@@ -95,6 +99,11 @@ class Aggregation:
             return ()
         every = self.item if isinstance(self.item, tuple) else (self.item,)
         return tuple(each if isinstance(each, Group) else Group(each) for each in every)
+
+    @property
+    def label_width(self) -> int:
+        """How many columns hold the labels of what is returned."""
+        return 1 if self.pooled else max(1, len(self.groups))
 
     @property
     def items_kept_per_user(self) -> int | None:

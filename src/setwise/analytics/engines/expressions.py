@@ -8,12 +8,14 @@ of a unit of 2^-20 steps first.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import log
 from typing import assert_never
 
 from setwise.analytics.bins import LARGEST_BINNED, Group, Part, Period, TimeUnit, Width
 from setwise.analytics.engines.base import Measure
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.schema import Kind, Schema
+from setwise.mechanisms.auto_bounds import LARGEST_EXPONENT, LEAST_EXPONENT
 
 UNITS = 2**20
 """Units of a step in which numbers that are no integers are added up."""
@@ -133,8 +135,9 @@ class Measures:
         return self.dialect.whole(f"FLOOR(({number} - {_real(origin)}) / {_real(unit)} + 0.5)")
 
     def _user_value(self, measure: Measure) -> str:
-        if measure.column is None:
-            return self.dialect.whole(f"LEAST(COUNT(*), {measure.most})")
+        if measure.column is None:  # of a number of groups, the least: how many there are is not known here
+            number = str(measure.least) if measure.groups else f"LEAST(COUNT(*), {measure.most})"
+            return self.dialect.whole(number)
         values = self._values(measure)
         if measure.counted:
             return self.dialect.whole(f"LEAST(COUNT({values}), {measure.most})")
@@ -144,6 +147,9 @@ class Measures:
             origin, unit = (Fraction(0), Fraction(1)) if whole else _units(self._sources()[_source(measure)])
             added = self.dialect.real(total) + (f" / COUNT({values})" if measure.averaged else "")
             shift = (origin - measure.origin) / measure.step
+            if measure.doubling:
+                doubled = _doubled(f"{added} * {_real(unit)}")
+                return f"CASE WHEN COUNT({values}) > 0 THEN {self.dialect.whole(doubled)} END"
             number = _clipped(f"{added} * {_real(unit / measure.step)} + {_real(shift)}", measure)
             if measure.rows is not None:
                 number = f"{number} * {self.user_rows(measure)}"
@@ -153,9 +159,22 @@ class Measures:
         return f"CASE WHEN COUNT({values}) > 0 THEN {self.dialect.whole(number)} END"
 
 
+def _doubled(number: str) -> str:
+    """Return the place of a number among the bins of `auto_bounds`; an end belongs to the bin nearer to 0."""
+
+    def place(positive: str) -> str:
+        exponent = f"CEIL(LN({positive}) / {_real(log(2))} - 1e-9)"
+        least, most = LEAST_EXPONENT + 1, LARGEST_EXPONENT
+        return f"GREATEST(LEAST({exponent}, {most}), {least}) - {LEAST_EXPONENT}"
+
+    small = _real(Fraction(2) ** LEAST_EXPONENT)
+    above = f"WHEN {number} > {small} THEN {place(number)}"
+    return f"CASE {above} WHEN {number} < -{small} THEN -({place(f'-({number})')}) ELSE 0 END"
+
+
 def _source(measure: Measure) -> Hashable:
     if measure.rows is None:
-        return measure.column, measure.counted
+        return measure.column, measure.counted, measure.doubling
     return measure.column, measure.origin, measure.step, measure.least, measure.most
 
 
@@ -169,7 +188,7 @@ def _clipped(number: str, measure: Measure) -> str:
     return f"GREATEST(LEAST({number}, {measure.most}), {measure.least})"
 
 
-def _real(number: Fraction | int) -> str:
+def _real(number: Fraction | float) -> str:
     """Return a constant of floating point, in parentheses where it has a sign."""
     written = f"{float(number):.17e}"
     return f"({written})" if written.startswith("-") else written

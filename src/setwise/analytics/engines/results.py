@@ -31,7 +31,7 @@ def joined_labels(columns: Sequence[list[Cell]]) -> list[Label]:
 
 def arrow_labels(found: "pa.Table", aggregation: Aggregation) -> list[Label]:
     """Return the labels of the lines of an Arrow table."""
-    places = range(max(1, len(aggregation.groups)))
+    places = range(aggregation.label_width)
     return joined_labels([found.column(f"g{place}").to_pylist() for place in places])
 
 

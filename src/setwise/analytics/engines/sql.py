@@ -8,7 +8,7 @@ counts    GROUP BY item: the sum of LEAST(n, per_item)
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -187,7 +187,10 @@ class StatementBuilder:
         pairs = f"SELECT u, {labels}, {whole} FROM ({rows}) AS counted GROUP BY u, {labels}"
         kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
         if salt is not None:
-            kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, columns), columns)
+            ranked = ", ".join(_counted_groups(aggregation, values))
+            kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, ranked), columns)
+        if aggregation.pooled:
+            kept, labels = f"SELECT '{EVERYTHING}' AS g0, {columns} FROM ({kept}) AS own", "g0"
         celled = [name for name, measure in zip(own, aggregation.measures, strict=True) if measure.in_cells]
         chosen = [labels, *_cell_columns(own, celled, self.dialect), "COUNT(*) AS users"]
         for place, measure in enumerate(aggregation.measures):
@@ -256,6 +259,13 @@ class StatementBuilder:
 def label_columns(aggregation: Aggregation) -> str:
     """Return the names of the columns that hold the labels of groups, in every statement."""
     return ", ".join(f"g{place}" for place in range(max(1, len(aggregation.groups))))
+
+
+def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[str]:
+    """Return the columns of users and groups, with the number of a user's groups in place of those that ask for it."""
+    most = {f"w{place}": measure.most for place, measure in enumerate(aggregation.measures) if measure.groups}
+    own = "COUNT(*) OVER (PARTITION BY u)"
+    return [f"LEAST({own}, {most[name]}) AS {name}" if name in most else name for name in columns]
 
 
 def _cell_columns(own: Sequence[str], celled: Sequence[str], dialect: Dialect) -> tuple[str, str]:

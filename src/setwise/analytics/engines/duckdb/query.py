@@ -66,7 +66,7 @@ class DuckDBQuery:
             places = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
             added = ["users", *(f"{name}{place}" for place in places for name in ("s", "n"))]
             sums = ", ".join(f"{self._dialect.whole(within(f'SUM({name})'))} AS {name}" for name in added)
-            by = f"{label_columns(aggregation)}, cell, measure"
+            by = f"{'g0' if aggregation.pooled else label_columns(aggregation)}, cell, measure"
             statement, values = f"SELECT {by}, {sums} FROM part_statistics GROUP BY {by}", {}
         return arrow_group_table(self._cursor.sql(statement, params=values).to_arrow_table(), aggregation)
 

@@ -133,7 +133,7 @@ class PostgresqlEngine:
             cursor = connection.execute(f"{self._secret(builder)} {statement}", builder.parameters.values)
             names = [each.name for each in cursor.description or ()]
             found = dict(zip(names, zip(*cursor.fetchall(), strict=True), strict=False)) or dict.fromkeys(names, ())
-        wide = max(1, len(aggregation.groups))
+        wide = aggregation.label_width
         labels = joined_labels([list(found[name]) for name in names[:wide]])
         columns = {name: np.array(found[name], dtype=np.int64) for name in names[wide:]}
         return group_table(labels, columns, aggregation)
