@@ -34,6 +34,17 @@ def roles(postgresql_server: PostgresqlServer) -> Iterator[tuple[str, str]]:
             superuser.execute("DROP ROLE setwise_owner; DROP ROLE setwise_app")
 
 
+def rewritten(connection: psycopg.Connection) -> list[str]:
+    """Statements that would drop every trigger of the ledger, and replace every function behind one."""
+    triggers = connection.execute(
+        "SELECT tgname, tgrelid::regclass::text, tgfoid::regproc::text FROM pg_trigger WHERE NOT tgisinternal"
+    ).fetchall()
+    assert len(triggers) > 5
+    replaced = "RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'"
+    drops = [f"DROP TRIGGER {name} ON {table}" for name, table, _ in triggers]
+    return drops + [f"CREATE OR REPLACE FUNCTION {function}() {replaced}" for function in {row[2] for row in triggers}]
+
+
 def test_a_replica_runs_as_a_role_that_cannot_touch_the_triggers(
     roles: tuple[str, str], start: Callable[..., Replica], tmp_path: Path
 ):
@@ -52,11 +63,19 @@ def test_a_replica_runs_as_a_role_that_cannot_touch_the_triggers(
             "DROP TABLE ledger_entries CASCADE",
             "TRUNCATE ledger_entries CASCADE",
             "CREATE TABLE mine (x int)",
+            "ALTER TABLE ledger_accounts DISABLE TRIGGER USER",
+            "ALTER TABLE ledger_entries OWNER TO setwise_app",
+            "SET session_replication_role = replica",
+            "SET ROLE setwise_owner",
+            "ALTER ROLE setwise_app SUPERUSER",
+            "CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            *rewritten(connection),
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement)
-        with pytest.raises(psycopg.errors.RestrictViolation):
-            connection.execute("DELETE FROM ledger_entries")
+        for statement in ("DELETE FROM ledger_entries", "UPDATE ledger_entries SET at = at + 1"):
+            with pytest.raises(psycopg.errors.RestrictViolation):
+                connection.execute(statement)
 
 
 def test_the_secrets_are_where_compose_looks_for_them(tmp_path: Path):
@@ -116,3 +135,14 @@ def test_a_trusted_proxy_is_believed_about_https_and_others_are_not(start: Calla
     for replica, counted in ((behind, "192.0.2.7"), (alone, "127.0.0.1")):
         httpx.get(f"{replica.url}/api/v1/me", headers=forwarded)
         assert list(replica.service.authenticator._address_rates._buckets) == [counted]
+
+
+def test_the_programs_that_will_read_the_files_accept_them():
+    """Those that this machine has; what is not checked is said."""
+    done = subprocess.run(["sh", DEPLOY / "check.sh"], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    checked = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+    assert set(checked) == {"compose.yaml", "Caddyfile", "setwise.service"}
+    present = {"Caddyfile": "caddy", "setwise.service": "systemd-analyze"}
+    for file, program in present.items():
+        assert ("accepted" in checked[file]) is (shutil.which(program) is not None)
