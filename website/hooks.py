@@ -20,6 +20,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from navigation import navigation
 from routes import route_reference
+from theorems import theorems
 
 ROOT = Path(__file__).parents[1]
 _MARKER = re.compile(r"^<!-- site: (?P<what>\w+)(?: (?P<of>\S+))? -->$", re.MULTILINE)
@@ -66,5 +67,7 @@ def _generated(what: str, of: str) -> str:
             return included(ROOT / of)
         case "routes":
             return route_reference()
+        case "theorems":
+            return theorems(ROOT / "docs")
         case _:
             raise ValueError(f"no part of the site is called {what!r}")

@@ -25,6 +25,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "paper/README.md",
         "paper/tour.md",
         "paper/statements.md",
+        "paper/theorems.md",
         "paper/figures.md",
         "figures/paper/claims.md",
         "paper/open-questions.md",

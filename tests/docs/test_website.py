@@ -4,7 +4,7 @@ import re
 import sys
 
 import pytest
-from tests.docs.pages import ROOT
+from tests.docs.pages import DOCS, ROOT
 
 sys.path.insert(0, str(ROOT / "website"))
 
@@ -15,6 +15,7 @@ from included import included
 from links import links_of_the_site
 from mathematics import with_formulas
 from navigation import SECTIONS, navigation
+from theorems import SOURCES, statements, theorems
 
 
 def test_a_page_nobody_listed_is_not_lost():
@@ -77,3 +78,16 @@ def test_the_bibliography_names_every_key():
     assert shown.count('<a id="') == source.read_text().count("\n@")
     assert "**CanonneKaSt20** · Clément L. Canonne, Gautam Kamath and Thomas Steinke." in shown
     assert "{" not in shown
+
+
+def test_the_note_of_theorems_has_every_statement_whole_and_no_proof():
+    note = theorems(DOCS)
+    for name in SOURCES:
+        numbered = re.findall(r"\*\*((?:Theorem|Lemma|Proposition) \d+)", (DOCS / name).read_text(encoding="utf-8"))
+        assert numbered
+        assert all(f"**{each}" in note for each in numbered)
+    assert "*Proof" not in note
+    assert all(text.rstrip().endswith((".", ".*", "$$")) for text in note.split("\n\n**")[1:] if "##" not in text)
+    assert statements("**Lemma 1.** If\n\n$$x$$\n\nthen it holds.\n\n*Proof.* By magic. ∎") == [
+        "**Lemma 1.** If\n\n$$x$$\n\nthen it holds."
+    ]
