@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import assert_never
 
 from sqlglot import exp
 
+from setwise.analytics.bins import Group
 from setwise.analytics.budget import BudgetWords
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
+from setwise.analytics.sql.groups import read_group, read_groups
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.syntax import (
     check_parts,
@@ -100,7 +103,7 @@ def _statement(
         if contributions is not None:
             raise InvalidParameter("contributions are given twice: leave out max_groups_contributed")
         contributions = number_in(options["max_groups_contributed"], "max_groups_contributed")  # type: ignore[assignment]
-    groups = _groups(select.args.get("group"))
+    groups = read_groups(select)
     outputs, statistics = _outputs(select, groups, named)
     k = _limit(select)
     if k is not None and not groups:
@@ -108,7 +111,7 @@ def _statement(
     where = select.args.get("where")
     query = Query(
         statistics=statistics,
-        item=groups or None,
+        item=tuple(map(str, groups)) or None,
         contributions=contributions if groups else None,
         domain=domain,
         where=None if where is None else filter_text(where.this),
@@ -147,14 +150,9 @@ def _check_clauses(select: exp.Expr) -> None:
     check_parts(select, "expressions", "from_", "joins", "where", "group", "order", "limit")
 
 
-def _groups(group: exp.Expr | None) -> tuple[str, ...]:
-    if group is None:
-        return ()
-    check_parts(group, "expressions")
-    return tuple(column_name(each, "GROUP BY") for each in group.expressions)
-
-
-def _outputs(select: exp.Expr, groups: tuple[str, ...], user: str) -> tuple[tuple[Output, ...], tuple[Statistic, ...]]:
+def _outputs(
+    select: exp.Expr, groups: tuple[Group, ...], user: str
+) -> tuple[tuple[Output, ...], tuple[Statistic, ...]]:
     """Return the columns of the result and the statistics among them."""
     outputs: list[Output] = []
     statistics: list[Statistic] = []
@@ -163,20 +161,23 @@ def _outputs(select: exp.Expr, groups: tuple[str, ...], user: str) -> tuple[tupl
         if type(each) is exp.Alias:
             check_parts(each, "this", "alias")
             node, alias = each.this, each.alias
-        if type(node) is exp.Column:
-            column = column_name(node, "SELECT")
-            if column not in groups:
-                raise InvalidParameter(f"the column {column!r} is selected but not grouped: add it to GROUP BY")
-            outputs.append(Output(name=alias or node.meta.get(WRITTEN, column), group=groups.index(column)))
-        else:
-            statistic = _statistic(node, user)
-            outputs.append(Output(name=alias or statistic_name(statistic), statistic=len(statistics)))
+        group = read_group(node)
+        if group is not None:
+            if group not in groups:
+                what = f"the column {group.column!r} is" if group.bin is None else f"the bins {str(group)!r} are"
+                raise InvalidParameter(f"{what} selected but not grouped: add it to GROUP BY")
+            outputs.append(Output(name=alias or node.meta.get(WRITTEN, str(group)), group=groups.index(group)))
+            continue
+        for end, statistic in _statistics(node, user):
+            name = statistic_name(statistic) if alias is None else alias + end
+            outputs.append(Output(name=name, statistic=len(statistics)))
             statistics.append(statistic)
     if not statistics:
         raise InvalidParameter("the SELECT has no statistic: add COUNT(DISTINCT the user column)")
-    left_out = set(groups) - {groups[each.group] for each in outputs if each.group is not None}
+    shown = {each.group for each in outputs}
+    left_out = [str(group) for place, group in enumerate(groups) if place not in shown]
     if left_out:
-        raise InvalidParameter(f"the column {min(left_out)!r} is grouped but not selected: add it to SELECT")
+        raise InvalidParameter(f"the column {left_out[0]!r} is grouped but not selected: add it to SELECT")
     names = [each.name + end for each in outputs for end in (_ENDS if each.group is None else ("",))]
     _check_different("columns of the result", names, "give them different aliases")
     _check_different("statistics", [statistic_name(each) for each in statistics], "ask for one of them")
@@ -193,6 +194,30 @@ def _check_different(what: str, names: list[str], instead: str) -> None:
             raise InvalidParameter(f"two {what} are called {name!r}: {instead}")
 
 
+def _statistics(node: exp.Expr, user: str) -> list[tuple[str, Statistic]]:
+    """Return the statistics that an expression of the SELECT is, with what is added to its alias for each."""
+    if type(node) is not exp.Anonymous or str(node.this).upper() != "APPROX_QUANTILES":
+        return [("", _statistic(node, user))]
+    check_parts(node, "this", "expressions")
+    arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
+    named = [each for each in node.expressions if type(each) is exp.Kwarg]
+    if len(arguments) != 2:
+        raise InvalidParameter(f"APPROX_QUANTILES takes a column, a number and its bounds, not {len(arguments)} values")
+    parts = number_of(arguments[1], "the number of APPROX_QUANTILES")
+    if not isinstance(parts, int) or not 2 <= parts <= _MOST_PARTS:
+        raise InvalidParameter(f"the number of APPROX_QUANTILES must be 2 to {_MOST_PARTS}, not {parts}")
+    low, high = _bounds(named, "APPROX_QUANTILES", ROW_BOUNDS)
+    column = column_name(arguments[0], "APPROX_QUANTILES")
+    return [
+        (f"_{place}", Quantile(column=column, low=low, high=high, at=Fraction(place, parts)))  # type: ignore[arg-type]
+        for place in range(1, parts)
+    ]
+
+
+_MOST_PARTS = 16
+"""The most parts that APPROX_QUANTILES may cut into: each inner boundary is a quantile of its own."""
+
+
 def _statistic(node: exp.Expr, user: str) -> Statistic:
     if type(node) is not exp.Anonymous:
         raise unsupported(f"{construct_of(node)} in SELECT", _INSTEAD)
@@ -202,8 +227,6 @@ def _statistic(node: exp.Expr, user: str) -> Statistic:
     named = [each for each in node.expressions if type(each) is exp.Kwarg]
     if function == "COUNT":
         return _count(arguments, named, user)
-    if function == "APPROX_QUANTILES":
-        raise unsupported(function, f"write PERCENTILE_CONT(x, 0.25, {ROW_BOUNDS} => (low, high)) for each quantile")
     if function not in _MEASURES:
         raise unsupported(function, _INSTEAD)
     if any(type(each) is exp.Distinct for each in arguments):
@@ -217,7 +240,7 @@ def _statistic(node: exp.Expr, user: str) -> Statistic:
     return make(column=column_name(arguments[0], function), low=low, high=high, **more)
 
 
-_INSTEAD = "select columns of GROUP BY, and COUNT, SUM, AVG, PERCENTILE_CONT or MEDIAN of columns"
+_INSTEAD = "select columns of GROUP BY, and COUNT, SUM, AVG, PERCENTILE_CONT, MEDIAN or APPROX_QUANTILES of columns"
 
 _MEASURES: dict[str, tuple[Callable[..., Statistic], str, int]] = {
     "SUM": (Sum, GROUP_BOUNDS, 0),
@@ -238,15 +261,19 @@ def _count(arguments: Sequence[exp.Expr], named: Sequence[exp.Expr], user: str) 
             if named:
                 raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
             return Count(most=1)
-        case [exp.Star() as star]:
-            check_parts(star)
-            low, high = _bounds(named, "COUNT(*)", GROUP_BOUNDS, f", or count users, COUNT(DISTINCT {user})")
+        case [counted]:
+            if type(counted) is exp.Star:
+                check_parts(counted)
+                column, function = None, "COUNT(*)"
+            else:
+                column = column_name(counted, "COUNT")
+                function = f"COUNT({column})"
+            low, high = _bounds(named, function, GROUP_BOUNDS, f", or count users, COUNT(DISTINCT {user})")
             if low != 0:
-                raise InvalidParameter(f"the lower bound of COUNT(*) must be 0, not {low}")
-            return Count(most=high)  # type: ignore[arg-type]  # which the record checks
+                raise InvalidParameter(f"the lower bound of {function} must be 0, not {low}")
+            return Count(most=high, column=column)  # type: ignore[arg-type]  # which the record checks
         case _:
-            instead = f"write COUNT(*, ..) and WHERE column IS NOT NULL, or COUNT(DISTINCT {user})"
-            raise unsupported("COUNT of a column", instead)
+            raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {len(arguments)} values")
 
 
 def _bounds(

@@ -169,6 +169,7 @@ _NAMES: dict[type[exp.Expr], str] = {
     exp.TryCast: "SAFE_CAST",
     exp.RegexpLike: "a regular expression",
     exp.Dot: "a field of a record",
+    exp.Bracket: "an element of an array",
     exp.DPipe: "||",
     exp.Parameter: "a parameter (@)",
     exp.Placeholder: "a placeholder (?)",

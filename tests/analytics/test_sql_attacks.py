@@ -1,0 +1,153 @@
+"""Attacks on the SQL parser: nothing that is typed reaches an engine as text, and nothing but our errors comes back."""
+
+import contextlib
+import re
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import setwise
+from setwise.analytics.engines.duckdb import engine as duckdb_engine
+from setwise.analytics.query import Query
+from setwise.analytics.sql.parser import parse_sql
+from setwise.errors import SetwiseError
+
+POISON = "pOiSoN"
+PAGE = (Path(__file__).parents[2] / "docs/sql.md").read_text()
+CORPUS = re.findall(r"^\| `(.+?)` \| .+ \|$", PAGE, re.MULTILINE)
+
+ODD = st.sampled_from(
+    [
+        "'", '"', "`", "\\", "''", '""', "--", "/*", "*/", "#", ";", ")", "(", "$p1", "%s", "?", "@x", "{}", "\n", "\t",
+        "\u2019", "\u00a0", "\u202e", "\ufeff", "\uff07", "\U0001f4a9", "\u0000", "0x41", "e'", "r'", "b'", "'''",
+        "UNION SELECT", "read_csv('/etc/passwd')", " OR 1=1 ", "CAST(", "[OFFSET(0)]", "=>",
+    ]
+)  # fmt: skip
+NASTY = st.lists(ODD | st.text(max_size=3), max_size=4).map(lambda parts: POISON.join(["", *parts, ""]))
+
+
+class Recorded:
+    """A DuckDB connection or cursor that keeps the text of every statement."""
+
+    def __init__(self, inner, statements):
+        self._inner = inner
+        self._statements = statements
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._inner.close()
+
+    def cursor(self):
+        return Recorded(self._inner.cursor(), self._statements)
+
+    def execute(self, statement, *given, **named):
+        self._statements.append(statement)
+        return self._inner.execute(statement, *given, **named)
+
+    def sql(self, statement, *given, **named):
+        self._statements.append(statement)
+        return self._inner.sql(statement, *given, **named)
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """A session, and the statements that its engine was sent."""
+    statements = []
+    locked = duckdb_engine._locked_connection
+    patch = pytest.MonkeyPatch()
+    patch.setattr(duckdb_engine, "_locked_connection", lambda *given: Recorded(locked(*given), statements))
+    loans = pa.table({"reader": list(range(60)), "book": ["a", "b"] * 30, "days": list(range(60))})
+    books = pa.table({"book": ["a", "b"], "genre": ["x", "y"]})
+    with setwise.open(loans, user="reader", public={"books": books}) as session:
+        yield session, statements
+    patch.undo()
+
+
+def quoted(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n") + "'"
+
+
+SHAPES = [
+    lambda odd: f"SELECT COUNT(DISTINCT reader) FROM loans WHERE book = {quoted(odd)}",
+    lambda odd: f"SELECT COUNT(DISTINCT reader) FROM loans WHERE book LIKE {quoted(odd)} OR days IN (1, 2)",
+    lambda odd: f"SELECT COUNT(DISTINCT reader) AS `{odd}` FROM loans",
+    lambda odd: f"SELECT `{odd}`, COUNT(DISTINCT reader) FROM loans GROUP BY `{odd}`",
+    lambda odd: f"SELECT COUNT(DISTINCT reader) FROM loans -- {odd}",
+    lambda odd: f"SELECT /* {odd} */ COUNT(DISTINCT reader) FROM loans",
+    lambda odd: f"SELECT COUNT(DISTINCT reader) FROM loans AS `{odd}`",
+    lambda odd: f"SELECT COUNT(DISTINCT reader) FROM loans JOIN `{odd}` USING (book)",
+    lambda odd: f"SELECT COUNT(DISTINCT reader) FROM loans JOIN books AS `{odd}` USING (book)",
+    lambda odd: f"SELECT COUNT(DISTINCT reader) FROM loans JOIN books USING (`{odd}`)",
+    lambda odd: f"SELECT SUM(days, contribution_bounds_per_group => (0, 5)), {odd} FROM loans",
+    lambda odd: f"SELECT SUM(`{odd}`, contribution_bounds_per_group => (0, 5)) FROM loans",
+    lambda odd: f"SELECT DATE_TRUNC(`{odd}`, MONTH) AS m, COUNT(DISTINCT reader) FROM loans GROUP BY m",
+    lambda odd: f"SELECT COUNT(DISTINCT reader) FROM loans WHERE {odd}",
+    lambda odd: f"{odd} SELECT COUNT(DISTINCT reader) FROM loans",
+    lambda odd: f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, {odd} = 2) COUNT(DISTINCT reader) FROM loans",
+]
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(SHAPES), NASTY)
+def test_nothing_typed_reaches_the_engine_as_text(recorded, shape, odd):
+    session, statements = recorded
+    statements.clear()
+    with contextlib.suppress(SetwiseError):
+        session.sql(shape(odd), epsilon=1.0, delta=1e-6, contributions=1)
+    assert not [each for each in statements if POISON.lower() in each.lower()]
+
+
+TOKENS = [token for text in CORPUS for token in re.findall(r"\w+|[^\w\s]|\s+", text)]
+
+
+@st.composite
+def mangled(draw):
+    """A question of the page with tokens dropped, doubled, put elsewhere or replaced."""
+    tokens = re.findall(r"\w+|[^\w\s]|\s+", draw(st.sampled_from(CORPUS)))
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, len(tokens) - 1))
+        other = draw(st.sampled_from(TOKENS) | ODD | st.text(max_size=2))
+        tokens[place : place + draw(st.integers(0, 2))] = [other] * draw(st.integers(0, 2))
+        if not tokens:
+            break
+    return "".join(tokens)
+
+
+@settings(deadline=None, max_examples=400)
+@given(mangled())
+def test_a_mangled_question_is_read_or_refused_and_never_fails(text):
+    with contextlib.suppress(SetwiseError):
+        query = parse_sql(text, user="reader").query
+        assert Query.from_dict(query.to_dict()) == query
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(DISTINCT reader) FROM loans WHERE " + "(" * 4000 + "days = 1" + ")" * 4000,
+        "SELECT " + "-" * 9000 + "1",
+        "SELECT COUNT(DISTINCT reader) FROM loans WHERE " + " AND ".join(["days = 1"] * 500),
+        "SELECT COUNT(DISTINCT reader) FROM loans WHERE days IN (" + ",".join(["1"] * 4000) + ")",
+        "SELECT " + "[" * 4000,
+        "SELECT " + "CASE WHEN " * 900,
+        "SELECT COUNT(DISTINCT reader) FROM " + ", ".join(["loans"] * 1000),
+        "SELECT COUNT(DISTINCT reader) FROM loans " + "JOIN books USING (book) " * 350,
+        "SELECT " + "EXTRACT(DAY FROM " * 550 + "x",
+        "/*" * 4000,
+    ],
+    ids=range(10),
+)
+def test_long_and_deep_questions_are_done_with_in_a_moment(text):
+    began = time.process_time()
+    with contextlib.suppress(SetwiseError):
+        parse_sql(text[:10_000], user="reader")
+    assert time.process_time() - began < 2.0
