@@ -228,3 +228,26 @@ def test_terms_that_cannot_be(ledger):
     with pytest.raises(InvalidParameter, match="give a wallet"):
         ledger.open_setwise("ada", ["pure:0.1"], delta=1e-6, failure=1e-9)
     assert WALLET not in ledger.open_setwise("ada", ["pure:0.1"], delta=1e-6).terms.lines()
+
+
+def test_what_the_sum_of_epsilons_leaves_is_left(ledger):
+    """One large pure use takes most of the wallet, and a quarter of the epsilons."""
+    ledger.open_filter("ada", epsilon=2.0, delta=1e-6, rule="wallet")
+    account = ledger.account("ada")
+    account.charge(uses("pure:0.5"), key="1", request="q")
+    status = account.status()
+    assert status.share_left == pytest.approx(0.75)
+    assert status.odometer.upper == pytest.approx(0.5)
+    for key in "234":
+        account.charge(uses("pure:0.5"), key=key, request="q")
+    assert account.status().share_left < 1e-9
+    assert account.status().loss_so_far == pytest.approx(2.0)
+
+
+def test_what_was_drawn_so_far_is_never_told_to_be_more_than_the_promise(sqlite_ledger):
+    sqlite_ledger.open_setwise("ada", ["bounded-range:0.03x10", "gaussian:96x10", "pure:0.2x3"], delta=1e-6)
+    account = sqlite_ledger.account("ada")
+    account.charge(uses("bounded-range:0.03x10", "gaussian:96x10", "pure:0.2x3"), key="1", request="q")
+    status = account.status()
+    assert status.odometer.upper > status.epsilon.upper
+    assert status.loss_so_far == status.epsilon.upper

@@ -32,11 +32,18 @@ def left_in_words(status: "AccountStatus") -> str:
     return "  ".join(written) or "nothing"
 
 
+def _so_far(status: "AccountStatus") -> str:
+    if not status.spent:
+        return "nothing was drawn"
+    odometer = status.odometer
+    if odometer.upper > status.epsilon.upper:
+        return f"epsilon {rounded_up(status.epsilon.upper)}, by the promise"
+    return f"epsilon {rounded_up(odometer.upper)} ({odometer.method})"
+
+
 def print_status(status: "AccountStatus") -> None:
     """Print how one account stands."""
     every = f" per {status.every}, now {status.period}" if status.every else ""
-    odometer = status.odometer
-    worth = f"{rounded_up(odometer.upper)} ({odometer.method})" if status.spent else "nothing was drawn"
     rows = [
         ("account", f"{status.name} ({status.kind}{'' if status.state == 'open' else f', {status.state}'})"),
         ("analyst", status.analyst or "-"),
@@ -45,7 +52,7 @@ def print_status(status: "AccountStatus") -> None:
         ("in words", promise_in_words(status.epsilon.upper, status.delta)),
         ("statement", shown_by(status.epsilon.statement)),
         *_left_rows(status),
-        ("so far", f"epsilon {worth}" if status.spent else worth),
+        ("so far", _so_far(status)),
         ("charges", f"{status.charges:,}"),
     ]
     print_table("Account", rows)
@@ -89,7 +96,7 @@ def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
             status.dataset,
             f"{rounded_up(status.epsilon.upper)} at {status.delta:g}{every}",
             f"{_bar(status.share_left, 10)} {status.share_left:.0%}",
-            rounded_up(status.odometer.upper),
+            rounded_up(status.loss_so_far),
             f"{status.charges:,}",
         )
     Console(markup=False).print(table)

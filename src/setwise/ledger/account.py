@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from setwise.accounting.filters import filter_parameters
-from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.guarantees import Guarantee, Use, largest_loss, merged
 from setwise.accounting.notation import as_uses, format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals, WalletTotals
@@ -260,7 +260,8 @@ class Account:
                     for use in entry.uses:
                         counts[use.guarantee] = counts.get(use.guarantee, 0) + sign * use.count
         known = tuple(Use(guarantee, count) for guarantee, count in counts.items() if count)
-        return replace(status, drawn=known, worth=filter_parameters(known))
+        largest = largest_loss((use.guarantee, use.count) for use in known)
+        return replace(status, drawn=known, worth=filter_parameters(known), largest=largest)
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
@@ -282,7 +283,8 @@ class Account:
         For a filter it may be below the odometer of its status, which knows only the sums.
         """
         found = merged(uses)
-        return pathwise_bound(self._terms, found, filter_parameters(found)).upper if found else 0.0
+        largest = largest_loss((use.guarantee, use.count) for use in found)
+        return pathwise_bound(self._terms, filter_parameters(found), largest).upper if found else 0.0
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)

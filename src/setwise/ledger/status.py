@@ -13,7 +13,8 @@ from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, largest_loss
 from setwise.accounting.notation import format_use
 from setwise.errors import Unattainable
-from setwise.ledger.amounts import RHO, WALLET, Totals
+from setwise.ledger.amounts import RHO, SUM, UNITS, WALLET, Totals, WalletTotals, worth_above
+from setwise.ledger.slices import CapTotals
 from setwise.ledger.terms import Kind, Period, Terms, line_of
 
 
@@ -35,6 +36,8 @@ class AccountStatus:
     state: str
     drawn: tuple[Use, ...] | None
     worth: Spent
+    largest: float
+    """The sum of the largest losses of what was drawn; infinite when one is unbounded or the sum is not known."""
 
     @property
     def name(self) -> str:
@@ -77,7 +80,12 @@ class AccountStatus:
 
         Computed when it is asked for, which takes up to some tenths of a second; remembered for the same draws.
         """
-        return _odometer(self.terms, self.drawn, self.worth)
+        return _odometer(self.terms, self.drawn, self.worth, self.largest)
+
+    @property
+    def loss_so_far(self) -> float:
+        """The epsilon at `delta` of what was drawn: the odometer's, or the promise where that is less."""
+        return min(self.odometer.upper, self.epsilon.upper)
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that the command line prints and the service sends."""
@@ -113,6 +121,7 @@ def status_of(
     drawn = tuple(Use(use.guarantee, count) for use, count in counts if count)
     worth, used = filter_parameters(drawn), list(drawn)
     share = sum(use.count for use in left) / sum(use.count for use in terms.uses) if terms.uses else 0.0
+    largest = largest_loss((use.guarantee, use.count) for use in drawn)
     if terms.totals is not None:
         lines = terms.totals.lines()
         amounts = {what: spent.get(what, 0) for what in lines}
@@ -121,8 +130,11 @@ def status_of(
         used += terms.totals.spent_as(amounts)
         beside = terms.totals.worth(amounts)
         worth = beside if not drawn else Spent(up(worth.rho + beside.rho), up(worth.failure_sum + beside.failure_sum))
-        main = RHO if isinstance(terms.totals, Totals) else WALLET
-        share = rest[main] / lines[main] if not terms.uses else share
+        rules = [RHO] if isinstance(terms.totals, Totals) else [WALLET]
+        if isinstance(terms.totals, WalletTotals):
+            rules.append(SUM)  # a use is admitted by either
+        share = max(rest[rule] / lines[rule] for rule in rules) if not terms.uses else share
+        largest = up(largest + _summed(terms.totals, amounts))
     return AccountStatus(
         terms=terms,
         period=period,
@@ -133,18 +145,26 @@ def status_of(
         state=state,
         drawn=drawn if terms.totals is None else None,
         worth=worth,
+        largest=largest,
     )
 
 
+def _summed(totals: Totals | WalletTotals | CapTotals, amounts: Mapping[str, int]) -> float:
+    """Return the sum of the largest losses drawn beside registered uses; infinite where it is not known."""
+    if isinstance(totals, WalletTotals) and amounts[SUM] < UNITS:  # else a use may have passed the sum
+        return worth_above(amounts[SUM], totals.limit)
+    return math.inf if any(amounts.values()) else 0.0
+
+
 @lru_cache(maxsize=4096)
-def _odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) -> Answer:
+def _odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> Answer:
     """Return the bracket of the loss so far; `drawn` is None where only sums of zCDP are known.
 
     The lower end is reached by an analyst who had fixed just these draws in advance; it is 0 where they are not known.
     """
     if worth == Spent() and not drawn:
         return Answer(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn", "nothing")
-    best = pathwise_bound(terms, drawn, worth)
+    best = pathwise_bound(terms, worth, largest)
     if drawn is None:
         return best
     try:
@@ -154,8 +174,8 @@ def _odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) -> Answ
     return Answer(min(lower, best.upper), best.upper, best.interaction, best.method, best.statement)
 
 
-def pathwise_bound(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) -> Answer:
-    """Return the lesser of a zCDP odometer and the sum of the largest losses.
+def pathwise_bound(terms: Terms, worth: Spent, largest: float) -> Answer:
+    """Return the lesser of a zCDP odometer and `largest`, the sum of the largest losses.
 
     The account keeps failures within the share of delta that was fixed at its opening. Outside them the sum is never
     passed, and the odometer with probability at most the rest of delta, at all moments together. So the lesser of the
@@ -179,12 +199,9 @@ def pathwise_bound(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent) ->
             most_rho=min(max(most, SMALLEST_EPSILON), LARGEST_EPSILON),
             spent=Spent(worth.rho),
         ).answer()
-    if drawn is None:
+    if odometer.upper <= largest:
         return odometer
-    total = largest_loss((use.guarantee, use.count) for use in drawn)
-    if odometer.upper <= total:
-        return odometer
-    return Answer(0.0, total, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")
+    return Answer(0.0, largest, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")
 
 
 def _share(failed: float, delta: float) -> float:

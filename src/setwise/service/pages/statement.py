@@ -72,7 +72,7 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What the odometer showed after a charge."""
+    """What the odometer showed after a charge, at most the promise."""
 
     charge: int
     at: float
@@ -92,6 +92,6 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str) 
                 spent[use.guarantee] += sign * use.count
         if place % step == 0 or place == len(present):
             drawn = tuple(Use(guarantee, count) for guarantee, count in spent.items() if count > 0)
-            loss = account.loss_of(drawn)
+            loss = min(account.loss_of(drawn), account.terms.epsilon.upper)
             readings.append(Reading(charge=charge.number, at=charge.at, bought=charge.bought, epsilon=loss))
     return readings
