@@ -142,6 +142,20 @@ MUTANTS = (
         _KINDS,
     ),
     Mutant(
+        "step: rounding not charged",
+        "adaptive/operator.py",
+        "self.rounding = (430.0 + 16.0 * epsilon) * (1.0 + cells * self._scale) * UNIT",
+        "self.rounding = 0.0",
+        _STEP,
+    ),
+    Mutant(
+        "step from below: share that keeps not lowered for rounding",
+        "adaptive/operator.py",
+        "moved = 4.0 * UNIT * own",
+        "moved = 0.0",
+        _STEP,
+    ),
+    Mutant(
         "step: upper values a thousandth low",
         "adaptive/operator.py",
         "terms = CellTerms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))",

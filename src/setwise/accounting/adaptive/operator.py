@@ -92,14 +92,14 @@ class BoundedRangeStep:
         # q_t on the grid, and its complement, without cancellation
         self._keep = np.maximum(np.expm1(grid - epsilon) / math.expm1(-epsilon), 0.0)
         self._flip = np.expm1(grid) / math.expm1(epsilon)
-        self._own_keep = np.maximum(np.expm1(grid - own) / math.expm1(-own), 0.0)
+        moved = 4.0 * UNIT * own  # what the rounding of grid - own may have added to the share that keeps
+        self._own_keep = np.maximum((np.expm1(grid - own) + moved) / math.expm1(-own), 0.0)
         self._own_flip = np.minimum(np.expm1(grid) / math.expm1(own), 1.0)
         # T e^-epsilon for t in [j h, (j+1) h]: how far the far chord is continued, and the root of it
         self._short = np.maximum(-np.expm1(grid[1:] - epsilon), 0.0)
         self._root = np.exp(0.5 * (grid[1:] - epsilon))
-        self.rounding = 16.0 * (cells + 4.0) * (1.0 + self._scale) * UNIT
-        """Relative error of one step: the roots that are subtracted differ by at least about epsilon / cells of
-        themselves, and a cell passed over because its slope is lost to rounding costs no more."""
+        self.rounding = (430.0 + 16.0 * epsilon) * (1.0 + cells * self._scale) * UNIT
+        """Relative error of one step (docs/optimal-composition.md, rounding of the values)."""
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
