@@ -1,6 +1,5 @@
 """The bounded-range step against its definition, a plain maximum over t."""
 
-
 import mpmath
 import numpy as np
 import pytest
