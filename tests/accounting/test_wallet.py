@@ -49,12 +49,12 @@ def admitted(wallet, use):
     ],
 )
 def test_uses_admitted_on_the_fly(guarantee, wanted):
-    count, _ = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6), Use(guarantee))
+    count, _ = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.0), Use(guarantee))
     assert count == wanted
 
 
 def test_the_wallet_alone_pays_for_nineteen_and_for_none():
-    wallet = Wallet.of(Wallet.for_promise(epsilon=2.0, delta=1e-6).size)
+    wallet = Wallet.of(Wallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.0).size)
     assert admitted(wallet, Use(PureDP(epsilon=0.1)))[0] == 19
     assert admitted(wallet, Use(PureDP(epsilon=0.4)))[0] == 0
 
@@ -129,7 +129,7 @@ def test_failures_have_their_own_line():
 
 
 def test_refusals_say_what_would_fit():
-    _, wallet = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6), Use(PureDP(epsilon=0.05)))
+    _, wallet = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.02), Use(PureDP(epsilon=0.05)))
     assert wallet.shortage(Use(PureDP(epsilon=0.05))) == (
         "this costs 6.08 times what is left of the wallet; Gaussian noise of sigma 39.4 or more would fit"
     )

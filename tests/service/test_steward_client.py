@@ -10,7 +10,7 @@ import setwise
 from setwise.client import records
 from setwise.client.client import Client
 from setwise.client.steward import Steward
-from setwise.errors import Forbidden, NameTaken, UnknownName
+from setwise.errors import Forbidden, InvalidParameter, NameTaken, UnknownName
 from setwise.service.api import datasets, views
 from setwise.service.auth.permissions import API, API_ROUTES, Access
 from tests.service.team import Team, ask
@@ -74,10 +74,22 @@ def test_datasets_caps_and_accounts(team: Team, client: Client):
     assert drawn["every"] == "month"
     total = steward.open_filter("bob-total", analyst="bob", dataset="second", epsilon=1.0, delta=1e-6)
     assert total["epsilon"]["upper"] == 1.0
+    both = steward.open_setwise(
+        "bob-both", ["pure:0.1x5"], analyst="bob", dataset="second", delta=1e-6, wallet=0.2, failure=1e-9
+    )
+    assert [use.partition(":")[0] for use in both["left"]] == ["pure", "gaussian", "approx"]
+    summed = {"analyst": "bob", "dataset": "second", "epsilon": 1.0, "delta": 1e-6, "failure_share": 0.25}
+    assert steward.open_filter("bob-zcdp", rule="zcdp", **summed)["left"][0].startswith("zcdp:")
+    share = steward.open_filter("bob-share", **summed)["left"][1]
+    assert share == "approx:0.0,2.5e-07"
+    for name in ("bob-both", "bob-zcdp", "bob-share"):
+        steward.close_account(name)
+    with pytest.raises(InvalidParameter, match="rule"):
+        steward.open_filter("bob-more", rule="renyi", **summed)
     joint = steward.joint("second", periods=2)
-    assert joint["accounts"] == ["bob-drawn", "bob-total"]
+    assert joint["accounts"] == ["bob-both", "bob-drawn", "bob-share", "bob-total", "bob-zcdp"]
     assert joint["periods"] == 2
-    assert joint["delta"] == pytest.approx(3e-6)  # two months of one account, and the other
+    assert joint["delta"] == pytest.approx(6e-6)  # two months of one account, and the others
     assert steward.freeze("bob-total", reason="on leave")["state"] == "frozen"
     assert steward.thaw("bob-total")["state"] == "open"
     assert steward.close_account("bob-total")["state"] == "closed"

@@ -72,3 +72,14 @@ def test_the_page_shows_what_was_bought_and_what_is_left(shop: Team) -> None:
     standing = shop.ada.get("/accounts/ada-shop").json()
     assert f"<strong>{60 - 7}</strong> of 60" in page
     assert standing["charges"] == 1
+
+
+def test_a_slice_of_the_cap_settles_nothing(tmp_path):
+    with Ledger.open(str(tmp_path / "ledger.db")) as ledger:
+        ledger.set_cap("visits", epsilon=2.0, delta=1e-6)
+        ledger.open_setwise("ada", ["pure:0.1x40"], delta=1e-6, dataset="visits")
+        account = ledger.account("ada")
+        account.charge([parse_use("pure:0.1")], key="3", request="{}")
+        account.give_back()  # the third entry of the account, and its key is "3" too
+        (charge,) = charges_of(ledger.history("ada"))
+        assert not charge.answered

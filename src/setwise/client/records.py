@@ -5,6 +5,7 @@ from typing import Any, Literal, TypedDict
 Role = Literal["steward", "analyst"]
 State = Literal["open", "frozen", "closed"]
 Every = Literal["day", "week", "month", "quarter", "year"]
+Rule = Literal["wallet", "zcdp"]
 
 
 class BracketRecord(TypedDict):
@@ -56,6 +57,7 @@ class DatasetRecord(TypedDict):
     filters: list[ColumnRecord]
     contributions: int | None
     per_item: int
+    public: dict[str, list[ColumnRecord]]
 
 
 class CapRecord(TypedDict):

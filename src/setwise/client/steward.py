@@ -16,6 +16,7 @@ from setwise.client.records import (
     NewTokenRecord,
     PersonRecord,
     Role,
+    Rule,
     State,
     TokenRecord,
 )
@@ -114,9 +115,17 @@ class Steward:
         found: DatasetRecord = self._client.request("POST", "/datasets", body)
         return found
 
-    def set_cap(self, dataset: str, *, epsilon: float, delta: float) -> CapRecord:
+    def set_cap(
+        self,
+        dataset: str,
+        *,
+        epsilon: float,
+        delta: float,
+        rule: Rule = "wallet",
+        failure_share: float | None = None,
+    ) -> CapRecord:
         """Limit all accounts on a data set together, for good; set once, before the first account is opened."""
-        body = {"epsilon": epsilon, "delta": delta}
+        body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share}
         found: CapRecord = self._client.request("PUT", f"/datasets/{quote(dataset, safe='')}/cap", body)
         return found
 
@@ -134,9 +143,16 @@ class Steward:
         dataset: str,
         delta: float,
         every: Every | None = None,
+        wallet: float = 0.0,
+        failure: float = 0.0,
     ) -> AccountRecord:
-        """Open an account that draws from registered uses, such as "bounded-range:0.1x50", in any order."""
+        """Open an account that draws from registered uses, such as "bounded-range:0.1x50", in any order.
+
+        With `wallet`, a mu, uses of other parameters are paid from a Gaussian wallet of that mu beside them, and may
+        fail outright with probability `failure` in all.
+        """
         body: dict[str, object] = {"kind": "setwise", "name": name, "uses": list(uses)}
+        body |= {"wallet": wallet, "failure": failure}
         return self._opened(body, analyst=analyst, dataset=dataset, delta=delta, every=every)
 
     def open_filter(
@@ -148,9 +164,16 @@ class Steward:
         epsilon: float,
         delta: float,
         every: Every | None = None,
+        rule: Rule = "wallet",
+        failure_share: float | None = None,
     ) -> AccountRecord:
-        """Open an account with a total, for uses of any parameters."""
+        """Open an account with a total, for uses of any parameters.
+
+        `failure_share` of delta is set aside for outright failures. The rule "zcdp" takes uses of which only their
+        zCDP is known.
+        """
         body: dict[str, object] = {"kind": "filter", "name": name, "epsilon": epsilon}
+        body |= {"rule": rule, "failure_share": failure_share}
         return self._opened(body, analyst=analyst, dataset=dataset, delta=delta, every=every)
 
     def freeze(self, account: str, *, reason: str = "") -> AccountRecord:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from setwise.errors import AccountExists
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, Name, ShortText, Use
+from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, FailureShare, Name, Rule, ShortText, Use
 from setwise.service.api.views import AccountView, EntryView
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
@@ -32,6 +32,10 @@ class SetwiseAccountBody(Body):
     uses: Annotated[list[Use], Field(min_length=1, max_length=MOST_USES)]
     delta: Delta
     every: Every | None = None
+    wallet: Annotated[float, Field(ge=0.0, le=100.0, description="mu of a Gaussian wallet beside, for other uses")] = (
+        0.0
+    )
+    failure: Annotated[float, Field(ge=0.0, lt=1.0, description="what the wallet's uses may fail with")] = 0.0
 
 
 class FilterAccountBody(Body):
@@ -44,6 +48,8 @@ class FilterAccountBody(Body):
     epsilon: Epsilon
     delta: Delta
     every: Every | None = None
+    rule: Rule = "wallet"
+    failure_share: FailureShare | None = None
 
 
 AccountBody = Annotated[
@@ -163,6 +169,8 @@ def _status(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> A
                     analyst=body.analyst,
                     dataset=body.dataset,
                     period=body.every,
+                    wallet=body.wallet,
+                    failure=body.failure,
                 )
         case FilterAccountBody():
             with at_field("epsilon"):
@@ -173,6 +181,8 @@ def _status(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> A
                     analyst=body.analyst,
                     dataset=body.dataset,
                     period=body.every,
+                    rule=body.rule,
+                    failure_share=body.failure_share,
                 )
         case _:
             assert_never(body)

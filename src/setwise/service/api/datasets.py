@@ -7,7 +7,18 @@ from fastapi import Body as JsonBody
 from pydantic import BaseModel, Field, StringConstraints
 
 from setwise.analytics.schema import Kind, Schema
-from setwise.service.api.schemas import PLAIN_TEXT, Body, Bound, Column, Delta, Epsilon, Name, ShortText
+from setwise.service.api.schemas import (
+    PLAIN_TEXT,
+    Body,
+    Bound,
+    Column,
+    Delta,
+    Epsilon,
+    FailureShare,
+    Name,
+    Rule,
+    ShortText,
+)
 from setwise.service.api.views import JointView
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
@@ -49,6 +60,8 @@ class CapBody(Body):
 
     epsilon: Epsilon
     delta: Delta
+    rule: Rule = "wallet"
+    failure_share: FailureShare | None = None
 
 
 class ColumnView(BaseModel):
@@ -135,8 +148,10 @@ async def set_cap(
     def capped() -> None:
         with at_field("dataset"):
             service.datasets.get(dataset)
-            service.ledger.set_cap(dataset, epsilon=body.epsilon, delta=body.delta)
-        details = {"epsilon": body.epsilon, "delta": body.delta}
+            service.ledger.set_cap(
+                dataset, epsilon=body.epsilon, delta=body.delta, rule=body.rule, failure_share=body.failure_share
+            )
+        details = {"epsilon": body.epsilon, "delta": body.delta, "rule": body.rule}
         service.ledger.record("cap.set", by=by, subject=dataset, details=details)
 
     await service.threads.run(capped)

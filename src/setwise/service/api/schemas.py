@@ -96,6 +96,10 @@ Use = Annotated[str, StringConstraints(min_length=1, max_length=100), _USE, Afte
 PlannedUse = Annotated[str, StringConstraints(min_length=1, max_length=100), _PLANNED_USE, AfterValidator(_planned_use)]
 Epsilon = Annotated[float, Field(gt=0.0, le=100.0, description="a privacy loss, at most 100")]
 Delta = Annotated[float, Field(gt=0.0, lt=1.0, description="a probability strictly between 0 and 1")]
+FailureShare = Annotated[float, Field(ge=0.0, lt=1.0, description="the share of delta for outright failures")]
+Rule = Annotated[
+    Literal["wallet", "zcdp"], Field(description="how uses add up: zcdp takes those of which only their zCDP is known")
+]
 
 _LARGEST_BOUND = 2**40
 

@@ -72,7 +72,7 @@ def _row(entry: Entry) -> dict[str, object]:
     return {
         "number": entry.position,
         "at": entry.moment.timestamp(),
-        "kind": "charge" if charged else "answer stored",
+        "kind": {"charge": "charge", "settle": "answer stored", "slice": "slice of the cap"}[contents.kind],
         "key": contents.key,
         "says": charge_in_words(contents.text) if charged else "",
         "uses": [format_use(use) for use in entry.uses],

@@ -56,7 +56,7 @@ def charges_of(entries: Iterable[Entry]) -> list[Charge]:
                 returned=(),
                 answered=False,
             )
-        elif charged is not None:
+        elif contents.kind == "settle" and charged is not None:
             found[contents.key] = Charge(
                 number=charged.number,
                 at=charged.at,

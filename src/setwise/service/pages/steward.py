@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from setwise.accounting.wallet import FAILURE_SHARE
 from setwise.ledger.status import AccountStatus
 from setwise.service.api.views import AccountView
 from setwise.service.auth.people import Person, Token
@@ -50,6 +51,7 @@ async def steward_page(request: Request) -> Response:
         people=people,
         now=service.authenticator.now(),
         engines=[each.partition(":")[0] for each in service.settings.engine],
+        failure_share=FAILURE_SHARE,
         csrf=identity.csrf or "",
     )
 
