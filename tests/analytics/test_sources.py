@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import setwise
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
@@ -251,3 +252,73 @@ def test_no_password_of_an_engine_is_shown():
     with pytest.raises(InvalidParameter, match="ada@host") as refused:
         open_engine("visits", "postgresql+psycopg://ada:secret@host/shop?password=secret")
     assert "secret" not in str(refused.value)
+
+
+# What has to be computed: lazy frames, relations and views
+
+VISITS = {"who": list(range(900)) * 2, "page": ["home"] * 900 + ["help", "shop", "help"] * 300}
+
+
+@pytest.fixture
+def database(tmp_path):
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE visits (who BIGINT, page VARCHAR, amount VARCHAR)")
+        visits = pa.table(VISITS | {"amount": ["1"] * 1799 + ["one"]})
+        connection.register("given", visits)
+        connection.execute("INSERT INTO visits SELECT * FROM given")
+        connection.execute("CREATE VIEW elsewhere AS SELECT who, page FROM visits WHERE page <> 'home'")
+        connection.execute("CREATE VIEW broken AS SELECT who, page, CAST(amount AS INTEGER) AS amount FROM visits")
+        connection.execute("CREATE VIEW outside AS SELECT * FROM read_csv('/etc/passwd')")
+    return path
+
+
+def computed(kind, path):
+    if kind == "lazy":
+        return pl.DataFrame(VISITS).lazy().filter(pl.col("page") != "home")
+    if kind == "relation":
+        return duckdb.connect().from_arrow(pa.table(VISITS)).filter("page <> 'home'")
+    return f"{path}::elsewhere"
+
+
+@pytest.mark.parametrize("kind", ["lazy", "relation", "view"])
+def test_lazy_frames_relations_and_views_are_sources(kind, database):
+    with setwise.open(computed(kind, database), user="who") as session:
+        answer = session.histogram(item="page", contributions=1, epsilon=5.0, delta=1e-6)
+    assert set(answer.labels) == {"help", "shop"}
+
+
+@pytest.mark.parametrize("where", [None, "page = 'nowhere'"])
+def test_a_view_that_fails_on_a_row_fails_before_anything_is_asked(database, where):
+    """Computed with the question, the filter would decide whether the row is met."""
+    with pytest.raises(UnsuitableTable, match="could not be computed") as refused:
+        setwise.open(f"{database}::broken", user="who").count(epsilon=1.0, where=where)
+    assert "one" not in str(refused.value)
+    lazy = pl.DataFrame(VISITS | {"amount": ["one"] * 1800}).lazy().with_columns(pl.col("amount").cast(int))
+    with pytest.raises(UnsuitableTable, match="could not be computed") as refused:
+        setwise.open(lazy, user="who")
+    assert "'one'" not in str(refused.value)
+
+
+def test_two_tables_of_one_database_are_joined(database):
+    with setwise.open(f"{database}::visits", user="who", private={"elsewhere": f"{database}::elsewhere"}) as session:
+        joined = session.join("elsewhere", using="who")
+        assert joined.count(epsilon=5.0).value == pytest.approx(900, abs=20)
+
+
+def test_rows_of_sql_convert_to_frames_and_show_in_notebooks(tmp_path):
+    with setwise.open(pa.table(VISITS), user="who") as session:
+        found = session.sql(
+            "SELECT page AS p, COUNT(DISTINCT who) AS n FROM t GROUP BY page", contributions=2, epsilon=5.0, delta=1e-6
+        )
+    names = ["p", "n", "n_lower", "n_upper"]
+    assert found.to_arrow().column_names == names
+    assert found.to_polars().columns == names
+    assert list(found.to_pandas().columns) == names
+    assert found.to_polars()["n"].to_list() == [row["n"]["value"] for row in found]
+    shown = found._repr_html_()
+    assert ">p<" in shown
+    assert ">n_upper<" in shown
+    found.plot(tmp_path / "p.png")
+    assert (tmp_path / "p.png").stat().st_size > 1000
+    assert "home" in str(found)

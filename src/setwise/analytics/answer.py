@@ -197,13 +197,7 @@ class PrivateAnswer:
 
     def to_polars(self) -> "polars.DataFrame":
         """Return the items as a Polars frame."""
-        try:
-            import polars as pl
-        except ImportError:
-            raise MissingExtra("Polars is not installed: pip install 'setwise[frames]'") from None
-        frame = pl.from_arrow(self.to_arrow())
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+        return polars_frame(self.to_arrow())
 
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return the items as CSV text with a heading and what is measured, and write it to a file if one is named."""
@@ -251,6 +245,17 @@ def arrow_table(columns: dict[str, list[Any]], labels: Sequence[str]) -> "pyarro
         name: _arrow_kind(values, pa.string() if name in labels else pa.int64()) for name, values in columns.items()
     }
     return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
+
+
+def polars_frame(table: "pyarrow.Table") -> "polars.DataFrame":
+    """Return an Arrow table as a Polars frame."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise MissingExtra("Polars is not installed: pip install 'setwise[frames]'") from None
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def pandas_frame(table: "pyarrow.Table") -> "pandas.DataFrame":

@@ -1,5 +1,6 @@
 """How an answer looks in a notebook: a table with bars, and the promise below it."""
 
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from setwise.analytics.answer import PrivateAnswer, in_words, number
@@ -15,7 +16,7 @@ _BAR = "#0072B2"
 def answer_html(answer: PrivateAnswer) -> str:
     """Return the answer as an HTML table; nothing in it needs a script or a style sheet of its own."""
     if answer.statistics:
-        return _statistics_html(answer)
+        return columns_html(answer.columns(), answer)
     counted = any(each.count is not None for each in answer.items)
     reach = max([1.0, *(_high(each) for each in answer.items)])
     rows = "".join(_row(place, each, counted, reach) for place, each in enumerate(answer.items[:MOST_ROWS], start=1))
@@ -43,8 +44,8 @@ def _said(answer: PrivateAnswer) -> str:
     return f"{escape(ending)} <strong>{escape(answer.promise)}</strong> {formally}"
 
 
-def _statistics_html(answer: PrivateAnswer) -> str:
-    columns = answer.columns()
+def columns_html(columns: Mapping[str, Sequence[object]], answer: PrivateAnswer) -> str:
+    """Return columns as an HTML table, and below it what the answer they are of promises."""
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
     lines = zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)
     rows = "".join(f"<tr>{''.join(f'<td style={_CELL!r}>{_shown(cell)}</td>' for cell in line)}</tr>" for line in lines)

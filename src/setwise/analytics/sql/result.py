@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from setwise.analytics.answer import PrivateAnswer, arrow_table, csv_text, pandas_frame
+from setwise.analytics.answer import PrivateAnswer, arrow_table, csv_text, pandas_frame, polars_frame
 from setwise.mechanisms.labels import Cell, cell_of
 from setwise.mechanisms.release import Item
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
+    import polars
     import pyarrow
+
+    from setwise.analytics.present.plot import Picture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,22 @@ class SqlAnswer:
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the rows as a pandas frame, with the columns of `by_column`."""
         return pandas_frame(self.to_arrow())
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Return the rows as a Polars frame, with the columns of `by_column`."""
+        return polars_frame(self.to_arrow())
+
+    def plot(self, path: str | Path | None = None) -> "Picture":
+        """Return the rows as bars of their first statistic with its intervals, as `PrivateAnswer.plot` does."""
+        return self.answer.plot(path)
+
+    def _repr_html_(self) -> str:
+        from setwise.analytics.present.html import columns_html
+
+        return columns_html(self.by_column(), self.answer)
+
+    def __str__(self) -> str:
+        return str(self.answer)
 
     def to_dict(self) -> dict[str, object]:
         """Return the object that `setwise sql --json` prints: a contract."""

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines.csv_format import COMPRESSIONS
@@ -246,6 +246,8 @@ def _frame_table(source: object) -> "DuckDBTable":
                 return ArrowTable(from_pandas(source))
             case "polars", "DataFrame":
                 return ArrowTable(source.to_arrow())  # type: ignore[attr-defined]
+            case "polars" | "duckdb" | "_duckdb", "LazyFrame" | "DuckDBPyRelation":
+                return ArrowTable(_computed(source))
             case _:
                 pass
     except (arrow.ArrowException, TypeError, ValueError):
@@ -253,8 +255,22 @@ def _frame_table(source: object) -> "DuckDBTable":
     if failed:
         raise UnsuitableTable("the frame has a column of a type that Arrow cannot hold: convert it to text or numbers")
     raise InvalidParameter(
-        f"a source must be a path, an Arrow table, or a pandas or Polars DataFrame, not {type(source).__name__}"
+        "a source must be a path, an Arrow table, a pandas or Polars frame, or a DuckDB relation, not "
+        f"{type(source).__name__}"
     )
+
+
+def _computed(source: Any) -> Any:  # noqa: ANN401 - what its library makes of it
+    """Return a lazy frame or relation as an Arrow table: computed once and whole, before any question is asked.
+
+    Computed with each question, a row that fails to convert would decide whether one is answered.
+    """
+    failed = ""
+    try:
+        return source.collect().to_arrow() if type(source).__name__ == "LazyFrame" else source.to_arrow_table()
+    except Exception as error:
+        failed = type(error).__name__  # the message would quote a value
+    raise UnsuitableTable(f"the source could not be computed ({failed}): run it by itself to see why")
 
 
 _WILDCARDS = frozenset("*?[")

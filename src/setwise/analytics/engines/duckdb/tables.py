@@ -1,7 +1,7 @@
 """What DuckDB can read as a table, besides files: tables of database files, tables in memory, and typed text."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,10 +57,15 @@ class DuckDBTable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseTable:
-    """A table of a DuckDB database file, opened for reading only."""
+    """A table or view of a DuckDB database file, opened for reading only.
+
+    A view is computed once and whole, before any question is asked: computed with each question, a row that fails to
+    convert would decide whether one is answered.
+    """
 
     path: Path
     table: str
+    _computed: dict[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -81,12 +86,24 @@ class DatabaseTable:
         """Attach the file and see that the table is there."""
         connection.execute(f"ATTACH IF NOT EXISTS {_text(str(self.path))} AS {quoted(self._catalog)} (READ_ONLY)")
         found = connection.execute(
-            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $name ORDER BY ALL",
+            "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = $name "
+            "ORDER BY ALL",
             {"name": self._catalog},
         ).fetchall()
-        if not any(self.table in (name, f"{schema}.{name}") for schema, name in found):
-            names = ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name in found[:50])
+        kinds = [kind for schema, name, kind in found if self.table in (name, f"{schema}.{name}")]
+        if not kinds:
+            names = ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name, _ in found[:50])
             raise UnsuitableTable(f"{self.path} has no table {self.table!r}; it has {names or 'none'}")
+        if kinds[0] == "VIEW":
+            computed = quoted(f"computed {self.path} {self.table}")
+            try:
+                connection.execute(f"CREATE OR REPLACE TABLE {computed} AS SELECT * FROM {self._name}")
+            except Exception as error:  # its message would quote a value
+                failed = type(error).__name__
+            else:
+                self._computed["name"] = computed
+                return
+            raise UnsuitableTable(f"the view {self.table!r} could not be computed ({failed}): run it by itself to see")
 
     @property
     def _catalog(self) -> str:
@@ -98,6 +115,10 @@ class DatabaseTable:
     ) -> str:
         """Return the table's full name."""
         del cursor, columns, name
+        return self._computed.get("name", self._name)
+
+    @property
+    def _name(self) -> str:
         return ".".join(quoted(part) for part in (self._catalog, *self.table.split(".")))
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
