@@ -1,14 +1,23 @@
 """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
 from collections.abc import Sequence
-from typing import assert_never
 
 from setwise.analytics.bins import TimeUnit
 from setwise.analytics.schema import Column, Kind
 
-_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"})
-_TIMESTAMPS = frozenset({"TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"})
-_IDENTIFIERS = frozenset({"UUID", "BLOB", "HUGEINT", "UHUGEINT"})
+_TYPES = {
+    Kind.TEXT: ("VARCHAR", "ENUM"),
+    Kind.INTEGER: ("BIGINT", "TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
+    Kind.FLOAT: ("DOUBLE", "FLOAT"),
+    Kind.BOOLEAN: ("BOOLEAN",),
+    Kind.DATE: ("DATE",),
+    Kind.TIMESTAMP: ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"),
+    Kind.INSTANT: ("TIMESTAMP WITH TIME ZONE",),
+    Kind.IDENTIFIER: ("UUID", "BLOB", "HUGEINT", "UHUGEINT"),
+}
+"""The types of each kind; a constant is cast to the first."""
+
+_KINDS = {native: kind for kind, types in _TYPES.items() for native in types}
 
 
 def duckdb_column(name: str, native: str) -> Column:
@@ -20,29 +29,7 @@ def duckdb_column(name: str, native: str) -> Column:
     if native.endswith("]"):
         return Column(name=name, kind=Kind.OTHER, native="LIST")
     # An ENUM's type lists its values, which are data: only the outer word is kept.
-    return Column(name=name, kind=_kind(outer), native=outer)
-
-
-def _kind(native: str) -> Kind:
-    match native:
-        case "VARCHAR" | "ENUM":
-            return Kind.TEXT
-        case "FLOAT" | "DOUBLE":
-            return Kind.FLOAT
-        case "BOOLEAN":
-            return Kind.BOOLEAN
-        case "DATE":
-            return Kind.DATE
-        case "TIMESTAMP WITH TIME ZONE":
-            return Kind.INSTANT
-        case _ if native in _INTEGERS:
-            return Kind.INTEGER
-        case _ if native in _TIMESTAMPS:
-            return Kind.TIMESTAMP
-        case _ if native in _IDENTIFIERS:
-            return Kind.IDENTIFIER
-        case _:
-            return Kind.OTHER
+    return Column(name=name, kind=_KINDS.get(outer, Kind.OTHER), native=outer)
 
 
 class DuckDBDialect:
@@ -134,27 +121,8 @@ class DuckDBDialect:
 
     def constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a value of the column's type."""
-        match column.kind:
-            case Kind.TEXT:
-                native = "VARCHAR"
-            case Kind.INTEGER:
-                native = "BIGINT"
-            case Kind.FLOAT:
-                native = "DOUBLE"
-            case Kind.BOOLEAN:
-                native = "BOOLEAN"
-            case Kind.DATE:
-                native = "DATE"
-            case Kind.TIMESTAMP:
-                native = "TIMESTAMP"
-            case Kind.INSTANT:
-                native = "TIMESTAMPTZ"
-            case Kind.DECIMAL:
-                native = column.native
-            case Kind.IDENTIFIER | Kind.OTHER:
-                raise AssertionError("the parser compares no such column")
-            case _:
-                assert_never(column.kind)
+        assert column.kind is not Kind.IDENTIFIER  # the parser compares none
+        native = column.native if column.kind is Kind.DECIMAL else _TYPES[column.kind][0]
         return f"CAST({placeholder} AS {native})"
 
     def like(self, operand: str, placeholder: str) -> str:
@@ -175,5 +143,5 @@ class DuckDBDialect:
         return f"CAST({number} AS BIGINT)"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the rank key: the salt enters between two rounds of hashing, for as one more argument it biases."""
+        """Return the hash that ranks an item; the salt enters between two rounds: as one more argument it biases."""
         return f"hash(xor(hash({', '.join([user, *labels])}), CAST({salt} AS UBIGINT)))"

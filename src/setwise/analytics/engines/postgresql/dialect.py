@@ -1,12 +1,27 @@
 """PostgreSQL's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
 from collections.abc import Sequence
-from typing import assert_never
 
 from setwise.analytics.bins import TimeUnit
 from setwise.analytics.schema import Column, Kind
 
 _NUMERIC_HEADER = 4
+
+
+_TYPES = {
+    Kind.TEXT: ("text", "varchar", "bpchar", "name"),
+    Kind.INTEGER: ("int8", "int4", "int2"),
+    Kind.FLOAT: ("float8", "float4"),
+    Kind.DECIMAL: ("numeric",),
+    Kind.BOOLEAN: ("bool",),
+    Kind.DATE: ("date",),
+    Kind.TIMESTAMP: ("timestamp",),
+    Kind.INSTANT: ("timestamptz",),
+    Kind.IDENTIFIER: ("uuid", "bytea"),
+}
+"""The types of each kind; a constant is cast to the first."""
+
+_KINDS = {native: kind for kind, types in _TYPES.items() for native in types}
 
 
 def postgresql_column(name: str, native: str, enumerated: bool, modifier: int) -> Column:
@@ -16,31 +31,7 @@ def postgresql_column(name: str, native: str, enumerated: bool, modifier: int) -
         scale = (digits & 0x7FF ^ 0x400) - 0x400
         if scale >= 0:
             return Column(name=name, kind=Kind.DECIMAL, native=native, precision=digits >> 16, scale=scale)
-    return Column(name=name, kind=Kind.TEXT if enumerated else _kind(native), native=native)
-
-
-def _kind(native: str) -> Kind:
-    match native:
-        case "text" | "varchar" | "bpchar" | "name":
-            return Kind.TEXT
-        case "int2" | "int4" | "int8":
-            return Kind.INTEGER
-        case "float4" | "float8":
-            return Kind.FLOAT
-        case "numeric":
-            return Kind.DECIMAL
-        case "bool":
-            return Kind.BOOLEAN
-        case "date":
-            return Kind.DATE
-        case "timestamp":
-            return Kind.TIMESTAMP
-        case "timestamptz":
-            return Kind.INSTANT
-        case "uuid" | "bytea":
-            return Kind.IDENTIFIER
-        case _:
-            return Kind.OTHER
+    return Column(name=name, kind=Kind.TEXT if enumerated else _KINDS.get(native, Kind.OTHER), native=native)
 
 
 class PostgresqlDialect:
@@ -128,27 +119,8 @@ class PostgresqlDialect:
 
     def constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a value of the column's type."""
-        match column.kind:
-            case Kind.TEXT:
-                native = "text"
-            case Kind.INTEGER:
-                native = "bigint"
-            case Kind.FLOAT:
-                native = "float8"
-            case Kind.BOOLEAN:
-                native = "boolean"
-            case Kind.DATE:
-                native = "date"
-            case Kind.TIMESTAMP:
-                native = "timestamp"
-            case Kind.INSTANT:
-                native = "timestamptz"
-            case Kind.DECIMAL:
-                native = "numeric"
-            case Kind.IDENTIFIER | Kind.OTHER:
-                raise AssertionError("the parser compares no such column")
-            case _:
-                assert_never(column.kind)
+        assert column.kind is not Kind.IDENTIFIER  # the parser compares none
+        native = _TYPES[column.kind][0]
         return f"CAST({placeholder} AS {native})"
 
     def like(self, operand: str, placeholder: str) -> str:
@@ -169,7 +141,7 @@ class PostgresqlDialect:
         return f"CAST({number} AS bigint)"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the rank key: the salt seeds the hash of the user, which seeds that of the first label, and so on.
+        """Return the hash that ranks an item: the salt seeds that of the user, which seeds that of the first label.
 
         A chain needs no separator, which a label could contain.
         """

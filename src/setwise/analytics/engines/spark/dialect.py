@@ -1,7 +1,6 @@
 """Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
 from collections.abc import Sequence
-from typing import assert_never
 
 from setwise.analytics.bins import TimeUnit
 from setwise.analytics.schema import Column, Kind
@@ -13,37 +12,32 @@ _DAY = 86_400
 """Seconds of a day."""
 
 
+_TYPES = {
+    Kind.TEXT: ("string", "varchar", "char"),
+    Kind.INTEGER: ("bigint", "int", "smallint", "tinyint"),
+    Kind.FLOAT: ("double", "float"),
+    Kind.BOOLEAN: ("boolean",),
+    Kind.DATE: ("date",),
+    Kind.TIMESTAMP: ("timestamp_ntz",),
+    Kind.INSTANT: ("timestamp",),
+    Kind.IDENTIFIER: ("binary",),
+}
+"""The types of each kind; a constant is cast to the first."""
+
+_KINDS = {native: kind for kind, types in _TYPES.items() for native in types}
+
+
 def spark_column(name: str, native: str) -> Column:
     """Return the column whose type Spark writes like this."""
     if native.startswith("decimal("):
         precision, scale = (int(digits) for digits in native[len("decimal(") : -1].split(","))
         return Column(name=name, kind=Kind.DECIMAL, native=native, precision=precision, scale=scale)
     outer = native.split("(", maxsplit=1)[0].split("<", maxsplit=1)[0]
-    return Column(name=name, kind=_kind(outer), native=native if outer.startswith("string") else outer)
-
-
-def _kind(native: str) -> Kind:
-    match native:
-        case "varchar" | "char":
-            return Kind.TEXT
-        case _ if native.split(maxsplit=1)[0] == "string":
-            return Kind.TEXT
-        case "tinyint" | "smallint" | "int" | "bigint":
-            return Kind.INTEGER
-        case "float" | "double":
-            return Kind.FLOAT
-        case "boolean":
-            return Kind.BOOLEAN
-        case "date":
-            return Kind.DATE
-        case "timestamp_ntz":
-            return Kind.TIMESTAMP
-        case "timestamp":
-            return Kind.INSTANT
-        case "binary":
-            return Kind.IDENTIFIER
-        case _:
-            return Kind.OTHER
+    return Column(
+        name=name,
+        kind=_KINDS.get(outer.split(maxsplit=1)[0], Kind.OTHER),
+        native=native if outer.startswith("string") else outer,
+    )
 
 
 class SparkDialect:
@@ -131,27 +125,8 @@ class SparkDialect:
 
     def constant(self, column: Column, placeholder: str) -> str:
         """Return a parameter as a value of the column's type."""
-        match column.kind:
-            case Kind.TEXT:
-                native = "STRING"
-            case Kind.INTEGER:
-                native = "BIGINT"
-            case Kind.FLOAT:
-                native = "DOUBLE"
-            case Kind.BOOLEAN:
-                native = "BOOLEAN"
-            case Kind.DATE:
-                native = "DATE"
-            case Kind.TIMESTAMP:
-                native = "TIMESTAMP_NTZ"
-            case Kind.INSTANT:
-                native = "TIMESTAMP"
-            case Kind.DECIMAL:
-                native = column.native
-            case Kind.IDENTIFIER | Kind.OTHER:
-                raise AssertionError("the parser compares no such column")
-            case _:
-                assert_never(column.kind)
+        assert column.kind is not Kind.IDENTIFIER  # the parser compares none
+        native = column.native if column.kind is Kind.DECIMAL else _TYPES[column.kind][0]
         return f"CAST({placeholder} AS {native})"
 
     def like(self, operand: str, placeholder: str) -> str:
@@ -172,7 +147,7 @@ class SparkDialect:
         return f"CAST({number} AS BIGINT)"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the rank key; every argument seeds the hash of the next."""
+        """Return the hash that ranks an item; every argument seeds the hash of the next."""
         return f"xxhash64({', '.join([salt, user, *labels])})"
 
 
