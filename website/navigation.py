@@ -43,6 +43,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "ledger.md",
         "service.md",
         "sign-on.md",
+        "backups.md",
+        "scale.md",
         "pages.md",
         "security.md",
     ),

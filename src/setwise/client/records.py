@@ -104,7 +104,7 @@ class JointRecord(TypedDict):
 
 
 class EntryRecord(TypedDict):
-    """An entry of an account: a charge with what was asked, or a settlement with the answer."""
+    """An entry of an account: a charge with what was asked, a settlement with the answer, or a slice of a cap."""
 
     position: int
     kind: Literal["charge", "settle", "slice"]

@@ -95,10 +95,16 @@ class Steward:
         contributions: int | None = None,
         per_item: int = 1,
         types: Mapping[str, str] | None = None,
+        public: Mapping[str, str] | None = None,
+        csv: Mapping[str, object] | None = None,
         engine: str = "duckdb",
         apart: str = "",
     ) -> DatasetRecord:
-        """Register a table: its user column, and the columns that may be items, added up or filtered by."""
+        """Register a table: its user column, and the columns that may be items, added up or filtered by.
+
+        `types` says which columns of a CSV file are not text, `csv` how it is written (separator, encoding, header,
+        columns, skip_lines, format), and `public` which tables without users SQL may join, by name.
+        """
         body = {
             "name": name,
             "engine": engine,
@@ -110,6 +116,8 @@ class Steward:
             "contributions": contributions,
             "per_item": per_item,
             "types": dict(types or {}),
+            "public": dict(public or {}),
+            "csv": None if csv is None else dict(csv),
             "apart": apart,
         }
         found: DatasetRecord = self._client.request("POST", "/datasets", body)

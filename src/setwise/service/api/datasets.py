@@ -6,6 +6,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
 from pydantic import BaseModel, Field, StringConstraints
 
+from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.schema import Kind, Schema
 from setwise.service.api.schemas import (
     PLAIN_TEXT,
@@ -31,6 +32,17 @@ router = APIRouter(prefix=API, tags=["data sets"], route_class=GuardedRoute)
 DatasetName = Annotated[Name, Path(examples=["events"])]
 
 
+class CsvBody(Body):
+    """How CSV files are written, where their names and first lines do not tell: the options of `setwise.open`."""
+
+    separator: Annotated[str, StringConstraints(min_length=1, max_length=1)] | None = None
+    encoding: Annotated[str, StringConstraints(min_length=1, max_length=40), PLAIN_TEXT] = "utf-8"
+    header: bool | None = None
+    columns: Annotated[list[Column], Field(min_length=1, max_length=1000)] | None = None
+    skip_lines: Annotated[int, Field(ge=0, le=10_000)] = 0
+    format: Annotated[str, StringConstraints(min_length=1, max_length=20), PLAIN_TEXT] | None = None
+
+
 class DatasetBody(Body):
     """A table to register. For DuckDB `table` is a path in the service's data folder, else the table's name.
 
@@ -53,6 +65,7 @@ class DatasetBody(Body):
         dict[Name, Annotated[str, StringConstraints(min_length=1, max_length=500), PLAIN_TEXT]],
         Field(max_length=20, default_factory=dict, description="tables without users that SQL may join, by name"),
     ]
+    csv: CsvBody | None = None
 
 
 class CapBody(Body):
@@ -175,10 +188,14 @@ async def joint(
 
 
 def _registered(service: Service, body: DatasetBody, by: str) -> DatasetView:
-    given: dict[str, Any] = body.model_dump(exclude={"apart"}) | {
+    given: dict[str, Any] = body.model_dump(exclude={"apart", "csv"}) | {
         "types": tuple(body.types.items()),
         "public": tuple(body.public.items()),
     }
+    if body.csv is not None:
+        columns = None if body.csv.columns is None else tuple(body.csv.columns)
+        with at_field("csv"):
+            given["csv"] = CsvOptions(**body.csv.model_dump(exclude={"columns"}), columns=columns)
     with at_field("items"):
         dataset = Dataset(**given)
     service.engines.check(dataset)

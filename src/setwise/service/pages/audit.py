@@ -14,6 +14,7 @@ from setwise.service.route import GuardedRoute, caller, service_of
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
+_KINDS = {"charge": "charge", "settle": "answer stored", "slice": "slice of the cap"}
 _ENTRIES = 200
 _ACTS = 200
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.files import files_of
 from setwise.analytics.engines.joins import Join
-from setwise.analytics.engines.prepared import PreparingEngine
+from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.source import Beside, JoinedSource, open_engine, open_joined
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
@@ -135,6 +135,7 @@ class Engines:
             name=dataset.name,
             user=dataset.user,
             types={name: Kind(kind) for name, kind in dataset.types},
+            csv=dataset.csv,
         )
         beside = Beside(public={name: self._inside(table) for name, table in dataset.public})
         return open_joined(
@@ -144,7 +145,7 @@ class Engines:
     def _opened(self, dataset: Dataset) -> PreparingEngine:
         address = self._address(dataset.engine)
         source = self._source(dataset)
-        return open_engine(source, address, types=_types_of(dataset), memory=self._settings.memory)
+        return open_engine(source, address, types=_types_of(dataset), csv=dataset.csv, memory=self._settings.memory)
 
     def _address(self, kind: EngineKind) -> str:
         """Return where the engine of this kind is, as the replica was started with it."""
@@ -162,10 +163,14 @@ class Engines:
         return found[0]
 
     def reads(self, dataset: Dataset) -> str:
-        """Return what identifies the data of a table, whatever its data set is called: without passwords."""
+        """Return what identifies the data of a table, whatever its data set is called: without passwords.
+
+        What was prepared is the data that it was prepared from.
+        """
         source = self._source(dataset)
         if Path(source).is_absolute():
-            path, mark, table = source.partition("::")
+            prepared = read_prepared(Path(source))
+            path, mark, table = (source if prepared is None else prepared.origin).partition("::")
             return f"file {Path(path).resolve()}{mark}{table}"
         address = self._address(dataset.engine)
         server = urlsplit(address)

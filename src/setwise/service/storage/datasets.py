@@ -2,12 +2,13 @@
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
+from setwise.analytics.engines.files import CsvOptions
 from setwise.errors import InvalidParameter, NameTaken, UnknownName
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
@@ -27,8 +28,8 @@ class Dataset:
     """A table on an engine, its user column, and the columns that may be items, summed values or filters.
 
     `contributions` (Delta) and `per_item` (tau) bound what one user may add: a question that leaves them out gets
-    these, and none may ask for more. `types` says which columns of a CSV file are not text. `public` are tables without
-    users that SQL may join, by name.
+    these, and none may ask for more. `types` says which columns of a CSV file are not text, `csv` how it is written,
+    and `public` are tables without users that SQL may join, by name.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Dataset:
     per_item: int = 1
     types: tuple[tuple[str, str], ...] = ()
     public: tuple[tuple[str, str], ...] = ()
+    csv: CsvOptions = field(default_factory=CsvOptions)
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a data set")
@@ -72,7 +74,11 @@ class Dataset:
     @staticmethod
     def read(text: str) -> "Dataset":
         """Return the data set of a definition written by `text`."""
-        return Dataset(**json.loads(text))
+        given = json.loads(text)
+        written = given.pop("csv", {})  # definitions from before there were options have none
+        if written.get("columns") is not None:
+            written["columns"] = tuple(written["columns"])
+        return Dataset(**given, csv=CsvOptions(**written))
 
 
 class Datasets:
