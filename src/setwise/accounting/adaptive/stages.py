@@ -7,6 +7,7 @@ computed in dynamic_program.py.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ class Tuning:
     """Of a middle stage, which is read at every grid point: the first that keeps to the reads below."""
     most_reads: float = 5e7
     """Grid points times losses of a middle stage: a few seconds."""
+    products_at_once: int = 1_000_000
+    """Products of a profile and a probability held in memory at once."""
     rare: float = 1e-40
     """Probability below which an atom of a middle stage is left out and charged: far below any delta of interest."""
 
@@ -104,14 +107,17 @@ def enumerated_uses(uses: Sequence[tuple[KnownNoise, int]]) -> Atoms | None:
     return enumerated(responses, TUNING.most_enumerated) if len(responses) == len(uses) else None
 
 
-def losses(stage: LinearStage, tilt: float, tolerance: float) -> tuple[Atoms, Atoms]:
-    """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice."""
+def losses(stage: LinearStage, tilt: float, tolerance: float, grid: float | None = None) -> tuple[Atoms, Atoms]:
+    """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice.
+
+    The step of the lattice divides `grid` or is a multiple of it, where it can.
+    """
     exact = enumerated_uses(stage.uses)
     if exact is not None:
         return exact, exact
     from setwise.accounting.losses.pld import LatticeSum
 
-    whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), tolerance)
+    whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), tolerance, grid)
     return whole.atoms(coarse_saddle(stage.uses), tilt, whole=True)
 
 
@@ -125,7 +131,7 @@ def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
         case _:
             from setwise.accounting.losses.pld import LatticeSum
 
-            whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), TUNING.first_tolerance)
+            whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), TUNING.first_tolerance, band.step)
             upper, lower = whole.tails(coarse_saddle(stage.uses), tilt, whole=True)
     # On a lattice from above, losses reach past the largest by a step each.
     reach = upper.top if stage.support < math.inf else math.inf
@@ -142,7 +148,7 @@ def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) ->
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
     variance = after.variance + stage.variance
     for tolerance in TUNING.middle_tolerances:
-        upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance))
+        upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance, band.step))
         reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
         x = multiples(band.step, 0, band.size(variance, after.support + reach))
         if x.size * upper.size <= TUNING.most_reads:
@@ -151,29 +157,56 @@ def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) ->
         raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
     profile = after.profile
     # Positions are rounded: both ends are read on their safe side.
-    off = 8 * UNIT * (float(x[-1]) + float(np.abs(upper.loss).max()) + float(np.abs(lower.loss).max()))
-    above = (
-        _mean_at(upper, profile.read_upper, x - off) * (1 + upper.relative_error + (upper.size + 8) * UNIT)
-        + upper.dropped
-    )
-    shrunk = 1 - lower.relative_error - (lower.size + 8) * UNIT
-    below = _mean_at(lower, profile.read_lower, x + off) * shrunk
+    off = 16 * UNIT * (float(x[-1]) + float(np.abs(upper.loss).max()) + float(np.abs(lower.loss).max()))
+    above = _mean_at(upper, lambda at: profile.read_upper(at - off), x)
+    above = above * (1 + upper.relative_error + (upper.size + 8) * UNIT) + upper.dropped
+    below = _mean_at(lower, lambda at: profile.read_lower(at + off), x)
+    below *= 1 - lower.relative_error - (lower.size + 8) * UNIT
     bent = Profile(band.step, np.minimum(below, above), np.minimum(above, 1.0), _BENT)
     return TailProfile(bent, variance, after.support + reach)
 
 
 def _trimmed(atoms: Atoms) -> Atoms:
-    """Leave out atoms too rare to matter, and say how much that is."""
-    rare = atoms.mass < TUNING.rare
-    left_out = float(atoms.mass[rare].sum()) * (1 + atoms.relative_error)
-    return Atoms(atoms.loss[~rare], atoms.mass[~rare], atoms.relative_error, atoms.dropped + left_out)
+    """Leave out atoms too rare to matter at both ends, and say how much that is."""
+    kept = np.flatnonzero(atoms.mass >= TUNING.rare)
+    inside = slice(int(kept[0]), int(kept[-1]) + 1)
+    rest = float(atoms.mass[: inside.start].sum() + atoms.mass[inside.stop :].sum()) * (1 + atoms.relative_error)
+    return Atoms(atoms.loss[inside], atoms.mass[inside], atoms.relative_error, atoms.dropped + rest)
 
 
 def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
+    """Return E[f(x - L)] at grid points 0, h, 2h, ..., at positions off by at most 8 units of x and the loss.
+
+    Where the losses form a lattice whose step divides h or is a multiple of it, f is read once at every difference of
+    a point and a loss.
+    """
     total = np.zeros_like(x)
-    for loss, mass in zip(atoms.loss, atoms.mass, strict=True):
-        total += mass * read(x - loss)
+    steps = _steps_of_lattice(atoms.loss, float(x[1])) if x.size > 1 else None
+    if steps is None:
+        for loss, mass in zip(atoms.loss, atoms.mass, strict=True):
+            total += mass * read(x - loss)
+        return total
+    reach = (atoms.size - 1) * steps.numerator
+    fine = multiples(float(x[1]) / steps.denominator, -reach, (x.size - 1) * steps.denominator + reach + 1)
+    values = read(fine - atoms.loss[0])
+    windows = np.lib.stride_tricks.sliding_window_view(values, reach + 1)[:: steps.denominator, :: steps.numerator]
+    chunk = max(1, TUNING.products_at_once // atoms.size)
+    for start in range(0, x.size, chunk):
+        total[start : start + chunk] = (windows[start : start + chunk] * atoms.mass[::-1]).sum(axis=1)
     return total
+
+
+def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
+    """Return the distance of neighbouring losses, ascending and equally far apart, in grid steps; None for others.
+
+    It is a whole number or one over a whole number.
+    """
+    if loss.size < 2 or not loss[-1] > loss[0]:
+        return None
+    ratio = float(loss[-1] - loss[0]) / ((loss.size - 1) * grid)
+    steps = Fraction(round(ratio)) if ratio > 1.0 else Fraction(1, round(1.0 / ratio))
+    lattice = loss[0] + multiples(grid * steps.numerator / steps.denominator, 0, loss.size)
+    return steps if float(np.abs(lattice - loss).max()) <= 4 * UNIT * float(np.abs(loss).max()) else None
 
 
 def left_of(x: float, loss: Floats) -> Floats:

@@ -52,11 +52,15 @@ TUNING = Tuning()
 
 @dataclass(frozen=True, slots=True)
 class LatticeSum:
-    """Mechanisms with known noise, and how often each is used; `failure` is the chance of losing everything."""
+    """Mechanisms with known noise, and how often each is used; `failure` is the chance of losing everything.
+
+    The step divides `grid` or is a multiple of it, if that is given and no loss has to be a multiple of the step.
+    """
 
     uses: tuple[tuple[KnownNoise, int], ...]
     failure: Bracket
     tolerance: float = TUNING.tolerance
+    grid: float | None = None
 
     @property
     def support(self) -> float:
@@ -158,6 +162,9 @@ class LatticeSum:
             every = math.fsum(count for _, count in self.uses)
             largest = math.sqrt(6.0 * self.tolerance * variance / every)
             return largest / 4.0 if coarser > 1.0 else largest
+        if self.grid is not None and not units:
+            steps = coarser * largest / self.grid
+            return self.grid * math.floor(steps) if steps >= 1.0 else self.grid / math.ceil(1.0 / steps)
         return common_step(units, coarser * largest)
 
     def _reach(self, known: KnownNoise, tilt: float) -> float:
