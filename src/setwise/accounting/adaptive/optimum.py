@@ -39,7 +39,7 @@ from setwise.accounting.adaptive.stages import (
 )
 from setwise.accounting.answer import USUAL, Effort
 from setwise.accounting.brackets import UNIT, Bracket, either_fails
-from setwise.accounting.guarantees import PureDP
+from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
 from setwise.accounting.losses.discrete import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.tilting import Saddle
 from setwise.accounting.root_finding import epsilon_at
@@ -60,6 +60,9 @@ class Tuning:
     """What that analyst tries for t, as shares of the t that the tilt suggests."""
     least_tilt: float = 0.5
     """Smallest tilt that sets prices of draws, over one standard deviation of the loss."""
+    kink_work: float = 16.0
+    """Work of a step on a profile with kinks, over its squared number of cells: between two kinks round-off decides
+    where t is best, and every t is tried."""
     epsilon_sharpness: float = 0.78
     """Relative width of epsilon times the squared number of cells, as seen on grids; the width of delta is about
     -log delta over the square."""
@@ -204,9 +207,14 @@ class Optimum:
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.TUNING.most_cells:
             return math.inf
-        return cells * grid_work(
-            self._groups, sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
-        )
+        steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
+        return cells * grid_work(self._groups, steps) + (TUNING.kink_work * steps * cells**2 if self._kinked else 0.0)
+
+    @property
+    def _kinked(self) -> bool:
+        """Whether the profile behind some bounded-range stage has kinks, as that of losses with atoms."""
+        behind = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
+        return any(isinstance(known, PureDP | Laplace | DiscreteLaplace) for stage in behind for known, _ in stage.uses)
 
     def _saddle(self) -> Saddle:
         """Return a coarse version of everything, a bounded-range mechanism as its worst randomized response."""
