@@ -1,10 +1,10 @@
-"""`setwise compose`: what a set of uses adds up to."""
+"""`setwise compose` and `setwise calibrate`: what uses add up to, and which uses meet a target."""
 
 from typing import Annotated
 
 import typer
 
-from setwise.accounting.notation import syntax
+from setwise.accounting.notation import calibrated_kinds, syntax
 from setwise.cli.options import AsJson
 from setwise.errors import InvalidParameter
 
@@ -13,6 +13,15 @@ Mech = Annotated[
     typer.Argument(
         metavar="MECH...",
         help=f"KIND:PARAMETERS[xCOUNT], in order: {syntax()}",
+    ),
+]
+Plan = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MECH...",
+        help="Uses as for compose, one of them with a ? for what is to be found: the smallest noise "
+        f"({calibrated_kinds('noise')}), the largest epsilon ({calibrated_kinds('epsilon')}), or the largest count "
+        "(pure:0.1x?).",
     ),
 ]
 InteractionOption = Annotated[str, typer.Option(help="batch, ordered, setwise or adaptive.")]
@@ -51,3 +60,34 @@ def compose(
         output.print_json(output.as_json(*ends, answer))
     else:
         output.print_table("Composition", output.answer_rows(composition.uses, answer, asked, found))
+
+
+def calibrate(
+    uses: Plan,
+    epsilon: Annotated[float, typer.Option(help="The overall epsilon to meet.")],
+    delta: Annotated[float, typer.Option(help="The overall delta to meet.")],
+    interaction: InteractionOption = "setwise",
+    as_json: AsJson = False,
+) -> None:
+    """Find the smallest noise, largest per-use epsilon or largest count that meets a target for planned uses."""
+    from setwise.accounting import calibrate as calibration
+    from setwise.accounting.notation import format_use, rounded_down, rounded_up
+    from setwise.cli import output
+
+    free, plan = calibration.parse_plan(uses)
+    if free == "noise":
+        found = calibration.smallest_noise(plan, epsilon=epsilon, delta=delta, interaction=interaction)
+    elif free == "epsilon":
+        found = calibration.largest_epsilon(plan, epsilon=epsilon, delta=delta, interaction=interaction)
+    else:
+        found = calibration.largest_count(plan, epsilon=epsilon, delta=delta, interaction=interaction)
+    answer = found.answer
+    if as_json:
+        ends = ((epsilon, epsilon), (answer.lower, answer.upper))
+        written = [format_use(use) for use in found.uses]
+        output.print_json({"free": free, "value": found.value, "uses": written, **output.as_json(*ends, answer)})
+    else:
+        title = {"noise": "Smallest noise", "epsilon": "Largest per-use epsilon", "count": "Largest count"}[free]
+        rows = output.answer_rows(found.uses, answer, ("epsilon", epsilon), "delta")
+        rounded = rounded_up(found.value) if free == "noise" else rounded_down(found.value)
+        output.print_table("Calibration", [(title, f"{found.value:,}" if free == "count" else rounded), *rows])

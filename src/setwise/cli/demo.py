@@ -9,6 +9,8 @@ import typer
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy as np
     from numpy.typing import NDArray
     from rich.console import Console
@@ -39,8 +41,6 @@ def demo(
 ) -> None:
     """Make a table of two million events, ask it three questions, and show what they promise together."""
     if movies is not None:
-        from setwise.cli.sample_movies import make_movies
-
         make_movies(movies)
         print(f"wrote ratings.dat, users.dat, movies.dat, u.data and points.tsv to {movies}")
         return
@@ -172,3 +172,50 @@ def _drawn(random: "np.random.Generator", weights: "NDArray[np.floating]", count
     ends = np.cumsum(weights)
     places: NDArray[np.int64] = np.searchsorted(ends, random.random(count) * ends[-1], side="right").astype(np.int64)
     return places
+
+
+RATERS, MOVIES, RATINGS = 6_040, 3_883, 300_000
+GENRES = ("Drama", "Comedy", "Action", "Thriller", "Romance", "Horror", "Children's", "Documentary")
+AGES = (1, 18, 25, 35, 45, 50, 56)
+_MOVIE_SEED = 7
+_FIRST_RATING, _LAST_RATING = 956_703_932, 1_046_454_590  # seconds since 1970: April 2000 to February 2003
+_MOVIE_NAMES = ("Amélie", "Blue Door", "City Hall", "Día", "Echo", "Fjord", "Garçon", "Harbour", "Ice", "Jubilee")
+
+
+def make_movies(folder: Path) -> None:
+    """Write ratings.dat, users.dat, movies.dat (cells apart by ::), u.data and points.tsv (by tabs) into a folder.
+
+    The files are as raw as those of MovieLens: no headers, odd separators, Latin-1.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng(_MOVIE_SEED)
+    folder.mkdir(parents=True, exist_ok=True)
+    users = 1 + np.minimum(rng.exponential(RATERS / 4, RATINGS).astype(np.int64), RATERS - 1)
+    movies = 1 + np.minimum((MOVIES * rng.random(RATINGS) ** 3).astype(np.int64), MOVIES - 1)
+    stars = np.clip(np.rint(rng.normal(3.6, 1.1, RATINGS) - 0.3 * (movies % len(GENRES) == 5)), 1, 5).astype(np.int64)
+    times = rng.integers(_FIRST_RATING, _LAST_RATING, RATINGS)
+    ratings = np.column_stack([users, movies, stars, times])
+    _write_rows(folder / "ratings.dat", "::", ratings)
+    _write_rows(folder / "u.data", "\t", ratings[: RATINGS // 3])
+    _write_rows(folder / "users.dat", "::", _raters(rng))
+    _write_rows(folder / "movies.dat", "::", _movies())
+    points = np.rint(rng.normal(2.0, 15.0, RATERS)).astype(np.int64)
+    _write_rows(folder / "points.tsv", "\t", [("user", "points"), *zip(range(1, RATERS + 1), points, strict=True)])
+
+
+def _raters(rng: "np.random.Generator") -> "Iterable[tuple[object, ...]]":
+    for user in range(1, RATERS + 1):
+        age = AGES[int(rng.binomial(len(AGES) - 1, 0.4))]
+        occupation = int(20 * rng.random() ** 2)
+        yield user, "F" if rng.random() < 0.3 else "M", age, occupation, f"{rng.integers(100_000):05}"
+
+
+def _movies() -> "Iterable[tuple[object, ...]]":
+    for movie in range(1, MOVIES + 1):
+        name = f"{_MOVIE_NAMES[movie % len(_MOVIE_NAMES)]} {movie:04} ({1950 + movie % 50})"
+        yield movie, name, GENRES[movie % len(GENRES)]
+
+
+def _write_rows(path: Path, separator: str, rows: "Iterable[Iterable[object]]") -> None:
+    path.write_text("".join(separator.join(map(str, row)) + "\n" for row in rows), encoding="latin-1", newline="")

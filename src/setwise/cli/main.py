@@ -24,7 +24,7 @@ COMMANDS = {
     "run": ("report:run", "Ask the questions of a report under one budget."),
     "prepare": ("prepare:prepare", "Bound contributions once, for quick questions."),
     "compose": ("compose:compose", "Say what a set of uses adds up to."),
-    "calibrate": ("calibrate:calibrate", "Find the noise, epsilon or count for a target."),
+    "calibrate": ("compose:calibrate", "Find the noise, epsilon or count for a target."),
     "demo": ("demo:demo", "Ask two million made-up events three questions."),
     "mcp": ("mcp:mcp", "Let an agent ask, within an account's budget."),
     "serve": ("serve:serve", "Run the service and its web pages."),
