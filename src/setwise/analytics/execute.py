@@ -8,13 +8,13 @@ from typing import Protocol
 from setwise.accounting.answer import Interaction
 from setwise.accounting.guarantees import Use
 from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.bounds_search import found_in
 from setwise.analytics.budget import Budget
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import BoundsSearch, ExecutablePlan
 from setwise.analytics.present.text import ending, interval_note, measured
 from setwise.analytics.query import EVERYTHING, Query, canonical, statistic_name
-from setwise.analytics.search import found_in
 from setwise.analytics.short_answers import what_shows_more
 from setwise.analytics.statistics import in_units, statistics_note
 from setwise.mechanisms.histogram import Histogram

@@ -11,12 +11,12 @@ from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
 from setwise.analytics.bins import group_of
+from setwise.analytics.bounds_search import Search, search_for, with_any_bounds
 from setwise.analytics.budget import Budget, Draws
 from setwise.analytics.engines.base import Aggregation, check_suitable, columns_read
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
-from setwise.analytics.search import Search, search_for, with_any_bounds
 from setwise.analytics.statistics import in_steps, measure_of, release_of, statistics_error, statistics_in_words
 from setwise.analytics.tables.domain import fitted
 from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable

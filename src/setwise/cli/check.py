@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from setwise.cli import options
-from setwise.cli.run import column_kinds, csv_words
+from setwise.cli.ask import column_kinds, csv_words
 
 if TYPE_CHECKING:
     from pathlib import Path

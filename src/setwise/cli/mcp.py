@@ -71,7 +71,7 @@ def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
     if given["account"] is None or given["user"] is None:
         raise InvalidParameter("give --user and --account: an agent's questions are paid for by an account")
     from setwise.analytics.tables.source import location_of
-    from setwise.cli.run import open_account, open_session
+    from setwise.cli.ask import open_account, open_session
 
     asked = [options.Given(table=table, **given) for table in tables]
     account = stack.enter_context(open_account(asked[0]))

@@ -39,7 +39,7 @@ def prepare(
     from shlex import join
 
     from setwise.analytics.tables.source import without_password
-    from setwise.cli.run import interruptible, open_session
+    from setwise.cli.ask import interruptible, open_session
 
     if not replace:
         _check_free(out, engine)

@@ -19,7 +19,7 @@ def command(kind: str, summary: str) -> Callable[..., None]:
     ]
 
     def ask(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-        from setwise.cli.run import answer_question
+        from setwise.cli.ask import answer_question
 
         answer_question(kind, {name: given.pop(name) for name in words}, options.Given(**given))
 

@@ -21,7 +21,7 @@ _GIVEN = (
 def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
     """Ask in SQL: one SELECT of counts, sums, means and quantiles, by columns; EXPLAIN is a preview, and free."""
     from setwise.analytics.sql.parser import parse_sql
-    from setwise.cli.run import SqlTables, answer_sql
+    from setwise.cli.ask import SqlTables, answer_sql
 
     text, explain = _text(given.pop("query")), given.pop("explain")
     tables, public = (_named(given.pop(name) or (), f"--{name.rstrip('s')}") for name in ("tables", "public"))

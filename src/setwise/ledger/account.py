@@ -1,4 +1,7 @@
-"""An open account: charge before the data is touched, settle when the answer is known; what a refusal says."""
+"""An open account: charge before the data is touched, settle when the answer is known; what a refusal says.
+
+The SQL that writes a charge is `append` of stores/sqlite.py and stores/postgresql.py.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +20,7 @@ from setwise.ledger.register import same_data
 from setwise.ledger.slices import Rule
 from setwise.ledger.status import AccountStatus, pathwise_bound, status_of
 from setwise.ledger.stores.base import Draft, Movement, Refused, Store
-from setwise.ledger.stores.queries import any_is_known, entries_of, entry_under, last_of, priced_by, spent_of
+from setwise.ledger.stores.read_queries import any_is_known, entries_of, entry_under, last_of, priced_by, spent_of
 from setwise.ledger.terms import (
     WHOLE_LIFE,
     Terms,

@@ -12,7 +12,7 @@ from setwise.accounting.guarantees import Use
 from setwise.ledger.records import Contents, write_amounts, write_uses
 from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Draft, Refused, Store
-from setwise.ledger.stores.queries import locked_spent_of, priced_by, slices_of, spent_of
+from setwise.ledger.stores.read_queries import locked_spent_of, priced_by, slices_of, spent_of
 from setwise.ledger.terms import WHOLE_LIFE, held_in, sliced
 
 

@@ -43,7 +43,7 @@ from setwise.ledger.slices import CapTotals
 from setwise.ledger.status import AccountStatus, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect, connect_to_read
-from setwise.ledger.stores.queries import entries_of, spent_by, spent_of
+from setwise.ledger.stores.read_queries import entries_of, spent_by, spent_of
 from setwise.ledger.stores.schema import accounts, openings
 from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, parse_period, period_id
 

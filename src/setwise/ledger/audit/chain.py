@@ -15,7 +15,7 @@ from setwise.ledger.records import Entry, link, read_amounts, read_uses, write_a
 from setwise.ledger.register import Record
 from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Movement
-from setwise.ledger.stores.queries import movements_of, read_entry
+from setwise.ledger.stores.read_queries import movements_of, read_entry
 from setwise.ledger.stores.schema import entries
 from setwise.ledger.terms import WHOLE_LIFE, drawn, from_slice, given_back, line_of, own_draws, period_id, sliced
 

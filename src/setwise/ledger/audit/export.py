@@ -21,7 +21,7 @@ from setwise.ledger.register import ACTS, Act, Record, account_row, next_state, 
 from setwise.ledger.slices import SLICES
 from setwise.ledger.stores.base import Movement
 from setwise.ledger.stores.migrations import drop_triggers, renew_triggers
-from setwise.ledger.stores.queries import entries_of, movements_of
+from setwise.ledger.stores.read_queries import entries_of, movements_of
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
 from setwise.ledger.terms import WHOLE_LIFE, Terms, drawn, given_back, line_of, sliced
 

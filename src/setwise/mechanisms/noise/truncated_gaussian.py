@@ -1,4 +1,7 @@
-"""Discrete Gaussian noise restricted by law to {-bound, ..., bound}."""
+"""Discrete Gaussian noise restricted by law to {-bound, ..., bound}.
+
+The mechanism that adds it, with its threshold, is `TruncatedGaussian` in ../unknown_gaussian.py.
+"""
 
 import math
 from dataclasses import dataclass

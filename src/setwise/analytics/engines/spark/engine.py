@@ -1,4 +1,7 @@
-"""Spark: files and catalogue tables of a cluster, or of this machine, bounded and counted there."""
+"""Spark: files and catalogue tables of a cluster, or of this machine.
+
+Contributions are bounded and counted by Spark itself, with the statements of engines/sql.py in its own dialect.
+"""
 
 import threading
 import uuid
