@@ -110,7 +110,7 @@ mcp.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             list[str] | None,
             typer.Argument(metavar="[TABLE]...", help="Tables, written as for setwise top-k."),
         ),
-        _option("user", str | None, typer.Option(metavar="COL", help="The column that says whose row a row is.")),
+        _option("user", str | None, typer.Option(metavar="COL", help="The column that tells users apart.")),
         _option("service", str | None, typer.Option(metavar="URL", help="Serve the data sets of a service instead.")),
         _option("token_file", str | None, typer.Option(metavar="FILE", help="Where your token for --service is kept.")),
         _option("host", str, typer.Option(help="The address to listen on with --port."), "127.0.0.1"),

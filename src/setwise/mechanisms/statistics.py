@@ -258,7 +258,7 @@ class GroupStatistics:
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
-        """Return the uses of all statistics for so many groups; None when their number has no bound."""
+        """Return the uses of all statistics for `groups` groups, None when their number has no bound."""
         bounds = [bound for bound in (groups, self.contributions) if bound is not None]
         if not bounds:
             raise InvalidParameter("a user must add to a bounded number of groups: give contributions, k or a domain")

@@ -47,7 +47,7 @@ class TextFunctions(Protocol):
         ...
 
     def earlier(self, timestamp: str, minutes: str) -> str:
-        """Return a timestamp so many minutes earlier."""
+        """Return the timestamp `minutes` before another."""
         ...
 
 

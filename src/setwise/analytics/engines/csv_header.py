@@ -154,7 +154,7 @@ def _unnamed(names: tuple[str, ...], form: CsvFormat) -> str:
 
 
 def _start_of(file: BinaryIO, lines: int) -> bytes:
-    """Return the start of a file, with so many lines in it if it has them."""
+    """Return the start of a file: at least `lines` lines where it has them."""
     start = b""
     while len(start) < LONGEST_HEADER and start.count(b"\n") < lines and (read := file.read(2**13)):
         start += read

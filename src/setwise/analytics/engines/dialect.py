@@ -62,7 +62,7 @@ class Dialect(Protocol):
         ...
 
     def days_before(self, day: str, days: str) -> str:
-        """Return the date so many days before another."""
+        """Return the date `days` days before another."""
         ...
 
     def operand(self, column: Column) -> str:

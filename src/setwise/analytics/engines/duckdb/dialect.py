@@ -98,7 +98,7 @@ class DuckDBDialect:
         return f"EXTRACT({'ISODOW' if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})"
 
     def days_before(self, day: str, days: str) -> str:
-        """Return the date so many days before another."""
+        """Return the date `days` days before another."""
         return f"{day} - CAST({days} AS INTEGER)"
 
     def label_constant(self, column: Column, placeholder: str) -> str:

@@ -51,7 +51,7 @@ class DuckDBQuery:
         return self._found(self._builder(), aggregation, added, most)
 
     def statistics(self, aggregation: Aggregation, parts: int) -> GroupTable:
-        """Return the measures of every group, from so many parts of the users."""
+        """Return the measures of every group, computed for `parts` parts of the users one after the other."""
         statement, values = "", {}
         for part in range(parts):
             builder = self._builder()

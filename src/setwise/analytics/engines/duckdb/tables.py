@@ -232,7 +232,7 @@ class _DuckDBText:
         return f"TRY_CAST({text} AS {native})"
 
     def earlier(self, timestamp: str, minutes: str) -> str:
-        """Return a timestamp so many minutes earlier."""
+        """Return the timestamp `minutes` before another."""
         return f"{timestamp} - to_minutes({minutes})"
 
 

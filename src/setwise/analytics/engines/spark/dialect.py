@@ -106,7 +106,7 @@ class SparkDialect:
         return self.whole(f"EXTRACT({'DAYOFWEEK_ISO' if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})")
 
     def days_before(self, day: str, days: str) -> str:
-        """Return the date so many days before another."""
+        """Return the date `days` days before another."""
         return f"DATE_SUB({day}, CAST({days} AS INT))"
 
     def label_constant(self, column: Column, placeholder: str) -> str:

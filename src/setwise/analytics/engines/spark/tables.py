@@ -162,5 +162,5 @@ class _SparkText:
         return f"TRY_CAST({text} AS {native})"
 
     def earlier(self, timestamp: str, minutes: str) -> str:
-        """Return a timestamp so many minutes earlier."""
+        """Return the timestamp `minutes` before another."""
         return f"timestampadd(MINUTE, CAST(-({minutes}) AS INT), {timestamp})"
