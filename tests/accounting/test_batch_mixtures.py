@@ -1,6 +1,7 @@
 """Batches with unequal bounded-range parameters, or with anything linear beside: nobody exceeds the bracket."""
 
 import itertools
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian, Laplace
+from setwise.accounting.methods import batch_mixture
 from setwise.accounting.methods.batch_mixture import BatchMixture
 from setwise.errors import Unattainable
 from tests.accounting import batch_play as play
@@ -123,7 +125,7 @@ def test_between_the_adaptive_bounds(groups, beside, fixed, profile, total):
         ["bounded-range:1", "laplace:1"],
     ],
 )
-@pytest.mark.parametrize("delta", [1e-3, 1e-6])
+@pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-3, marks=pytest.mark.slow)])
 def test_epsilon_is_certified_by_delta(uses, delta):
     whole = compose(uses, "batch")
     found = whole.epsilon(delta)
@@ -141,9 +143,10 @@ def test_a_gaussian_as_good_as_none_leaves_the_known_optimum():
     assert closed.lower <= nearly.upper * (1 + 1e-4)
 
 
-def test_a_width_is_reached_or_refused():
+def test_a_width_is_reached_or_refused(monkeypatch):
     reached = compose(["bounded-range:0.2x10", "gaussian:3"], "batch").delta(1.0, width=3e-4)
     assert reached.width <= 3e-4 * reached.upper
+    monkeypatch.setattr(batch_mixture, "TUNING", replace(batch_mixture.TUNING, most_boxes=300))
     with pytest.raises(Unattainable):
         compose(["bounded-range:0.2x10", "bounded-range:0.1x10"], "batch").delta(1.0, width=1e-9)
 

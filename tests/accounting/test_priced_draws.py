@@ -57,6 +57,7 @@ def test_levels_are_the_prices_of_what_may_remain(pairs):
 
 
 MANY = [
+    ([(0.3, 12), (0.41, 12), (0.5, 12)], 0.002),
     ([(0.1, 5), (0.11, 5), (0.13, 5), (0.17, 5), (0.19, 5), (0.2, 5)], 0.01),
     ([(0.1, 40), (0.23, 40)], 0.002),
     ([(round(0.1 + 0.01 * i, 2), 1) for i in range(20)], 0.035),
@@ -74,7 +75,9 @@ def test_draws_cover_the_groups(groups):
     assert all(a <= b for a, b in zip([e for e, c in added_up(groups) for _ in range(c)], sorted(left), strict=True))
 
 
-@pytest.mark.parametrize(("groups", "share"), MANY)
+@pytest.mark.parametrize(
+    ("groups", "share"), [MANY[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in MANY[1:])]
+)
 def test_brackets_of_many_parameters_are_narrow(groups, share):
     assert math.prod(count + 1 for _, count in groups) > TUNING.most_states
     uses = [f"bounded-range:{epsilon}x{count}" for epsilon, count in groups]
