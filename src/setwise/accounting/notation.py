@@ -139,10 +139,14 @@ def _large(value: float) -> str:
 def shown_by(statement: str) -> str:
     """Return a statement with the command that shows the document it stands in: that one is wherever Setwise is.
 
-    >>> shown_by("docs/optimal-composition.md, the set-wise optimum"), shown_by("BunSt16")
-    ('setwise docs optimal-composition, the set-wise optimum', 'BunSt16')
+    >>> shown_by("docs/optimal-composition.md, the set-wise optimum")
+    'setwise docs optimal-composition, the set-wise optimum'
+    >>> shown_by("lem:AGM"), shown_by("BunSt16")
+    ('lem:AGM (setwise docs statements)', 'BunSt16 (setwise docs references)')
     """
-    return re.sub(r"docs/([a-z-]+)\.md", r"setwise docs \1", statement)
+    if "docs/" in statement:
+        return re.sub(r"docs/([a-z-]+)\.md", r"setwise docs \1", statement)
+    return f"{statement} (setwise docs {'statements' if ':' in statement else 'references'})"
 
 
 def use_in_words(use: Use) -> str:

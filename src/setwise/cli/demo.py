@@ -109,7 +109,7 @@ def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]
 def _together(console: "Console", session: "Session") -> None:
     from rich.table import Table
 
-    from setwise.accounting.notation import rounded_up
+    from setwise.accounting.notation import rounded_up, shown_by
 
     table = Table(title=f"All three answers together, at delta = {_OVERALL_DELTA:g}", title_justify="left")
     table.add_column("who chose the questions")
@@ -120,7 +120,7 @@ def _together(console: "Console", session: "Session") -> None:
         ("someone who saw the answers so far", "adaptive"),
     ):
         found = session.guarantee(_OVERALL_DELTA, interaction)
-        table.add_row(words, rounded_up(found.upper, 4), f"{found.method}, {found.statement}")
+        table.add_row(words, rounded_up(found.upper, 4), f"{found.method}, {shown_by(found.statement)}")
     console.print(table)
 
 

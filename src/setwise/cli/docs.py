@@ -8,8 +8,8 @@ import typer
 from setwise.errors import UnknownName
 
 _PACKAGE = Path(__file__).parents[1]
-_PLACES = (_PACKAGE / "documents", _PACKAGE.parents[1] / "docs")
-"""Where the documents are: in an installed package, and in a clone."""
+_PLACES = ((_PACKAGE / "documents",), (_PACKAGE.parents[1] / "docs", _PACKAGE.parents[1] / "docs" / "paper"))
+"""The folders of the documents: in an installed package, and in a clone."""
 
 
 def docs(
@@ -18,8 +18,8 @@ def docs(
     ] = None,
 ) -> None:
     """Print a document, or the list of them: the theorems behind each promise, how tables are read, and more."""
-    folder = next((place for place in _PLACES if place.is_dir()), None)
-    found = {} if folder is None else {each.stem: each for each in sorted(folder.glob("*.md"))}
+    folders = next((places for places in _PLACES if places[0].is_dir()), ())
+    found = {each.stem: each for folder in folders for kind in ("*.md", "*.bib") for each in sorted(folder.glob(kind))}
     if name is None:
         for stem, path in found.items():
             print(f"{stem:<36}{_title(path)}")
@@ -32,4 +32,4 @@ def docs(
 
 def _title(path: Path) -> str:
     lines = path.read_text(encoding="utf-8").splitlines()
-    return next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "")
+    return next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "What is cited")

@@ -39,7 +39,7 @@ def _check_matplotlib() -> None:
     try:
         import matplotlib as mpl  # noqa: F401
     except ImportError:
-        raise MissingExtra("plots need matplotlib: pip install 'setwise[paper]'") from None
+        raise MissingExtra("plots need matplotlib: pip install 'setwise[plots]'") from None
 
 
 @dataclass(frozen=True, slots=True)
