@@ -1,5 +1,6 @@
 """Plans are made in processes that end in time: told in words, charged nothing, and nobody else waits."""
 
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,17 +42,22 @@ def test_a_plan_that_takes_too_long_is_refused_by_name_and_costs_nothing(hurried
 def test_a_query_that_is_planned_when_its_replica_stops_is_told_so_and_charged_nothing(start: Callable[..., Replica]):
     team = gather(start(calculator_seconds=600.0, calculators=1))
     service = team.replica.service
+    assert team.ada.post("/preview", json=TOP_3).status_code == 200
+    (worker,) = service.planners._idle
+    worker._process.send_signal(signal.SIGSTOP)  # from here on no plan is ever ready
     with ThreadPoolExecutor(1) as crowd:
         asked = crowd.submit(ask, team.ada, "huge", HUGE)
         deadline = time.monotonic() + 60
-        while not service.planners.waiting:
+        while not service.planners._busy:
             assert time.monotonic() < deadline
+            time.sleep(0.01)
         (running,) = service.runner._running.values()
         running.timing.stop("enough")
         told = asked.result()
     assert (told.status_code, told.json()["detail"]) == (503, "enough")
     assert team.ada.get("/accounts/ada-total").json()["charges"] == 0
-    assert team.ada.post("/preview", json=TOP_3).status_code == 200  # the only process did not stay with it
+    again = TOP_3 | {"query": TOP_3["query"] | {"k": 2}}  # not remembered
+    assert team.ada.post("/preview", json=again).status_code == 200  # the only process did not stay with it
 
 
 def test_what_is_asked_is_what_was_previewed(team: Team):
