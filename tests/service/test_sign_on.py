@@ -15,8 +15,9 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, NameTaken
 from setwise.service.auth.openid import Attempt
+from setwise.service.auth.people import Role
 from setwise.service.settings import Settings
 from tests.servers.openid import Provider, Token, honest, provider
 from tests.service.replica import PATIENCE, Replica, running
@@ -166,9 +167,38 @@ def test_nobody_signs_on_as_somebody_else_by_name(replica: Replica, openid: Prov
     assert sign_on(replica, openid, "tony@example")[0].get("/api/v1/me").json()["name"] == "tony"
     openid.knows("tony@example", "research", preferred_username="renamed")
     assert sign_on(replica, openid, "tony@example")[0].get("/api/v1/me").json()["name"] == "tony"
-    assert steward.put("/people/steward/subject", json={"subject": "tony@example"}).status_code == 409
+    made(steward.post("/people", json={"name": "antony", "role": "analyst"}))
+    assert steward.put("/people/antony/subject", json={"subject": "tony@example"}).status_code == 409
+    assert steward.put("/people/steward/subject", json={"subject": "x"}).status_code == 403
     assert steward.put("/people/nobody/subject", json={"subject": "x"}).status_code == 404
     assert ("person.joined", "steward", "-") in trail(replica, "tony")
+
+
+def test_two_first_sign_ons_at_once_are_one_person(start: Callable[..., Replica], monkeypatch: pytest.MonkeyPatch):
+    """The second finds nobody, and by the time it adds the person, the first has done so."""
+    people = start().service.people
+    clock = people._clock
+
+    def overtaken() -> float:
+        monkeypatch.setattr(people, "_clock", clock)
+        people.signed_on("subject", name="twice", role=Role.STEWARD)
+        return clock()
+
+    monkeypatch.setattr(people, "_clock", overtaken)
+    person, before = people.signed_on("subject", name="twice", role=Role.ANALYST)
+    assert (person.name, person.role, before) == ("twice", Role.ANALYST, Role.STEWARD)
+    with pytest.raises(NameTaken):
+        people.signed_on("another", name="twice", role=Role.ANALYST)
+
+
+def test_sign_ons_are_counted_against_their_address(start: Callable[..., Replica], openid: Provider):
+    single = {"public_url": "http://127.0.0.1:1", "oidc_issuer": openid.url, "oidc_client_id": "x", "oidc_roles": ROLES}
+    window = browser(start(**single, requests_per_second=0.001, burst=3))
+    before = len(openid.asked)
+    statuses = [window.get("/sign-on/callback?state=x&code=y").status_code for _ in range(6)]
+    assert statuses == [401, 401, 401, 429, 429, 429]
+    assert len(openid.asked) == before  # the provider is not asked on behalf of strangers
+    assert window.get("/sign-on").status_code == 429
 
 
 def test_tokens_still_serve_programs_and_sessions_end_by_revocation(replica: Replica, openid: Provider):

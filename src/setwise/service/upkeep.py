@@ -37,7 +37,7 @@ class Upkeep:
         self._clock = clock
         self._threads = Threads(1, "setwise-upkeep")
         self._key = None if settings.head_key is None else read_key(settings.head_key)
-        self._verified_at = self._forgotten_at = float("-inf")
+        self._signed_at = self._verified_at = self._forgotten_at = float("-inf")
 
     async def run(self) -> None:
         """Do what is due, and look again after a while; for ever."""
@@ -61,11 +61,13 @@ class Upkeep:
         self._threads.close()
 
     def _sign(self) -> None:
-        if self._key is None:
+        seconds = 3600.0 * self._settings.head_hours
+        if self._key is None or self._clock() < self._signed_at + seconds:
             return
         heads = [record.moment.timestamp() for record in self._ledger.acts() if record.kind == "head"]
-        if not heads or self._clock() >= heads[-1] + 3600.0 * self._settings.head_hours:
+        if not heads or self._clock() >= heads[-1] + seconds:
             heads.append(self._ledger.sign(self._key).moment.timestamp())
+        self._signed_at = heads[-1]
         self._metrics.signed.set(heads[-1])
 
     def _verify(self) -> None:

@@ -77,7 +77,7 @@ class Authenticator:
             else:
                 raise NotSignedIn("give a token in the header Authorization: Bearer TOKEN")
         except NotSignedIn:
-            self.count_failure(request)
+            self.count_attempt(request)
             raise
         self._people_rates.take(identity.person.name)
         return identity
@@ -87,7 +87,7 @@ class Authenticator:
         try:
             return await self._threads.run(self._sessions.start, token)
         except NotSignedIn:
-            self.count_failure(request)
+            self.count_attempt(request)
             raise
 
     async def sign_out(self, secret: str) -> None:
@@ -125,8 +125,8 @@ class Authenticator:
             self._remembered[key] = (now + self._cache_seconds, identity)
         return identity
 
-    def count_failure(self, request: Request) -> None:
-        """Count a failed sign-in against the address it came from, or raise `TooManyRequests`."""
+    def count_attempt(self, request: Request) -> None:
+        """Count a failed sign-in, or one that may fail, against its address, or raise `TooManyRequests`."""
         self._address_rates.take(network_of(request.client.host if request.client else "unknown"))
 
     def _check_csrf(self, request: Request, identity: Identity) -> None:

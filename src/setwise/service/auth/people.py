@@ -166,10 +166,18 @@ class People:
             with self._database.writing() as connection:
                 connection.execute(insert(schema.people).values(new))
         except IntegrityError:
+            if self._is_known(subject):  # by another sign-on at the same moment
+                return self.signed_on(subject, name=name, role=role)
             raise NameTaken(
                 f"there is a person named {name!r} already who does not sign on this way; ask a steward to join the two"
             ) from None
         return Person(name=name, role=role), None
+
+    def _is_known(self, subject: str) -> bool:
+        with self._database.reading() as connection:
+            return (
+                connection.execute(select(schema.people).where(schema.people.c.subject == subject)).first() is not None
+            )
 
     def lost_groups(self, subject: str) -> Person | None:
         """End every token of the person whom a provider knows by `subject`, and make them an analyst.
@@ -186,8 +194,13 @@ class People:
         return Person(name=row.name, role=Role.ANALYST)
 
     def join(self, name: str, subject: str) -> Person:
-        """Let a person sign on whom a provider knows by `subject`; raise `NameTaken` when that is somebody else."""
+        """Let a person sign on whom a provider knows by `subject`; raise `NameTaken` when that is somebody else.
+
+        The first steward is left out: were groups to take that role away, no operator could make a steward's token.
+        """
         person = self.person(name)
+        if name == _FIRST_STEWARD:
+            raise Forbidden("the first steward signs in with a token, so that there always is a way in")
         try:
             with self._database.writing() as connection:
                 connection.execute(update(schema.people).where(schema.people.c.name == name).values(subject=subject))

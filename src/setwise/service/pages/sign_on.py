@@ -25,8 +25,10 @@ _MINUTES = 10
 async def begin(request: Request, next: str = "") -> Response:  # noqa: A002 - the word in the address
     """Send the browser to the provider."""
     going = local_address(next)
+    sign_on = _sign_on(request)
+    service_of(request).authenticator.count_attempt(request)
     try:
-        attempt, address = await _sign_on(request).begin()
+        attempt, address = await sign_on.begin()
     except Unavailable as error:
         return _told(request, going, error)
     response = RedirectResponse(address, 303)
@@ -40,11 +42,11 @@ async def finish(request: Request) -> Response:
     """Take the provider's answer, once."""
     secret, _, kept = request.cookies.get(ATTEMPT_COOKIE, "").partition(".")
     going = local_address(unquote(kept))
+    sign_on = _sign_on(request)
+    service_of(request).authenticator.count_attempt(request)  # before the provider is asked and the log written
     try:
-        session = await _sign_on(request).finish(Attempt(secret), request.query_params)
+        session = await sign_on.finish(Attempt(secret), request.query_params)
     except (NotSignedIn, Forbidden, NameTaken, Unavailable) as error:
-        if not isinstance(error, Unavailable):
-            service_of(request).authenticator.count_failure(request)
         response = _told(request, going, error)
     else:
         response = signed_in(request, session, going)
