@@ -12,7 +12,7 @@ CASES = [
     (["laplace:?x25", "gaussian:20x5"], 2.0, 1e-6, 1e-5, 12),
     (["pure:?x25"], 2.0, 1e-6, 1e-6, 12),
     (["bounded-range:?x25"], 1.0, 1e-6, 2e-3, 8),
-    (["bounded-range:?x1000"], 2.0, 1e-6, 2e-3, 6),
+    pytest.param(["bounded-range:?x1000"], 2.0, 1e-6, 2e-3, 6, marks=pytest.mark.slow),
     (["bounded-range:0.1x20", "gaussian:?x10"], 1.5, 1e-6, 5e-3, 8),
     (["bounded-range:0.5x3", "bounded-range:?x20"], 2.0, 1e-6, 1e-2, 10),
     pytest.param(
