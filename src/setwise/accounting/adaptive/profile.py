@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-LEAST_REACH = 6.4
+_LEAST_REACH = 6.4
 """Tuning: standard deviations of grid kept at least beyond the point that will be read; from there f counts as flat."""
 
 _POSITION = 1e-11
@@ -90,7 +90,7 @@ class Band:
         if self.end == math.inf:
             return math.ceil(support / self.step) + 2
         spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
-        deviations = max(LEAST_REACH, math.sqrt(2.0 * self.depth))
+        deviations = max(_LEAST_REACH, math.sqrt(2.0 * self.depth))
         reach = min(support, self.end * min(1.0, done / self.variance) + deviations * spread)
         return math.ceil(reach / self.step) + 2
 
