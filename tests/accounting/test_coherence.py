@@ -1,5 +1,7 @@
 """Answers fit together: a stronger assumption is never worse, and what an answer says of itself is true."""
 
+import subprocess
+import sys
 import warnings
 from itertools import pairwise
 
@@ -39,6 +41,17 @@ def test_a_set_close_to_a_gaussian_promises_no_more_than_a_filter(uses, delta):
     assert compose(uses).epsilon(delta).upper <= filtered.upper
     at = filtered.upper
     assert compose(uses).delta(at).upper <= compose(uses, "adaptive").delta(at).upper
+
+
+def test_a_narrow_answer_asks_no_other_method():
+    """Methods are imported when they are tried: here none is but the optimum."""
+    code = (
+        "import sys; from setwise.accounting.compose import compose;"
+        "compose(['bounded-range:0.1x25', 'pure:0.1x25']).epsilon(1e-6);"
+        "print(*(name for name in sys.modules if name.startswith('setwise.accounting.methods.')))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == []
 
 
 @given(mixed, st.sampled_from([1e-3, 1e-6, 1e-12]))
