@@ -10,6 +10,11 @@ from setwise.analytics.schema import Column
 class Dialect(Protocol):
     """The words of one engine's SQL; all expressions are given and returned as SQL text."""
 
+    @property
+    def materializes(self) -> bool:
+        """Whether a part of a statement that is read twice can be held in between."""
+        ...
+
     def name(self, identifier: str) -> str:
         """Return an identifier in quotes."""
         ...

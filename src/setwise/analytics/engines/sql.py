@@ -8,7 +8,7 @@ counts    GROUP BY item: the sum of LEAST(n, per_item)
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -191,18 +191,37 @@ class StatementBuilder:
             kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, ranked), columns)
         if aggregation.pooled:
             kept, labels = f"SELECT '{EVERYTHING}' AS g0, {columns} FROM ({kept}) AS own", "g0"
-        celled = [name for name, measure in zip(own, aggregation.measures, strict=True) if measure.in_cells]
-        chosen = [labels, *_cell_columns(own, celled, self.dialect), "COUNT(*) AS users"]
+        sums: dict[str, str] = {}
         for place, measure in enumerate(aggregation.measures):
             reach = max(abs(measure.least), abs(measure.most)) * (measure.rows or 1)
             if not measure.in_cells:
                 number = f"COUNT(w{place})" if measure.rows is None else self._added(f"m{place}", measure.rows)
-                chosen += [f"{self._added(f'w{place}', reach)} AS s{place}", f"{number} AS n{place}"]
-        statement = f"SELECT {', '.join(chosen)} FROM ({kept}) AS kept"
-        if not celled:
-            return f"{statement} GROUP BY {labels}"
+                sums |= {f"s{place}": self._added(f"w{place}", reach), f"n{place}": number}
+        return self._added_up(aggregation, kept, labels, sums)
+
+    def _added_up(self, aggregation: Aggregation, kept: str, labels: str, sums: Mapping[str, str]) -> str:
+        """Return the lines of `statistics` about what users keep.
+
+        Cells are many, so sums are cheaper for groups alone: where `kept` can be held for a second look, it is.
+        """
+        celled = [f"w{place}" for place, measure in enumerate(aggregation.measures) if measure.in_cells]
+        added = "".join(f", {value} AS {name}" for name, value in sums.items())
+        if not celled or self.dialect.materializes:
+            whole = self.dialect.whole("0")
+            lines = [
+                f"SELECT {labels}, {whole} AS cell, -1 AS measure, COUNT(*) AS users{added} FROM kept GROUP BY {labels}"
+            ]
+            none = "".join(f", 0 AS {name}" for name in sums)
+            lines += [
+                f"SELECT {labels}, {name} AS cell, {name[1:]} AS measure, COUNT(*) AS users{none} FROM kept "
+                f"WHERE {name} IS NOT NULL GROUP BY {labels}, {name}"
+                for name in celled
+            ]
+            held = "MATERIALIZED " if celled else ""
+            return f"WITH kept AS {held}({kept}) {' UNION ALL '.join(lines)}"
         sets = ", ".join(f"({each})" for each in (labels, *(f"{labels}, {name}" for name in celled)))
-        return f"{statement} GROUP BY GROUPING SETS ({sets})"
+        chosen = f"SELECT {labels}, {_cell_columns(celled)}, COUNT(*) AS users{added} FROM ({kept}) AS kept"
+        return f"{chosen} GROUP BY GROUPING SETS ({sets})"
 
     def _added(self, name: str, largest: int) -> str:
         """Return the sum of what users add, 0 where nobody does."""
@@ -268,14 +287,12 @@ def _counted_groups(aggregation: Aggregation, columns: Iterable[str]) -> list[st
     return [f"LEAST({own}, {most[name]}) AS {name}" if name in most else name for name in columns]
 
 
-def _cell_columns(own: Sequence[str], celled: Sequence[str], dialect: Dialect) -> tuple[str, str]:
+def _cell_columns(celled: Sequence[str]) -> str:
     """Return the cell of a line and the place of its measure: -1 for all users of a group, -2 for who adds nothing."""
-    if not celled:
-        return f"{dialect.whole('0')} AS cell", "-1 AS measure"
     cell = " ".join(f"WHEN GROUPING({name}) = 0 THEN COALESCE({name}, 0)" for name in celled)
-    places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {own.index(name)} END") for name in celled]
+    places = [(name, f"CASE WHEN {name} IS NULL THEN -2 ELSE {name[1:]} END") for name in celled]
     measure = " ".join(f"WHEN GROUPING({name}) = 0 THEN {place}" for name, place in places)
-    return f"CASE {cell} ELSE 0 END AS cell", f"CASE {measure} ELSE -1 END AS measure"
+    return f"CASE {cell} ELSE 0 END AS cell, CASE {measure} ELSE -1 END AS measure"
 
 
 SALT_BITS = 63

@@ -35,6 +35,8 @@ def duckdb_column(name: str, native: str) -> Column:
 class DuckDBDialect:
     """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
+    materializes = True
+
     def name(self, identifier: str) -> str:
         """Return an identifier in quotes."""
         return '"' + identifier.replace('"', '""') + '"'

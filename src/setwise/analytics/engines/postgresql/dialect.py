@@ -37,6 +37,8 @@ def postgresql_column(name: str, native: str, enumerated: bool, modifier: int) -
 class PostgresqlDialect:
     """PostgreSQL's words, for psycopg: a percent sign stands doubled wherever it is not a parameter."""
 
+    materializes = True
+
     def name(self, identifier: str) -> str:
         """Return an identifier in quotes."""
         return '"' + identifier.replace('"', '""').replace("%", "%%") + '"'

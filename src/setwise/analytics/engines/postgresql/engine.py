@@ -130,7 +130,8 @@ class PostgresqlEngine:
         sampled = aggregation.items_kept_per_user is not None
         statement = builder.statistics(aggregation, rows, _SALT if sampled else None)
         with self._connected() as connection:
-            cursor = connection.execute(f"{self._secret(builder)} {statement}", builder.parameters.values)
+            found_in = f"{self._secret(builder)} SELECT * FROM ({statement}) AS found"
+            cursor = connection.execute(found_in, builder.parameters.values)
             names = [each.name for each in cursor.description or ()]
             found = dict(zip(names, zip(*cursor.fetchall(), strict=True), strict=False)) or dict.fromkeys(names, ())
         wide = aggregation.label_width

@@ -43,6 +43,8 @@ def spark_column(name: str, native: str) -> Column:
 class SparkDialect:
     """Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
 
+    materializes = False
+
     def name(self, identifier: str) -> str:
         """Return an identifier in quotes."""
         return "`" + identifier.replace("`", "``") + "`"
