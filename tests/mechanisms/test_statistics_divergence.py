@@ -1,0 +1,89 @@
+"""The exact joint law of a mean and a quantile obeys the accountant, whichever user is added to a small group."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from exact_laws import reach as support
+from exact_laws import weight
+
+from setwise.accounting.compose import compose
+from setwise.mechanisms.auto_bounds import DoublingBounds
+from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.parameters import binary
+from setwise.mechanisms.quantile import GridQuantile, rank_scores, score_range
+from setwise.mechanisms.statistics import GroupStatistics, NoisyMean, noise_of
+from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts
+
+EPSILONS = (0.0, 0.3, 1.0, 2.0)
+TAIL = 22
+
+
+def law(noise):
+    """The probabilities of -r, .., r, which hold all but about e^-22."""
+    most = support(noise, TAIL)
+    weights = np.array([float(weight(noise, z)) for z in range(-most, most + 1)])
+    return weights / weights.sum()
+
+
+def moved(probabilities, by):
+    """The law of the value moved by at most 9 either way, on a common support."""
+    return np.pad(probabilities, (9 + by, 9 - by))
+
+
+def picks(quantile, counts):
+    scores = rank_scores(np.array(counts), quantile.at)
+    weights = np.exp(float(quantile.epsilon) / score_range(quantile.at) * (scores - scores.max()))
+    return weights / weights.sum()
+
+
+def hockey_stick(first, second, epsilon):
+    return float(np.maximum(first - np.exp(epsilon) * second, 0).sum())
+
+
+@pytest.mark.parametrize("noise", [LaplaceCounts(scale=Fraction(2)), GaussianCounts(sigma=Fraction(3, 2))])
+@pytest.mark.parametrize(("reach", "rows"), [(3, 1), (2, 3)])
+def test_a_mean_and_a_quantile_of_one_group_cost_no_more_than_composed(noise, reach, rows):
+    mean = NoisyMean(reach=reach, rows=rows, noise=noise)
+    quantile = GridQuantile(at=Fraction(1, 2), cells=4, epsilon=Fraction(3, 4))
+    mechanism = GroupStatistics(statistics=(mean, quantile), contributions=1, domain=("a",))
+    promise = compose(mechanism.guarantees())
+    sums, numbers = (law(noise_of(noise, each)) for each in mean.reaches)
+    worst = dict.fromkeys(EPSILONS, 0.0)
+    for counts in ([1, 0, 2, 1], [0, 0, 0, 0]):
+        before = picks(quantile, counts)
+        for cell in range(4):
+            more = [count + (place == cell) for place, count in enumerate(counts)]
+            after = picks(quantile, more)
+            for adds, as_many in ((reach * rows, rows), (-reach * rows, rows), (0, 1)):
+                first, second = (
+                    np.einsum("s,n,c->snc", moved(sums, s), moved(numbers, n), law_of_cell)
+                    for s, n, law_of_cell in ((0, 0, before), (adds, as_many, after))
+                )
+                for epsilon in EPSILONS:
+                    found = max(hockey_stick(first, second, epsilon), hockey_stick(second, first, epsilon))
+                    worst[epsilon] = max(worst[epsilon], found)
+    for epsilon, found in worst.items():
+        assert found <= promise.delta(epsilon).upper + 1e-8
+    # Charged for noise twice as wide, the same release would break its promise.
+    cheaper = NoisyMean(reach=reach, rows=rows, noise=_wider(noise))
+    assert (
+        worst[0.3]
+        > compose(GroupStatistics(statistics=(cheaper,), contributions=1, domain=("a",)).guarantees()).delta(0.3).upper
+    )
+
+
+def _wider(noise):
+    if isinstance(noise, LaplaceCounts):
+        return LaplaceCounts(scale=noise.scale * 2)
+    return GaussianCounts(sigma=noise.sigma * 2)
+
+
+def test_bounds_that_are_found_cost_one_use():
+    """One user moves one of the counts by one, so their joint law is as far apart as that of one count."""
+    bounds = DoublingBounds(scale=Fraction(2))
+    probabilities = law(LaplaceNoise(scale=binary(bounds.scale)))
+    promise = compose([bounds.guarantee])
+    for epsilon in EPSILONS:
+        found = hockey_stick(moved(probabilities, 0), moved(probabilities, 1), epsilon)
+        assert promise.delta(epsilon).lower - 1e-8 <= found <= promise.delta(epsilon).upper + 1e-8
