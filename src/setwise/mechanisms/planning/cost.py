@@ -31,6 +31,9 @@ _CLOSE = 1.003
 
 _MOST_REMEMBERED = 1024
 
+_LARGEST_ROUGH = 512.0
+"""The largest epsilon that is estimated: beyond it the estimate stays there."""
+
 
 def certified_price(uses: Iterable[Use], delta: float, interaction: Interaction = Interaction.SETWISE) -> Answer:
     """Return the guarantee of the uses together at delta, which may be 0; recent answers are remembered."""
@@ -52,7 +55,23 @@ def rough_price(uses: Iterable[Use], delta: float) -> float:
     rho, plain = (math.fsum(line[0] * line[place] for line in counted) for place in (1, 2))
     if not (rho and delta):
         return plain
-    return min(plain, certified_price([Use(Gaussian(sigma=1 / math.sqrt(2 * rho)))], delta).upper)
+    return min(plain, _gaussian_epsilon(math.sqrt(2 * rho), delta))
+
+
+def _gaussian_epsilon(shift: float, delta: float) -> float:
+    """Return about the epsilon at delta of a Gaussian that one user moves by `shift` standard deviations."""
+
+    def above(epsilon: float) -> bool:
+        near, far = (epsilon / shift + sign * shift / 2 for sign in (-1, 1))
+        return math.erfc(near / math.sqrt(2)) - math.exp(epsilon) * math.erfc(far / math.sqrt(2)) > 2 * delta
+
+    least, most = 0.0, 1.0
+    while above(most) and most < _LARGEST_ROUGH:
+        least, most = most, 2 * most
+    for _ in range(30):
+        middle = (least + most) / 2
+        least, most = (middle, most) if above(middle) else (least, middle)
+    return most
 
 
 def _rough(guarantee: Guarantee) -> tuple[float, float]:

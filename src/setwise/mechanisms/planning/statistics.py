@@ -22,8 +22,16 @@ from setwise.mechanisms.statistics import (
 )
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts
 
-_DISCOVERY_SHARE = Fraction(1, 2)
-"""The share of epsilon and delta within which groups are found; what it leaves unspent goes to the statistics."""
+_DISCOVERY_SHARES = (Fraction(1), Fraction(1, 2), Fraction(2, 5), Fraction(3, 8), Fraction(1, 3))
+"""The share of epsilon within which groups are found, by the number of statistics beside: about 1 / (1 + m^(1/2)).
+
+Epsilons add up for few uses, where one more of m + 1 parts would be 1 / (m + 1), and their squares for many, where it
+would be 1 / (m + 1)^(1/2). This is near the best geometric mean of the least count that is found and of all spreads for
+both. What it leaves unspent goes to the statistics.
+"""
+
+_DISCOVERY_DELTA = Fraction(1, 2)
+"""The share of delta within which groups are found."""
 
 _ROOT_OF_TWO = 1.414
 _RADIUS = {CountNoise.LAPLACE: 3.0, CountNoise.GAUSSIAN: 1.96}
@@ -105,10 +113,11 @@ def _discovered(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]
     if bounds.domain is not None and bounds.k is None:
         return None
     labels_only = bounds.k is not None and UsersFound() not in wanted
+    beside = sum(not isinstance(each, UsersFound) for each in wanted)
     part = replace(
         total,
-        epsilon=total.epsilon * _DISCOVERY_SHARE,
-        delta=total.delta * _DISCOVERY_SHARE,
+        epsilon=total.epsilon * _DISCOVERY_SHARES[min(beside, len(_DISCOVERY_SHARES) - 1)],
+        delta=total.delta * _DISCOVERY_DELTA,
         counts=CountNoise.NONE if labels_only else total.counts,
     )
     return plan(replace(bounds, per_item=1), part, CONFIDENCE)
