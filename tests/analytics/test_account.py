@@ -9,7 +9,7 @@ import pytest
 
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, Use
-from setwise.accounting.notation import format_use, rounded_up
+from setwise.accounting.notation import format_use, parse_use, rounded_up
 from setwise.analytics.budget import Draws
 from setwise.analytics.query import Query
 from setwise.analytics.session import Session
@@ -248,6 +248,16 @@ def test_a_filter_that_cannot_pay_says_what_it_needs_and_what_would_fit(ledger, 
         **({"delta": float(delta)} if delta else {}),
     }
     assert len(session.count(**fitting)) == 1
+
+
+def test_what_would_fit_counts_the_sum_of_epsilons(ledger):
+    """Of a wallet that is empty, the largest epsilon to two digits is what is left of the sum."""
+    ledger.open_filter("poor", epsilon=2.0, delta=1e-6)
+    account = ledger.account("poor")
+    account.charge([parse_use("pure:0.8")], key="first", request="q")  # more than the wallet has
+    _, session = recorded_session(account=account)
+    with pytest.raises(BudgetExhausted, match=r"it would fit with an epsilon of 1\.[12]$"):
+        session.count(epsilon=1.5, counts="laplace")
 
 
 def test_a_shortage_is_none_when_enough_is_left(ledger):

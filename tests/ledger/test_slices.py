@@ -174,6 +174,11 @@ def test_once_a_rule_is_given_up_only_the_other_pays(ledger, store_url):
     for number in range(3):
         ada.charge(uses("pure:0.4"), key=str(number), request="q")  # two are more than the wallet
     assert line(store_url, "rule") == [(1, Rule.SUM)]
+    cap = ledger.cap("visits")
+    assert [use.guarantee.kind for use in (*cap.spent, *cap.left)] == ["pure", "pure"]
+    assert cap.spent[0].guarantee.epsilon == pytest.approx(1.2)
+    assert cap.share_left == pytest.approx(0.4)
+    assert cap.odometer.upper == pytest.approx(1.2)
     with pytest.raises(BudgetExhausted):
         bob.charge(uses("gaussian:1000"), key="k", request="q")  # its loss is unbounded
     bob.charge(uses("pure:0.8"), key="k", request="q")

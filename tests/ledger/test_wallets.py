@@ -1,6 +1,7 @@
 """Wallets: prices that fall with what is left, charged atomically, verified in order, on both stores."""
 
 import io
+import json
 import math
 import threading
 
@@ -10,8 +11,10 @@ from setwise import Use, compose, parse_use
 from setwise.accounting import prices
 from setwise.accounting.wallet import Wallet, gaussian_of
 from setwise.errors import BudgetExhausted, InvalidParameter
+from setwise.ledger import amounts
 from setwise.ledger.amounts import UNITS, WALLET
 from setwise.ledger.ledger import Ledger
+from setwise.ledger.records import digest
 from tests.ledger.raw import without_triggers
 from tests.ledger.test_accounts import uses, written
 from tests.ledger.test_verification import redo_hashes
@@ -86,9 +89,13 @@ def test_a_sum_admits_what_the_wallet_cannot_pay_and_then_only_the_sum(ledger, s
     for mech in ("pure:0.001", "gaussian:1000"):
         with pytest.raises(BudgetExhausted):
             account.charge(uses(mech), key="more", request="q")
+    status = account.status()  # no Gaussian of the wallet's size covers what was drawn
+    assert [use.guarantee.kind for use in status.spent] == ["pure"]
+    assert status.spent[0].guarantee.epsilon == pytest.approx(2.0)
     ledger.open_filter("bob", epsilon=2.0, delta=1e-6, rule="wallet")
     account = ledger.account("bob")
     account.charge(uses("gaussian:1000"), key="0", request="q")  # its loss is unbounded: no sum any more
+    assert [use.guarantee.kind for use in account.status().spent] == ["gaussian"]
     assert account.shortage(uses("pure:0.3")) is None
     assert account.shortage(uses("pure:0.3x2")) is not None
     assert not ledger.verify().faults
@@ -179,6 +186,56 @@ def test_wallets_are_exported_and_restored(ledger, other_url, clock):
         assert not other.verify().faults
 
 
+def test_what_covers_a_payment_does_not_depend_on_the_last_unit(sqlite_ledger):
+    sqlite_ledger.open_filter("ada", epsilon=1.0, delta=1e-6, rule="wallet")
+    totals = sqlite_ledger.account("ada").terms.totals
+    for mechs in (["pure:0.1"], ["pure:0.05x3", "gaussian:50"], ["bounded-range:0.1x2", "laplace:20"]):
+        left = UNITS // 2
+        paid = totals.price(uses(*mechs), {WALLET: UNITS - left})[WALLET]
+        assert totals.covers(uses(*mechs), left, paid)
+        assert totals.covers(uses(*mechs), left, paid - 2**10)
+        assert not totals.covers(uses(*mechs), left, paid - 2**21)
+
+
+def test_an_old_export_restores_to_the_last_unit(sqlite_ledger, tmp_path, clock, monkeypatch):
+    """Exports of format 2 do not say what was paid. Where prices come out a little higher, what is left is enough."""
+    sqlite_ledger.open_filter("ada", epsilon=1.0, delta=1e-6, failure_share=0.0, rule="wallet")
+    account = sqlite_ledger.account("ada")
+    account.charge(uses("gaussian:50", "pure:0.05x3"), key="0", request="q")
+    totals = account.terms.totals
+    left = UNITS - spent_units(sqlite_ledger)
+    low, high = 0.001, 0.3  # the largest pure use that is still paid
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        fits = totals.price(uses(f"pure:{middle!r}", "gaussian:1000"), {WALLET: UNITS - left, "sum": UNITS})[WALLET]
+        low, high = (middle, high) if fits <= left else (low, middle)
+    account.charge(uses(f"pure:{low!r}", "gaussian:1000"), key="1", request="q")
+    old = io.StringIO()
+    sqlite_ledger.export(old)
+    real = amounts.after_paying
+    monkeypatch.setattr(amounts, "after_paying", lambda price, count, wallet: real(price, count, wallet * (1 - 1e-14)))
+    with Ledger.open(str(tmp_path / "third.db"), clock=clock) as other:
+        other.restore(io.StringIO(format_2(old.getvalue())))
+        assert other.account("ada").status().charges == 2
+
+
+def spent_units(ledger):
+    with ledger._store.reading() as connection:
+        return connection.exec_driver_sql("SELECT spent FROM ledger_balances WHERE what = 'wallet'").scalar_one()
+
+
+def format_2(export):
+    """Return an export as it was written before it said what was paid."""
+    lines = [json.loads(line) for line in export.splitlines()[:-1]]
+    lines[0]["format"] = "setwise-ledger-2"
+    running, texts = "", []
+    for line in lines:
+        line.pop("moved", None)
+        texts.append(json.dumps(line, sort_keys=True, ensure_ascii=False))
+        running = digest(running + texts[-1])
+    return "\n".join([*texts, json.dumps({"end": running, "lines": len(texts)})]) + "\n"
+
+
 def test_registered_draws_and_a_wallet_in_one_account(ledger):
     status = ledger.open_setwise("ada", ["bounded-range:0.1x10", "pure:0.1x5"], delta=1e-6, wallet=0.2, failure=1e-8)
     registered = ["bounded-range:0.1x10", "pure:0.1x5", Use(gaussian_of(0.2**2)), "approx:0,1e-8"]
@@ -196,6 +253,14 @@ def test_registered_draws_and_a_wallet_in_one_account(ledger):
         account.charge(uses("bounded-range:0.1x8"), key="l", request="q")
     assert 0.0 < account.status().odometer.upper < 10.0
     assert not ledger.verify().faults
+
+
+def test_the_odometer_of_both_counts_what_the_wallet_paid(sqlite_ledger):
+    """Beside registered uses a wallet has no sum of losses, which is not a sum of nothing."""
+    sqlite_ledger.open_setwise("ada", ["pure:0.1x5"], delta=1e-6, wallet=1.0)
+    account = sqlite_ledger.account("ada")
+    account.charge(uses("gaussian:2"), key="k", request="q")
+    assert account.status().odometer.upper > 1.0
 
 
 def test_draws_that_came_back_are_not_in_the_odometer_by_entries(ledger):

@@ -328,7 +328,7 @@ class Session(Askable):
         return what_fits(
             budget,
             plan.uses,
-            account.status(),
+            account,
             lambda other: account.shortage(self.preview(query, other).uses) is None,
         )
 

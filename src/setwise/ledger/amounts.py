@@ -80,6 +80,10 @@ class Totals:
         """The rho that may be drawn in all."""
         return self.rho
 
+    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - as of caps
+        """Return the lines of which one pays for a further use."""
+        return (RHO,)
+
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return what these units were spent on, as one zCDP use."""
         worth = self.worth(amounts)
@@ -191,9 +195,16 @@ class WalletTotals:
         """About the rho that may be drawn in all: that of a Gaussian of this mu^2."""
         return self.wallet / 2
 
+    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - as of caps
+        """Return the lines of which one pays for a further use."""
+        return WALLET, SUM
+
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return what these units were spent on, as one Gaussian of that mu^2 and one failure."""
-        return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), worth_above(amounts[FAILURE], self.failure))
+        """Return what these units were spent on: one Gaussian of that mu^2 or, overdrawn, the sum; and one failure."""
+        failed = worth_above(amounts[FAILURE], self.failure)
+        if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
+            return spent_of_sum(worth_above(amounts[SUM], self.limit), failed)
+        return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return uses that these units pay for together: a Gaussian or, from an empty wallet, a sum; and a failure."""
@@ -224,6 +235,12 @@ def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
     if failed:
         found.append(ApproxDP(epsilon=0.0, delta=failed))
     return tuple(Use(guarantee) for guarantee in found)
+
+
+def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
+    """Return what was spent by the sum of losses, as one pure use and one failure."""
+    failing = (Use(ApproxDP(epsilon=0.0, delta=failed)),) if failed else ()
+    return (Use(PureDP(epsilon=max(summed, SMALLEST_EPSILON))), *failing)
 
 
 def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:

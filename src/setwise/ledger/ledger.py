@@ -39,7 +39,7 @@ from setwise.ledger.register import (
     write_act,
     write_opening,
 )
-from setwise.ledger.slices import CapTotals
+from setwise.ledger.slices import RULE, CapTotals
 from setwise.ledger.status import AccountStatus, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect, connect_to_read
@@ -339,8 +339,9 @@ class Ledger:
             charges = int(connection.execute(charged).scalar_one())
             if not isinstance(terms.totals, CapTotals):
                 return status_of(terms, WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
-            left = SharedCap(self._store, holder, terms.totals).left(connection).total()
-            spent = {what: terms.totals.lines()[what] - units for what, units in left.items()}
+            left = SharedCap(self._store, holder, terms.totals).left(connection)
+            spent = {what: terms.totals.lines()[what] - units for what, units in left.total().items()}
+            spent[RULE] = int(left.rule)
             status = status_of(terms, WHOLE_LIFE, spent, charges)
             return replace(status, worth=Spent(_rho_drawn(connection, holder), status.worth.failure_sum))
 

@@ -29,6 +29,7 @@ from setwise.ledger.amounts import (
     WALLET,
     failure_shortage,
     largest_of_wallet,
+    spent_of_sum,
     spent_of_wallet,
     wallet_shortage,
     whole_units,
@@ -172,15 +173,23 @@ class CapTotals:
         """About the rho that may be drawn in all: that of a Gaussian of this mu^2."""
         return self.wallet / 2
 
+    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the lines of which one pays for a further use: one of two, until one is given up."""
+        return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[Rule(amounts[RULE])]
+
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return what these units were spent on, as one Gaussian of that mu^2 and one failure."""
-        return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), worth_above(amounts[FAILURE], self.failure))
+        """Return what these units were spent on: one Gaussian of that mu^2, or the sum; and one failure."""
+        failed = worth_above(amounts[FAILURE], self.failure)
+        if amounts[RULE] == Rule.SUM:
+            return spent_of_sum(worth_above(amounts[SUM], self.limit), failed)
+        return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return uses that these units pay for together: a Gaussian or, from an empty wallet, a sum; and a failure."""
+        """Return uses that these units pay for together: a Gaussian or, without a wallet, a sum; and a failure."""
+        by_sum = amounts[RULE] == 0
         return largest_of_wallet(
-            worth_below(amounts[WALLET], self.wallet),
-            worth_below(amounts[SUM], self.limit),
+            0.0 if by_sum else worth_below(amounts[WALLET], self.wallet),
+            worth_below(amounts[SUM], self.limit) if by_sum else 0.0,
             worth_below(amounts[FAILURE], self.failure),
         )
 

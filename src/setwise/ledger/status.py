@@ -13,8 +13,8 @@ from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, largest_loss
 from setwise.accounting.notation import format_use
 from setwise.errors import Unattainable
-from setwise.ledger.amounts import RHO, SUM, UNITS, WALLET, Totals, WalletTotals, worth_above
-from setwise.ledger.slices import CapTotals
+from setwise.ledger.amounts import SUM, UNITS, Totals, WalletTotals, worth_above
+from setwise.ledger.slices import RULE, CapTotals, Rule
 from setwise.ledger.terms import Kind, Period, Terms, line_of
 
 
@@ -22,9 +22,10 @@ from setwise.ledger.terms import Kind, Period, Terms, line_of
 class AccountStatus:
     """An account in its present period (`period` is empty for an account without periods).
 
-    A set-wise account has `left` and `spent` as counts of registered uses. A filter has them as zCDP: `left` is the
-    largest single use that it would still admit. `drawn` are the uses themselves where they are known, and `worth` is
-    their zCDP. `state` is open, frozen or closed.
+    A set-wise account has `left` and `spent` as counts of registered uses. A filter has them as zCDP, or as a Gaussian
+    mechanism (a pure one, by the sum of losses) that dominates what was drawn; `left` is the largest such use that it
+    would still admit. `drawn` are the uses themselves where they are known, and `worth` is their zCDP. `state` is open,
+    frozen or closed.
     """
 
     terms: Terms
@@ -130,10 +131,7 @@ def status_of(
         used += terms.totals.spent_as(amounts)
         beside = terms.totals.worth(amounts)
         worth = beside if not drawn else Spent(up(worth.rho + beside.rho), up(worth.failure_sum + beside.failure_sum))
-        rules = [RHO] if isinstance(terms.totals, Totals) else [WALLET]
-        if isinstance(terms.totals, WalletTotals):
-            rules.append(SUM)  # a use is admitted by either
-        share = max(rest[rule] / lines[rule] for rule in rules) if not terms.uses else share
+        share = max(rest[line] / lines[line] for line in terms.totals.paying(amounts)) if not terms.uses else share
         largest = up(largest + _summed(terms.totals, amounts))
     return AccountStatus(
         terms=terms,
@@ -151,8 +149,11 @@ def status_of(
 
 def _summed(totals: Totals | WalletTotals | CapTotals, amounts: Mapping[str, int]) -> float:
     """Return the sum of the largest losses drawn beside registered uses; infinite where it is not known."""
-    if isinstance(totals, WalletTotals) and amounts[SUM] < UNITS:  # else a use may have passed the sum
-        return worth_above(amounts[SUM], totals.limit)
+    match totals:  # else a use may have passed the sum
+        case WalletTotals(limit=limit) if limit and amounts[SUM] < UNITS:
+            return worth_above(amounts[SUM], limit)
+        case CapTotals(limit=limit) if amounts[RULE] != Rule.WALLET:
+            return worth_above(amounts[SUM], limit)
     return math.inf if any(amounts.values()) else 0.0
 
 

@@ -164,7 +164,7 @@ class QuestionService:
             planned: ExecutablePlan = self._workers.calculate(_to_plan(replace(question, spending=other)))
             return account.shortage(planned.plan.uses) is None
 
-        return what_fits(question.spending, needed, account.status(), fits)
+        return what_fits(question.spending, needed, account, fits)
 
     def _checked(self, identity: Identity, raw: RawQuestion) -> CheckedQuestion:
         """Return the question, or raise what is wrong with it, naming the field; no data is touched."""
