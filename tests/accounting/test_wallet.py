@@ -80,8 +80,8 @@ def test_never_passes_its_budget(uses, epsilon, delta):
         else:
             with pytest.raises(BudgetExhausted):
                 wallet.admit(use)
-        assert wallet.failed <= wallet.failures
-        assert wallet.left is not None or wallet.lost <= Fraction(epsilon) + Fraction(2e-14)
+        assert wallet.failure_sum <= wallet.failure_limit
+        assert wallet.left is not None or wallet.loss_sum <= Fraction(epsilon) + Fraction(2e-14)
 
 
 def test_once_overdrawn_always_overdrawn():
@@ -97,12 +97,12 @@ def test_once_overdrawn_always_overdrawn():
 
 def test_an_unbounded_loss_ends_plain_sums():
     wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6).admit(Use(Gaussian(sigma=1000.0)))
-    assert wallet.lost is None
+    assert wallet.loss_sum is None
     assert not wallet.admits(Use(PureDP(epsilon=0.4)))
 
 
 def test_in_an_overdrawn_hybrid_registered_draws_count_towards_the_sum():
-    wallet = Wallet.of(0.05, limit=1.0)
+    wallet = Wallet.of(0.05, loss_limit=1.0)
     registered = Use(PureDP(epsilon=0.3))
     for _ in range(5):  # no limit while the wallet is not overdrawn
         wallet.admit_registered(registered)
@@ -123,7 +123,7 @@ def test_failures_have_their_own_line():
     none = Wallet.for_promise(epsilon=5.0, delta=1e-6, failure_share=0.0)
     assert not none.admits(Use(ApproxDP(epsilon=0.0, delta=1e-12)))
     assert none.size > wallet.size
-    assert compose([gaussian_of(wallet.size)]).delta(5.0).upper + wallet.failures <= 1e-6
+    assert compose([gaussian_of(wallet.size)]).delta(5.0).upper + wallet.failure_limit <= 1e-6
     threshold = wallet.admit(Use(ApproxDP(epsilon=0.0, delta=1e-9)))
     assert threshold.left == wallet.left
 
@@ -245,7 +245,7 @@ def test_the_wallet_of_a_composition_pays_for_its_uses_in_any_order(uses, delta)
     size = in_any_order([(use.guarantee, use.count) for use in uses])
     if 0.0 < size < 1e6:
         for order in (uses, list(reversed(uses))):
-            wallet = Wallet.of(size * (1 + 1e-9), failures=1.0)
+            wallet = Wallet.of(size * (1 + 1e-9), failure_limit=1.0)
             for use in order:
                 wallet = wallet.admit(use)
                 assert wallet.left is not None

@@ -270,8 +270,8 @@ MUTANTS = (
     Mutant(
         "wallet: no room for the rounding of a sum",
         "wallet.py",
-        "limit=down(epsilon + slack)",
-        "limit=down(epsilon)",
+        "loss_limit=down(epsilon + slack)",
+        "loss_limit=down(epsilon)",
         _WALLET,
     ),
     Mutant(

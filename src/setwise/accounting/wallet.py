@@ -40,9 +40,9 @@ class Admission(StrEnum):
 class Wallet:
     """What is left of a wallet, as a value: admitting a use returns another.
 
-    `size` is mu^2 at the opening and `left` what is left of it, None once overdrawn. `failures` is the chance of
-    outright failure that may be used up, `failed` what was. `limit` is the sum of largest losses up to which uses are
-    admitted that the wallet cannot pay, and `lost` that sum so far, None once it is unbounded.
+    `size` is mu^2 at the opening and `left` what is left of it, None once overdrawn. Probabilities of outright failure
+    add up to `failure_sum`, at most `failure_limit`. Largest losses add up to `loss_sum`, None once it is unbounded;
+    up to `loss_limit` uses are admitted that the wallet cannot pay.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
@@ -53,18 +53,18 @@ class Wallet:
     """
 
     size: float
-    failures: float = 0.0
-    limit: float = 0.0
+    failure_limit: float = 0.0
+    loss_limit: float = 0.0
     left: float | None
-    failed: float = 0.0
-    lost: Fraction | None = Fraction(0)
+    failure_sum: float = 0.0
+    loss_sum: Fraction | None = Fraction(0)
 
     @classmethod
-    def of(cls, size: float, *, failures: float = 0.0, limit: float = 0.0) -> "Wallet":
+    def of(cls, size: float, *, failure_limit: float = 0.0, loss_limit: float = 0.0) -> "Wallet":
         """Return a full wallet of mu^2 = `size`."""
         if not 0.0 < size < math.inf:
             raise InvalidParameter(f"a wallet must be positive and finite, not {size!r}")
-        return cls(size=size, failures=failures, limit=limit, left=size)
+        return cls(size=size, failure_limit=failure_limit, loss_limit=loss_limit, left=size)
 
     @classmethod
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> "Wallet":
@@ -73,7 +73,7 @@ class Wallet:
         failures = delta * check_failure("failure_share", failure_share)
         slack = min(PLAIN_SUM_SLACK, 1e-3 * delta)
         size = wallet_for(epsilon, (delta - failures - slack) * (1.0 - 8.0 * UNIT))
-        return cls.of(size, failures=failures, limit=down(epsilon + slack))
+        return cls.of(size, failure_limit=failures, loss_limit=down(epsilon + slack))
 
     def admission(self, use: Use) -> Admission | None:
         """Return by which rule the use would be admitted, or None when it does not fit."""
@@ -104,15 +104,15 @@ class Wallet:
         lost = self._lost_after(use)
         if self.left is None and not self._within_limit(lost):
             raise BudgetExhausted("the wallet is overdrawn, and this draw would pass the sum of epsilons")
-        return replace(self, lost=lost)
+        return replace(self, loss_sum=lost)
 
     def shortage(self, use: Use) -> str:
         """Return, in words, why the use does not fit and what would."""
         _, failure = use.guarantee.split_off_failure()
-        if self._failed_after(use) > self.failures:
+        if self._failed_after(use) > self.failure_limit:
             return (
                 f"this use fails outright with probability {use.count * failure:.3g}, "
-                f"and {max(0.0, self.failures - self.failed):.3g} of that is left"
+                f"and {max(0.0, self.failure_limit - self.failure_sum):.3g} of that is left"
             )
         if self.left is None:
             return "the wallet is overdrawn, and this use would pass the sum of epsilons"
@@ -129,24 +129,24 @@ class Wallet:
 
     def _after(self, use: Use) -> "Wallet | None":
         failed = self._failed_after(use)
-        if failed > self.failures:
+        if failed > self.failure_limit:
             return None
         lost = self._lost_after(use)
         left = None if self.left is None else after_paying(use.guarantee.price, use.count, self.left)
         if left is None and not self._within_limit(lost):
             return None
-        return replace(self, left=left, failed=failed, lost=lost)
+        return replace(self, left=left, failure_sum=failed, loss_sum=lost)
 
     def _failed_after(self, use: Use) -> float:
         _, failure = use.guarantee.split_off_failure()
-        return up(self.failed + use.count * failure * (1.0 + 4.0 * UNIT)) if failure else self.failed
+        return up(self.failure_sum + use.count * failure * (1.0 + 4.0 * UNIT)) if failure else self.failure_sum
 
     def _lost_after(self, use: Use) -> Fraction | None:
         loss = use.guarantee.largest_loss()
-        return None if loss is None or self.lost is None else self.lost + use.count * loss
+        return None if loss is None or self.loss_sum is None else self.loss_sum + use.count * loss
 
     def _within_limit(self, lost: Fraction | None) -> bool:
-        return lost is not None and lost <= Fraction(self.limit)
+        return lost is not None and lost <= Fraction(self.loss_limit)
 
 
 def gaussian_of(size: float) -> Gaussian:

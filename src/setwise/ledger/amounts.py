@@ -279,7 +279,7 @@ def wallet_shortage(uses: Sequence[Use], left: float) -> str:
 def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> WalletTotals:
     """Return the totals of a wallet that keeps (epsilon, delta)-DP."""
     wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
-    return WalletTotals(wallet.size, wallet.limit, wallet.failures, wallet.size + wallet.limit**2)
+    return WalletTotals(wallet.size, wallet.loss_limit, wallet.failure_limit, wallet.size + wallet.loss_limit**2)
 
 
 def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:

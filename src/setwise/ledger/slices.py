@@ -83,7 +83,7 @@ class CapTotals:
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float) -> "CapTotals":
         """Return the totals that keep (epsilon, delta)-DP."""
         wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
-        return cls(wallet.size, wallet.limit, wallet.failures)
+        return cls(wallet.size, wallet.loss_limit, wallet.failure_limit)
 
     def lines(self) -> dict[str, int]:
         """Return the units of each total."""
