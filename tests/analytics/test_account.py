@@ -11,7 +11,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, Use
 from setwise.accounting.notation import format_use, parse_use, rounded_up
 from setwise.analytics.budget import Draws
-from setwise.analytics.query import Query
+from setwise.analytics.query import Count, Mean, Query
 from setwise.analytics.session import Session
 from setwise.analytics.tables.source import open_engine
 from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
@@ -22,6 +22,7 @@ from setwise.mechanisms.randomness import SystemRandomness
 from tests.analytics.recorded import RecordedEngine, recorded_session, visits
 
 REGISTERED = ["bounded-range:0.5x20", "pure:0.3x10", "gaussian:20x10", "approx:0,1e-7x3"]
+MEANS = (Mean(column="minutes", low=0, high=10),)
 PICKS = {"item": "page", "discover": "bounded-range:0.5"}
 
 
@@ -312,10 +313,26 @@ def test_statistics_draw_what_is_registered(ledger):
         value="minutes", low=-5, high=10, item="page", domain=["home", "help"], contributions=1, counts="gaussian:20"
     )
     assert [format_use(use) for use in by_page.spent] == ["gaussian:20.0"]
-    with pytest.raises(InvalidParameter, match="of a given domain"):
-        session.mean(value="minutes", low=0, high=10, item="page", contributions=1, counts="pure:0.3")
+    with pytest.raises(InvalidParameter, match="picked: give discover"):
+        session.ask(Query(item="page", k=2, statistics=MEANS), Draws(counts="pure:0.3"))
     with pytest.raises(InvalidParameter, match="discover"):
         session.quantile(value="minutes", low=0, high=10, counts="pure:0.3")
+
+
+def test_statistics_of_groups_that_draws_find(ledger):
+    account = ledger.account("ada")
+    _, session = recorded_session(account=account)
+    query = Query(item="page", contributions=1, statistics=(Count(), *MEANS))
+    answer = session.ask(query, Draws(counts="pure:0.3"))
+    assert {"home", "help"} <= set(answer.labels)
+    assert [format_use(use) for use in answer.spent] == ["pure:0.3x3", "approx:0.0,1e-07"]
+    picked = session.ask(
+        Query(item="page", k=2, statistics=(Count(), *MEANS)), Draws(discover="bounded-range:0.5", counts="gaussian:20")
+    )
+    assert picked.labels == ("home", "help")
+    assert abs(picked.items[0].estimates[0].value - 2000) < 150
+    assert {format_use(use) for use in picked.spent} == {"bounded-range:0.5x2", "approx:0.0,1e-07", "gaussian:20.0x6"}
+    assert left(account)["pure:0.3"] == 7
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1 / 3, 0.7])

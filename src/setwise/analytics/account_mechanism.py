@@ -79,16 +79,14 @@ def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Draw
     )
 
 
-def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: Draws) -> Drawn:
-    """Return the statistics of public groups whose every use is one of the draws.
+def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: Draws, status: AccountStatus) -> Drawn:
+    """Return the statistics whose every use is one of the draws, of groups that are public or found by draws.
 
-    Each count, sum and half of a mean draws `counts`, and each quantile is one `discover`.
+    Each count, sum and half of a mean draws `counts`, and each quantile is one `discover`. Groups of an unknown domain
+    are found as for a histogram or a top k of users: by noise on their numbers, which are then known, or by picks.
     """
-    if bounds.domain is None or bounds.k is not None:
-        raise InvalidParameter(
-            "an account's draws pay for statistics of all rows or of a given domain: give a domain, or an epsilon"
-        )
-    account_names: dict[Guarantee, Guarantee] = {}
+    found = _drawn_discovery(bounds, draws, status)
+    account_names: dict[Guarantee, Guarantee] = {} if found is None else dict(found.account_names)
     statistics: list[StatisticRelease] = []
     for each in wanted:
         match each:
@@ -96,6 +94,8 @@ def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: 
                 if not isinstance(draws.discover, BoundedRange):
                     raise InvalidParameter("a quantile draws one pick of each group: give discover, as bounded-range:E")
                 statistics.append(replace(each, epsilon=Fraction(draws.discover.epsilon)))
+            case UsersFound() if found is not None and bounds.k is None:
+                statistics.append(each)
             case UsersFound() | NoisyTotal() | NoisyMean():
                 if draws.counts is None:
                     raise InvalidParameter("say what each count or sum draws: give counts, such as pure:0.1")
@@ -107,8 +107,27 @@ def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: 
                 statistics.append(replace(noisy, noise=noise))
             case _:
                 assert_never(each)
-    mechanism = GroupStatistics(statistics=tuple(statistics), contributions=bounds.contributions, domain=bounds.domain)
-    return Drawn(mechanism=mechanism, name="statistics", account_names=tuple(account_names.items()))
+    discovery = None if found is None else found.mechanism
+    assert not isinstance(discovery, GroupStatistics)
+    mechanism = GroupStatistics(
+        statistics=tuple(statistics),
+        contributions=bounds.contributions,
+        discovery=discovery,
+        domain=bounds.domain or (),
+        k=bounds.k,
+    )
+    name = "statistics" if found is None else f"{found.name}+statistics"
+    return Drawn(mechanism=mechanism, name=name, account_names=tuple(account_names.items()))
+
+
+def _drawn_discovery(bounds: Bounds, draws: Draws, status: AccountStatus) -> Drawn | None:
+    """Return how groups are found by their users; None when the domain is public and all of it is wanted."""
+    by_users = replace(bounds, per_item=1)
+    if bounds.k is None:
+        return None if bounds.domain is not None else _noisy_histogram(by_users, draws, status)
+    if draws.discover is None:
+        raise InvalidParameter("the groups with the most users are picked: give discover, as bounded-range:E")
+    return drawn_mechanism(by_users, replace(draws, counts=None), status)
 
 
 _UNIT = LaplaceCounts(scale=Fraction(1))

@@ -274,7 +274,7 @@ def _from_total(query: Query, aggregation: Aggregation, total: Total, status: Ac
 
 def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> ExecutablePlan:
     if query.counted is None:
-        drawn = drawn_statistics(query.bounds, [release_of(each) for each in query.statistics], draws)
+        drawn = drawn_statistics(query.bounds, [release_of(each) for each in query.statistics], draws, status)
     else:
         drawn = drawn_mechanism(query.bounds, draws, status)
     given = f"{drawn.name}: given by what is drawn from the account"

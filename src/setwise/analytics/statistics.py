@@ -118,7 +118,8 @@ def in_units(statistic: Statistic, estimate: Estimate) -> Estimate:
 
 def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     """Return the error to expect: of finding groups, and of the first statistic where it is a count or sum in steps."""
-    found = None if choice.discovery is None else choice.discovery.preview
+    discovery = choice.mechanism.discovery
+    found = None if discovery is None else discovery.preview()
     release = choice.mechanism.statistics[0]
     radius, error = None, None
     match release:
