@@ -1,5 +1,6 @@
 """Answers fit together: a stronger assumption is never worse, and what an answer says of itself is true."""
 
+import math
 import subprocess
 import sys
 import warnings
@@ -10,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import Use
+from setwise.accounting.guarantees import BoundedRange, Gaussian, Use
 from setwise.accounting.notation import as_uses
 from tests.accounting.strategies import gaussians, pure, ranges, uses_of
 
@@ -138,6 +139,74 @@ def test_next_to_no_noise_is_answered_without_a_warning(use):
         found = compose([use]).epsilon(1e-6)
     assert found.lower <= found.upper
     assert found.upper > 1e5
+
+
+@pytest.mark.parametrize(
+    ("uses", "epsilon"),
+    [
+        (["discrete-gaussian:0.001"], 500_000),
+        (["discrete-gaussian:0.001x3"], 1_500_000),
+        (["discrete-gaussian:0.02,3"], 11_250),
+        (["discrete-gaussian:0.01", "discrete-gaussian:0.02"], 6_250),
+        (["discrete-gaussian:0.01", "bounded-range:0.1x3"], 5_000),
+    ],
+)
+def test_integer_noise_that_is_nearly_never_there_has_a_lower_end(uses, epsilon):
+    """The noise is 0, and the loss s^2 / (2 sigma^2) each: [0, 505250] was said of the first."""
+    found = compose(uses).epsilon(1e-6)
+    assert found.lower == pytest.approx(epsilon, rel=1e-3)
+    assert found.upper <= 1.01 * epsilon
+    if len(uses) == 1:
+        exact = epsilon + math.log1p(-1e-6)  # 1 - exp(x - total) = 1e-6
+        assert found.lower <= exact * (1 + 1e-15)
+        assert found.upper == pytest.approx(exact, rel=1e-14)
+
+
+PARAMETERS = {
+    "pure": ("0.02", "0.3"),
+    "bounded-range": ("0.02", "0.4"),
+    "laplace": ("30", "3"),
+    "gaussian": ("40", "2"),
+    "discrete-laplace": ("30", "3"),
+    "discrete-gaussian": ("40", "2"),
+    "zcdp": ("0.0001", "0.02"),
+    "approx": ("0.02,1e-9", "0.3,1e-9"),
+    "truncated-gaussian": ("12,90", "3,90"),
+}
+"""Of every kind, one of small loss and one of large."""
+
+
+@pytest.mark.parametrize("kind", PARAMETERS)
+@pytest.mark.parametrize("beside", ["bounded-range:0.1x5", "gaussian:10x3", "pure:0.05x4"])
+@pytest.mark.parametrize("interaction", ["batch", "setwise", "adaptive"])
+def test_a_larger_parameter_never_lowers_the_upper_end(kind, beside, interaction):
+    small, large = (compose([f"{kind}:{each}x3", beside], interaction) for each in PARAMETERS[kind])
+    assert small.epsilon(1e-6).upper <= large.epsilon(1e-6).upper
+    assert small.delta(0.5).upper <= large.delta(0.5).upper
+
+
+@given(
+    uses_of(st.one_of(pure, ranges, gaussians), most=3, count=st.integers(1, 4)),
+    st.integers(0, 2),
+    st.sampled_from([1.0001, 1.01, 1.3]),
+    st.sampled_from(["batch", "ordered", "setwise", "adaptive"]),
+)
+@settings(max_examples=8, deadline=None)
+def test_a_little_more_of_a_parameter_lowers_the_upper_end_by_no_more_than_a_grid_does(
+    uses, place, factor, interaction
+):
+    """On a grid the upper end is known to a thousandth, and one grid may be a little luckier than the next."""
+    use = uses[place % len(uses)]
+    larger = [Use(raised(each.guarantee, factor), each.count) if each is use else each for each in uses]
+    small, large = (compose(each, interaction).epsilon(1e-6) for each in (uses, larger))
+    on_a_grid = any(isinstance(each.guarantee, BoundedRange) for each in uses)
+    assert large.upper >= small.upper * (1 - (1e-3 if on_a_grid else 1e-12))
+
+
+def raised(guarantee, factor):
+    if isinstance(guarantee, Gaussian):
+        return Gaussian(sigma=guarantee.sigma / factor)
+    return type(guarantee)(epsilon=guarantee.epsilon * factor)
 
 
 @given(

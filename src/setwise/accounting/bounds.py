@@ -3,6 +3,7 @@
 Uses are classified by how they compose: linear (a fixed dominating pair), bounded range, or by moments only.
 """
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -327,14 +328,20 @@ def _either(first: Bound, second: Bound) -> Bound:
 
 def linear_bound(kinds: ClassifiedUses) -> Bound:
     """Return the optimum of linear uses alone, whatever the interaction: they commute."""
-    from setwise.accounting.methods.exact import exact_linear
+    from setwise.accounting.methods.exact import exact_linear, nearly_no_noise
 
     exact = exact_linear(kinds.linear, kinds.failure)
     if exact is None:
         from setwise.accounting.losses.pld import LatticeSum
 
         lattice = LatticeSum(kinds.linear, kinds.failure)
-        return Bound("privacy-loss-lattice", _LINEAR, True, lattice.delta, lattice.epsilon)
+        bound = Bound("privacy-loss-lattice", _LINEAR, True, lattice.delta, lattice.epsilon)
+        certain = nearly_no_noise(kinds.linear, kinds.failure)
+        return (
+            bound
+            if certain is None
+            else _either(_from_curve("exact", _LINEAR, certain.delta, kinds.failure, tight=True), bound)
+        )
     if kinds.pure_epsilons() is None:  # there is a Gaussian
         statement = "lem:AGM" if len(kinds.linear) == 1 else _LINEAR
     else:
@@ -420,4 +427,18 @@ def lower_bound(uses: Sequence[Use]) -> Bound:
     witnesses = [Use(known, use.count) for use in uses if (known := use.guarantee.worst_known_example()) is not None]
     if not witnesses:
         return _from_curve("nothing", "nothing", lambda _: Bracket(0.0, 0.0), Bracket(0.0, 0.0), tight=True)
-    return linear_bound(classify(witnesses))
+    together, *alone = (linear_bound(classify(each)) for each in (witnesses, *([use] for use in witnesses)))
+
+    def asked(answer: Callable[[Bound], Answering]) -> Answering:
+        def ask(value: float, width: float | None) -> Bracket:
+            found = Bracket(0.0, math.inf)
+            with contextlib.suppress(Unattainable):
+                found = answer(together)(value, width)
+            for bound in alone if found.lower == 0.0 else ():  # fewer uses betray less
+                with contextlib.suppress(Unattainable):
+                    found = Bracket(max(found.lower, min(answer(bound)(value, width).lower, found.upper)), found.upper)
+            return found
+
+        return ask
+
+    return replace(together, delta=asked(lambda bound: bound.delta), epsilon=asked(lambda bound: bound.epsilon))

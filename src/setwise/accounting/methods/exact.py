@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.brackets import Bracket, down, either_fails
-from setwise.accounting.guarantees import Gaussian, PureDP, Use, largest_loss, total_loss
+from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, down, either_fails, up
+from setwise.accounting.guarantees import DiscreteGaussian, Gaussian, PureDP, Use, largest_loss, total_loss
 from setwise.accounting.losses.discrete import Atoms, Loss, enumerated, randomized_response
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.gaussian import GaussianLoss
@@ -59,6 +59,42 @@ def exact_linear(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> Ex
         inner = randomized_response(*groups.pop())
     outer = enumerated(groups, MOST_ATOMS)
     return None if outer is None else ExactLinear(outer, inner, failure)
+
+
+_CERTAIN = 300.0
+"""From this value of 1 / (2 sigma^2) on integer Gaussian noise is taken to be 0."""
+
+_STRAY = 1e-129
+"""More than the chance 2 exp(-300) (1 + ...) that such noise is not 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearlyNoNoise:
+    """Integer Gaussian uses whose noise is 0 but for a chance of at most `stray`; the loss is then `total`."""
+
+    total: Bracket
+    stray: float
+    failure: Bracket
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Return the optimal delta: 1 - exp(epsilon - total) where the noise is 0."""
+        below, above = (-math.expm1(min(0.0, epsilon - total)) for total in (self.total.lower, self.total.upper))
+        room = 2 * ELEMENTARY * UNIT
+        lower, upper = below * (1 - room) * (1 - self.stray), min(1.0, above * (1 + room) + self.stray)
+        return either_fails(self.failure, Bracket(min(lower, upper), upper))
+
+
+def nearly_no_noise(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> NearlyNoNoise | None:
+    """Return the composition of integer Gaussians that are next to certain to be 0; None for other noise."""
+    total, count = Fraction(0), 0
+    for known, number in uses:
+        match known:
+            case DiscreteGaussian(sigma=sigma, sensitivity=s) if sigma * sigma * _CERTAIN <= 0.5:
+                total, count = total + number * Fraction(s) ** 2 / (2 * Fraction(sigma) ** 2), count + number
+            case _:
+                return None
+    about = float(total)
+    return NearlyNoNoise(Bracket(down(about), up(about)), count * _STRAY, failure) if count else None
 
 
 @dataclass(frozen=True, slots=True)
