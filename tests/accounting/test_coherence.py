@@ -142,6 +142,17 @@ def test_next_to_no_noise_is_answered_without_a_warning(use):
 
 
 @pytest.mark.parametrize(
+    "uses", [["discrete-gaussian:2674x20000"], ["zcdp:0.001x50", "gaussian:20x100"], ["bounded-range:0.05x900"]]
+)
+@pytest.mark.parametrize("interaction", ["batch", "ordered", "setwise"])
+def test_preregistered_uses_need_no_budget_that_is_enforced(uses, interaction):
+    """An upper end that a filter would have, too, is told in the words of a set, not of a filter."""
+    answer = compose(uses, interaction).epsilon(1e-9)
+    assert "enforced" not in answer.statement
+    assert answer.method not in ("gaussian-wallet", "zcdp-filter")
+
+
+@pytest.mark.parametrize(
     ("uses", "epsilon"),
     [
         (["discrete-gaussian:0.001"], 500_000),

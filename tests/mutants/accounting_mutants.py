@@ -20,6 +20,7 @@ _BATCH = ("batch_mixtures", "batch_accuracy")
 _PRICES = ("prices",)
 _WALLET = ("wallet",)
 _MAJORANT = ("gaussian_majorant",)
+_CLASSES = ("classes_beside_gaussian",)
 
 MUTANTS = (
     Mutant(
@@ -140,6 +141,20 @@ MUTANTS = (
         "return PureDP(epsilon=up(self.sensitivity / self.scale))",
         "return PureDP(epsilon=down(self.sensitivity / self.scale))",
         _KINDS,
+    ),
+    Mutant(
+        "classes beside Gaussians: read at the left end of a cell",
+        "methods/classes_beside_gaussian.py",
+        "self._profile(epsilon - loss[1:] - moved)",
+        "self._profile(epsilon - loss[:-1] - moved)",
+        _CLASSES,
+    ),
+    Mutant(
+        "classes beside Gaussians: what is beyond the cells dropped",
+        "methods/classes_beside_gaussian.py",
+        "above += float(tail[-1]) * (1.0 + SPECIAL * UNIT)",
+        "above += 0.0",
+        _CLASSES,
     ),
     Mutant(
         "step: rounding not charged",

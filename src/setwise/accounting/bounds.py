@@ -81,6 +81,8 @@ _LINEAR = "docs/optimal-composition.md, linear mechanisms"
 _MIXTURE = "docs/closed-forms.md, batch mixtures"
 _WALLETS = "docs/optimal-composition.md, Gaussian wallets"
 _MAJORANT = "docs/optimal-composition.md, the Gaussian majorant"
+_ZCDP = "lem:zCDPgenbound with CanonneKaSt20"
+_CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class Bound:
     """One proven bound: its name, the statement it rests on, and its two directions.
 
     `tight` brackets are of the optimum itself, so no other bound can improve on them by more than their width.
+    `registered` are the name and the statement when parameters are preregistered, where a filter's words do not fit.
     """
 
     method: str
@@ -115,6 +118,7 @@ class Bound:
     tight: bool
     delta: Answering
     epsilon: Answering
+    registered: tuple[str, str] | None = None
 
 
 def _from_curve(
@@ -380,8 +384,24 @@ def _by_moments(uses: Sequence[Use], kinds: ClassifiedUses) -> Iterator[Bound]:
     if subgaussian is not None:
         yield _from_curve("subgaussian-sum", "lem:genbound", subgaussian.delta, subgaussian.failure, tight=False)
     zcdp = zero_concentrated_sum(uses)
-    yield _from_curve("zcdp-sum", "lem:zCDPgenbound with CanonneKaSt20", zcdp.delta, zcdp.failure, tight=False)
+    beside = _beside_gaussians(uses, kinds)
+    if beside is not None:
+        yield beside
+    yield _from_curve("zcdp-sum", _ZCDP, zcdp.delta, zcdp.failure, tight=False)
     yield from _basic(uses, kinds.failure)
+
+
+def _beside_gaussians(uses: Sequence[Use], kinds: ClassifiedUses) -> Bound | None:
+    """Return the bound of classes beside Gaussian noise, None where either is missing."""
+    from setwise.accounting.methods.classes_beside_gaussian import ClassesBesideGaussian
+    from setwise.accounting.methods.moments import zero_concentrated_sum
+
+    gaussians = [known for known, _ in kinds.linear if isinstance(known, Gaussian)]
+    rest = zero_concentrated_sum([use for use in uses if not isinstance(use.guarantee, Gaussian)])
+    if not (kinds.classes and gaussians) or rest.rho == 0.0:
+        return None
+    together = ClassesBesideGaussian(rest.xi, rest.rho, gaussians[0].sigma, rest.failure)
+    return _from_curve("zcdp-beside-gaussian", _CLASSES, together.delta, rest.failure, tight=False)
 
 
 def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
@@ -415,10 +435,12 @@ def _adaptive_bounds(uses: Sequence[Use]) -> Iterator[Bound]:
         def paid(x: float) -> Bracket:
             return Bracket(0.0, either_fails(spent.failure, wallet.delta(x, None)).upper)
 
-        yield _from_curve("gaussian-wallet", f"{_WALLETS}: {budget}", paid, spent.failure, tight=False)
+        bound = _from_curve("gaussian-wallet", f"{_WALLETS}: {budget}", paid, spent.failure, tight=False)
+        yield replace(bound, registered=("gaussian-majorant", _MAJORANT))
     budget = f"rho = {spent.rho:.9g}, if no larger one is enforced"
     statement = f"WhitehouseRaRoWu23 with CanonneKaSt20: {budget}"
-    yield _from_curve("zcdp-filter", statement, spent.delta, spent.failure, tight=False)
+    bound = _from_curve("zcdp-filter", statement, spent.delta, spent.failure, tight=False)
+    yield replace(bound, registered=("zcdp-sum", _ZCDP))
     yield from _basic(uses, spent.failure)
 
 

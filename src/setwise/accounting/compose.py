@@ -148,7 +148,8 @@ class Composition:
         except Unattainable:
             return own
         if found.upper < own.upper:
-            own = replace(own, upper=found.upper, method=bound.method, statement=bound.statement)
+            method, statement = bound.registered or (bound.method, bound.statement)
+            own = replace(own, upper=found.upper, method=method, statement=statement)
         if other is not Interaction.ADAPTIVE:
             own = replace(own, lower=min(own.lower, found.lower))
         return own

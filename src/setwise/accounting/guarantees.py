@@ -319,9 +319,11 @@ class ZeroConcentratedDP(Guarantee):
         return (ZeroConcentratedDP(rho=self.rho, xi=self.xi) if self.rho or self.xi else None), self.delta
 
     def worst_known_example(self) -> Guarantee | None:
-        if self.xi < 0.0 or not 1e-23 < self.rho < 4e5:
+        """Gaussian noise: alpha (rho + xi) is at most xi + alpha rho where xi is negative."""
+        rho = self.rho + min(self.xi, 0.0)
+        if not 1e-23 < rho < 4e5:
             return ApproxDP(epsilon=0.0, delta=self.delta) if self.delta else None
-        return Gaussian(sigma=1 / math.sqrt(2 * self.rho) * (1 + 1e-14))
+        return Gaussian(sigma=1 / math.sqrt(2 * rho) * (1 + 1e-14))
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +357,9 @@ class ConcentratedDP(Guarantee):
         return self
 
     def worst_known_example(self) -> Guarantee | None:
-        if self.mu >= self.tau**2 / 2 and 1e-12 < self.tau < 999:
-            return Gaussian(sigma=1 / self.tau * (1 + 1e-14))
-        return None
+        """Gaussian noise whose loss has a mean of at most mu, and a deviation of at most tau."""
+        deviation = min(self.tau, math.sqrt(2 * self.mu))
+        return Gaussian(sigma=1 / deviation * (1 + 1e-14)) if 1e-12 < deviation < 999 else None
 
 
 @dataclass(frozen=True, slots=True)
