@@ -127,6 +127,7 @@ class Metrics:
         self.signed = Gauge(
             "setwise_ledger_signed_seconds", "When a head was last signed, in seconds since 1970.", registry=kept
         )
+        self.budget_at = float("-inf")
         budget = self._budget = CollectorRegistry()
         self._cap_left = Gauge(
             "setwise_cap_left_ratio", "What is left of the cap of a data set.", ("dataset",), registry=budget
@@ -156,8 +157,9 @@ class Metrics:
         if not faults:
             self._verified.set(at)
 
-    def budget(self, caps: Mapping[str, float], accounts: Iterable[tuple[str, str, float]]) -> None:
-        """Note the shares left of caps by data set, and of accounts, each as data set, state and share."""
+    def budget(self, caps: Mapping[str, float], accounts: Iterable[tuple[str, str, float]], at: float) -> None:
+        """Note the shares left of caps by data set, and of accounts, each as data set, state and share, and when."""
+        self.budget_at = at
         for gauge in (self._cap_left, self._accounts, self._lowest_left):
             gauge.clear()
         for dataset, share in caps.items():

@@ -15,6 +15,7 @@ from setwise.service.telemetry import METRICS_TYPE
 
 router = APIRouter(prefix=API, tags=["operations"], route_class=GuardedRoute)
 _VERSION = version("setwise")
+_BUDGET_SECONDS = 60.0
 
 
 @router.get("/health")
@@ -59,8 +60,11 @@ async def trail(
 
 
 def _budgets(service: Service) -> str:
-    caps = {dataset.name: service.ledger.cap(dataset.name) for dataset in service.datasets.all()}
-    shares = {name: cap.share_left for name, cap in caps.items() if cap is not None}
-    statuses = service.ledger.accounts()
-    service.metrics.budget(shares, ((each.dataset, each.state, each.share_left) for each in statuses))
+    """Return the gauges of budgets, which are read from the ledger at most once a minute."""
+    now = service.authenticator.now()
+    if now >= service.metrics.budget_at + _BUDGET_SECONDS:
+        caps = {dataset.name: service.ledger.cap(dataset.name) for dataset in service.datasets.all()}
+        shares = {name: cap.share_left for name, cap in caps.items() if cap is not None}
+        statuses = service.ledger.accounts()
+        service.metrics.budget(shares, ((each.dataset, each.state, each.share_left) for each in statuses), now)
     return service.metrics.text_of_budgets()
