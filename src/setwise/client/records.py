@@ -132,6 +132,8 @@ class ActRecord(TypedDict):
 class AuditRecord(TypedDict):
     """What verifying the ledger found; keep `head` to compare later."""
 
+    verified: bool
+    accounts: int
     entries: int
     head: str
     faults: list[str]

@@ -156,18 +156,14 @@ class EntryView(BaseModel):
     @staticmethod
     def of(entry: Entry) -> "EntryView":
         """Show an entry."""
-        contents = entry.contents
-        return EntryView(
-            position=entry.position,
-            kind=contents.kind,
-            key=contents.key,
-            at=entry.at / 1e6,
-            period=contents.period or None,
-            uses=[format_use(use) for use in entry.uses],
-            request=_parsed(contents.text) if contents.kind == "charge" else None,
-            answer=_parsed(contents.text) if contents.kind == "settle" else None,
-            hash=entry.hash,
-        )
+        kind, text = entry.contents.kind, entry.contents.text
+        shown = {
+            "position": entry.position,
+            "at": entry.at / 1e6,
+            "request": _parsed(text) if kind == "charge" else None,
+            "answer": _parsed(text) if kind == "settle" else None,
+        }
+        return EntryView.model_validate(entry.to_dict() | shown)
 
 
 class JointView(BaseModel):
@@ -204,6 +200,8 @@ class ActView(BaseModel):
 class AuditView(BaseModel):
     """What verifying the ledger found: nothing is wrong when there are no faults. Keep `head` to compare later."""
 
+    verified: bool = Field(examples=[True])
+    accounts: int = Field(examples=[7])
     entries: int = Field(examples=[42])
     head: str = Field(examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])
     faults: list[str] = Field(examples=[[]])
@@ -211,7 +209,7 @@ class AuditView(BaseModel):
     @staticmethod
     def of(found: Verification) -> "AuditView":
         """Show a verification."""
-        return AuditView(entries=found.entries, head=found.anchor.head, faults=[str(fault) for fault in found.faults])
+        return AuditView.model_validate(found.to_dict() | {"faults": [str(fault) for fault in found.faults]})
 
 
 def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON

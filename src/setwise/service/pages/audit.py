@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 from setwise.accounting.notation import format_use
 from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.records import Entry
+from setwise.service.api.views import AuditView
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, service_of
@@ -43,14 +44,7 @@ async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f
     found = await service.threads.run(service.ledger.verify, head=head or None)
     if not head:
         service.metrics.audited(len(found.faults), service.authenticator.now())
-    return JSONResponse(
-        {
-            "entries": found.entries,
-            "accounts": len(found.anchor.accounts),
-            "head": found.anchor.head,
-            "faults": [str(fault) for fault in found.faults],
-        }
-    )
+    return JSONResponse(AuditView.of(found).model_dump())
 
 
 @router.get("/steward/trail")
