@@ -6,13 +6,14 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tasks import ACCOUNTING
+from tasks import ACCOUNTING, ON_THE_FLY
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "docs" / "comparison.md", ROOT / "README.md")
 _TABLE = re.compile(r"<!-- table: (?P<name>\w+) -->.*?<!-- end of table -->", re.DOTALL)
 _ACCOUNTANTS = ("dp-accounting", "prv-accountant", "opendp", "autodp", "smartnoise-sql", "diffprivlib")
 _SAMPLERS = ("opendp", "pipelinedp", "tumult", "diffprivlib")
+_FILTERS = ("opendp", "tumult")
 _ENGINES = ("opendp", "pipelinedp", "smartnoise-sql", "tumult")
 _SHORT = ("dp-accounting", "autodp", "opendp", "pipelinedp", "smartnoise-sql", "tumult")
 """Those in the README: every peer that answers one of its tasks."""
@@ -31,6 +32,7 @@ def filled(page: str, results: Mapping[str, Any]) -> str:
         "accuracy": _accuracy,
         "picks": _picks,
         "time": _time,
+        "fly": _on_the_fly,
         "noise": _noise,
         "histogram": _histogram,
         "short": _short,
@@ -75,6 +77,15 @@ def _time(results: Mapping[str, Any]) -> str:
             cells = [_ratio(found, "processor", ours) for found in theirs]
             rows.append([task.title, f"{1000 * ours['processor']:.2f} ms", *cells])
     return _rows(["task", "Setwise", *_titles(results, _ACCOUNTANTS)], rows)
+
+
+def _on_the_fly(results: Mapping[str, Any]) -> str:
+    rows = [[task.title, *(_taken(found) for found in _found(results, task.name, _FILTERS))] for task in ON_THE_FLY]
+    return _rows(["questions", "Setwise", *_titles(results, _FILTERS)], rows)
+
+
+def _taken(found: Mapping[str, Any] | None) -> str:
+    return "–" if found is None or "value" not in found else f"{found['value']:,}"
 
 
 def _noise(results: Mapping[str, Any]) -> str:

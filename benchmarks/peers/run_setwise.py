@@ -1,15 +1,19 @@
 """Setwise on the tasks of its peers."""
 
+from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import table
 from protocol import Unsupported, report, wanted
-from tasks import ACCOUNTING, Accounting
+from tasks import ACCOUNTING, BUDGET, ON_THE_FLY, Accounting, OnTheFly
 
 import setwise
 from setwise import compose
+from setwise.accounting.notation import parse_use
+from setwise.accounting.wallet import Wallet
+from setwise.errors import BudgetExhausted
 from setwise.mechanisms import SystemRandomness
 from setwise.mechanisms.noise.gaussian import GaussianNoise
 from setwise.mechanisms.noise.laplace import LaplaceNoise
@@ -22,6 +26,15 @@ def epsilon(task: Accounting) -> dict[str, Any]:
         raise Unsupported("no amplification by sampling")
     answer = compose([uses.written for uses in task.uses]).epsilon(task.delta)
     return {"value": answer.upper, "lower": answer.lower, "how": answer.method}
+
+
+def on_the_fly(task: OnTheFly) -> dict[str, Any]:
+    wallet, taken = Wallet.for_promise(epsilon=BUDGET[0], delta=BUDGET[1]), 0
+    with suppress(BudgetExhausted):
+        while True:
+            wallet = wallet.admit(parse_use(task.uses.written))
+            taken += 1
+    return {"value": taken, "how": "Gaussian wallet, or the sum of epsilons"}
 
 
 def noise(law: LaplaceNoise | GaussianNoise, name: str) -> dict[str, Any]:
@@ -44,6 +57,7 @@ if __name__ == "__main__":
         wanted(
             {
                 **{task.name: partial(epsilon, task) for task in ACCOUNTING},
+                **{task.name: partial(on_the_fly, task) for task in ON_THE_FLY},
                 "laplace-noise": partial(noise, laplace, "discrete-laplace"),
                 "gaussian-noise": partial(noise, gaussian, "discrete-gaussian"),
                 "histogram": histogram,

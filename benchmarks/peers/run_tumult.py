@@ -7,15 +7,19 @@ from functools import partial
 from typing import Any
 
 import table
-from protocol import report, wanted
+from protocol import Unsupported, report, wanted
 from pyspark.sql import SparkSession
+from tasks import BUDGET, BUDGET_AS_RHO, ON_THE_FLY, OnTheFly
 from tmlt.analytics import (
     AddRowsWithID,
     ApproxDPBudget,
     KeySet,
     MaxGroupsPerID,
     MaxRowsPerGroupPerID,
+    MaxRowsPerID,
+    PureDPBudget,
     QueryBuilder,
+    RhoZCDPBudget,
     Session,
 )
 from tmlt.core.measurements.noise_mechanisms import AddDiscreteGaussianNoise, AddGeometricNoise
@@ -46,6 +50,25 @@ def histogram() -> dict[str, Any]:
     return {"released": {row["item"]: float(row["count"]) for row in counts.collect()}, "law": "integer"}
 
 
+def on_the_fly(task: OnTheFly) -> dict[str, Any]:
+    """Ask once, and divide what is left: a session of its own kind of budget for each kind of question."""
+    if task.uses.kind == "bounded-range":
+        raise Unsupported("no exponential mechanism")
+    (parameter,) = task.uses.parameters
+    pure = task.uses.kind == "pure"
+    budget = PureDPBudget(BUDGET[0]) if pure else RhoZCDPBudget(BUDGET_AS_RHO)
+    question = PureDPBudget(parameter) if pure else RhoZCDPBudget(1 / (2 * parameter**2))
+    session = Session.from_dataframe(
+        privacy_budget=budget,
+        source_id="visits",
+        dataframe=_spark().createDataFrame([(user, "tea") for user in range(10)], "user_id long, item string"),
+        protected_change=AddRowsWithID("user_id"),
+    )
+    session.evaluate(QueryBuilder("visits").enforce(MaxRowsPerID(1)).count(), question)
+    left = (session.remaining_privacy_budget.value / question.value).to_float(round_up=True)
+    return {"value": 1 + int(left), "how": f"a budget of {'epsilon' if pure else 'zCDP'}"}
+
+
 def _spark() -> Any:  # noqa: ANN401
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
@@ -59,4 +82,5 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     _spark()
     tasks = {"laplace-noise": partial(noise, "laplace"), "gaussian-noise": partial(noise, "gaussian")}
-    report(wanted({**tasks, "histogram": histogram}))
+    fly = {task.name: partial(on_the_fly, task) for task in ON_THE_FLY}
+    report(wanted({**tasks, **fly, "histogram": histogram}))

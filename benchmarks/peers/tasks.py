@@ -79,3 +79,26 @@ ACCOUNTING = (
         delta=1e-6,
     ),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnTheFly:
+    """Find how many uses, with parameters chosen on the fly, a budget takes before it refuses."""
+
+    name: str
+    title: str
+    uses: Uses
+
+
+BUDGET = (2.0, 1e-6)
+"""The epsilon and delta of the budget."""
+
+BUDGET_AS_RHO = 0.0881526
+"""The same budget as rho-zCDP: the largest rho whose tightest conversion is epsilon 2 at delta 1e-6."""
+
+ON_THE_FLY = (
+    OnTheFly(name="fly-large", title="pure DP of 0.4: few and large", uses=_uses("pure", 0.4, count=1)),
+    OnTheFly(name="fly-pure", title="pure DP of 0.1", uses=_uses("pure", 0.1, count=1)),
+    OnTheFly(name="fly-gaussian", title="Gaussian counts, σ = 20", uses=_uses("gaussian", 20, count=1)),
+    OnTheFly(name="fly-picks", title="picks (bounded range 0.1)", uses=_uses("bounded-range", 0.1, count=1)),
+)

@@ -17,7 +17,8 @@ import environments  # noqa: E402
 import goodness  # noqa: E402
 import page  # noqa: E402
 import truth  # noqa: E402
-from tasks import ACCOUNTING, Accounting, Uses  # noqa: E402
+from run_setwise import on_the_fly  # noqa: E402
+from tasks import ACCOUNTING, BUDGET, BUDGET_AS_RHO, ON_THE_FLY, Accounting, Uses  # noqa: E402
 
 RESULTS = json.loads((PEERS / "results.json").read_text())
 
@@ -84,3 +85,14 @@ def test_a_peer_that_does_not_install_says_why():
     assert environments._failure([sys.executable, "-c", "import json"]) is None
     reason = environments._failure([sys.executable, "-c", "import nobody"])
     assert reason == "ModuleNotFoundError: No module named 'nobody'"
+
+
+@pytest.mark.parametrize("task", ON_THE_FLY, ids=lambda task: task.name)
+def test_what_a_budget_takes_on_the_fly_is_what_the_page_says(task):
+    assert on_the_fly(task)["value"] == RESULTS["setwise"]["tasks"][task.name]["value"]
+
+
+def test_the_budget_of_the_filters_is_the_same_promise():
+    epsilon, delta = BUDGET
+    assert compose(f"zcdp:{BUDGET_AS_RHO}").epsilon(delta).upper <= epsilon
+    assert compose(f"zcdp:{1.0001 * BUDGET_AS_RHO}").epsilon(delta).upper > epsilon
