@@ -32,8 +32,7 @@ def found(name: str, engine: str, folder: Path, count: int) -> int:
 
 @pytest.mark.parametrize("name", ["csv cells", "csv raw"])
 def test_duckdbs_own_reader_of_csv_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def relation(self: CsvFiles, cursor: Any, columns: Sequence[str] | None = None) -> str:
-        del cursor, columns
+    def relation(self: CsvFiles, *_: Any) -> str:
         named = ", ".join(f"'{name}': 'VARCHAR'" for name in hostile.COLUMNS)
         options = """header = true, auto_detect = false, delim = ',', quote = '"', escape = '"'"""
         return f"read_csv('{self.files[0]}', columns = {{{named}}}, {options})"
