@@ -68,7 +68,7 @@ class Composition:
 
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
-        if isinstance(epsilon, Iterable):
+        if isinstance(epsilon, Iterable) and not isinstance(epsilon, str):
             return tuple(self.delta(each, width=width) for each in epsilon)
         return self._answer(_Question(check_total_epsilon(epsilon), "delta"), _check_width(width))
 
@@ -81,7 +81,7 @@ class Composition:
 
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
         """
-        if isinstance(delta, Iterable):
+        if isinstance(delta, Iterable) and not isinstance(delta, str):
             return tuple(self.epsilon(each, width=width) for each in delta)
         return self._answer(_Question(check_delta(delta), "epsilon"), _check_width(width))
 
