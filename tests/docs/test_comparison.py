@@ -1,5 +1,6 @@
 """The comparison says what was measured, and what it is measured against is right."""
 
+import importlib.util
 import json
 import sys
 from decimal import Decimal
@@ -21,6 +22,17 @@ from run_setwise import on_the_fly  # noqa: E402
 from tasks import ACCOUNTING, BUDGET, BUDGET_AS_RHO, ON_THE_FLY, Accounting, Uses  # noqa: E402
 
 RESULTS = json.loads((PEERS / "results.json").read_text())
+EVERYDAY = ROOT / "benchmarks" / "everyday"
+
+
+def test_the_table_of_everyday_tasks_is_that_of_its_results():
+    spec = importlib.util.spec_from_file_location("compare", EVERYDAY / "compare.py")
+    compare = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(compare)
+    results = json.loads((EVERYDAY / "results.json").read_text())
+    assert compare.table(results) in (DOCS / "comparison.md").read_text()
+    assert compare.error("median", 66, {"age": [1], "minutes": [60, 66, 66, 70, 80]}) == 0
+    assert compare.error("median", 75, {"age": [1], "minutes": [60, 66, 66, 70, 80]}) == 1.5
 
 
 @pytest.mark.parametrize("path", page.PAGES, ids=lambda path: path.name)

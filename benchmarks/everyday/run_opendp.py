@@ -1,0 +1,48 @@
+"""OpenDP: its Context and Polars."""
+
+import opendp.prelude as dp
+import people
+import polars as pl
+from reporting import Unsupported, report
+
+dp.enable_features("contrib")
+
+
+def opened():
+    return dp.Context.compositor(
+        data=pl.scan_csv(people.CSV),
+        privacy_unit=dp.unit_of(contributions=1),
+        privacy_loss=dp.loss_of(epsilon=people.EPSILON, delta=people.DELTA),
+        split_evenly_over=1,
+        margins=[dp.polars.Margin(max_length=100_000)],
+    )
+
+
+def count(context):
+    return context.query().filter(pl.col("age") >= 30).select(dp.len()).release().collect().item()
+
+
+def mean(context):
+    both = context.query().select(pl.col("age").fill_null(0).dp.sum((0, 100)), dp.len()).release().collect()
+    return both["age"].item() / both["len"].item()
+
+
+def median(context):
+    ranked = (
+        pl.col("minutes").cast(float).fill_null(0.0).fill_nan(0.0).dp.median(candidates=[float(n) for n in range(1441)])
+    )
+    return context.query().select(ranked).release().collect().item()
+
+
+def histogram(context):
+    keys = pl.LazyFrame({"occupation": people.OCCUPATIONS})
+    found = context.query().group_by("occupation").agg(dp.len()).with_keys(keys).release().collect()
+    return dict(found.rows())
+
+
+def left(context):
+    raise Unsupported("queries are split up front; what is left is their number")
+
+
+if __name__ == "__main__":
+    report(opened, [count, mean, median, histogram, left], runs=20)

@@ -1,0 +1,62 @@
+"""Tumult Analytics, on Spark."""
+
+import os
+import sys
+
+import people
+from pyspark.sql import SparkSession
+from reporting import report
+from tmlt.analytics import AddRowsWithID, ApproxDPBudget, KeySet, MaxRowsPerID, QueryBuilder, Session
+
+
+def opened():
+    session = Session.from_dataframe(
+        privacy_budget=ApproxDPBudget(people.EPSILON, people.DELTA),
+        source_id="people",
+        dataframe=TABLE,
+        protected_change=AddRowsWithID("user_id"),
+    )
+    return session, QueryBuilder("people").enforce(MaxRowsPerID(1))
+
+
+def count(given):
+    session, table = given
+    return float(session.evaluate(table.filter("age >= 30").count(), session.remaining_privacy_budget).first()["count"])
+
+
+def mean(given):
+    session, table = given
+    found = session.evaluate(table.average("age", low=0, high=100), session.remaining_privacy_budget)
+    return float(found.first()["age_average"])
+
+
+def median(given):
+    session, table = given
+    found = session.evaluate(table.median("minutes", low=0, high=1440), session.remaining_privacy_budget)
+    return float(found.first()["minutes_median"])
+
+
+def histogram(given):
+    session, table = given
+    keys = KeySet.from_dict({"occupation": people.OCCUPATIONS})
+    found = session.evaluate(table.groupby(keys).count(), session.remaining_privacy_budget)
+    return {row["occupation"]: float(row["count"]) for row in found.collect()}
+
+
+def left(given):
+    session, table = given
+    session.evaluate(table.count(), ApproxDPBudget(people.EPSILON / 2, 0))
+    return float(session.remaining_privacy_budget.epsilon)
+
+
+if __name__ == "__main__":
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
+    spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    TABLE = spark.read.csv(str(people.CSV), header=True, inferSchema=True).cache()
+    report(opened, [count, mean, median, histogram, left], runs=5)
