@@ -1,5 +1,7 @@
 """What people stumbled over on the pages: each said plainly now."""
 
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -111,6 +113,25 @@ def test_a_steward_freezes_removes_and_sees_it_in_the_trail(steward: Browsing, s
     expect(rows.nth(0)).to_contain_text("person.removed")
     expect(rows.nth(1)).to_contain_text("reason: <b>on leave</b>")
     steward.picture("trail-light")
+    steward.check()
+
+
+def test_a_csv_file_is_registered_with_its_separator_and_encoding(steward: Browsing, shop: Team, shop_dir: Path):
+    (shop_dir / "orte.csv").write_bytes("who;place\n1;Köln\n2;Bonn\n".encode("latin-1"))
+    page = steward.page
+    steward.go("/steward")
+    steward.ready("steward")
+    page.get_by_text("Register a data set").click()
+    form = page.locator("form[data-address='/api/v1/datasets']")
+    for label, value in (("Name", "places"), ("Table or file", "orte.csv"), ("User column", "who")):
+        form.get_by_label(label).fill(value)
+    form.get_by_label("Item columns").fill("place")
+    form.get_by_label("Separator in a CSV file").fill(";")
+    form.get_by_label("Encoding of a CSV file").fill("latin-1")
+    form.get_by_role("button", name="Register").click()
+    expect(page.get_by_role("heading", name="places")).to_be_visible()
+    registered = shop.replica.service.datasets.get("places").csv
+    assert (registered.separator, registered.encoding) == (";", "latin-1")
     steward.check()
 
 

@@ -29,7 +29,11 @@ function asked(form) {
   for (const each of fields(form)) {
     const kind = each.dataset.kind;
     if (kind === "address") address = address.replace(`{${each.name}}`, encodeURIComponent(each.value));
-    else if (each.value !== "") body[each.name] = kind ? READ[kind](each.value) : each.value;
+    else if (each.value !== "") {
+      const [name, inner] = each.name.split(".");
+      const value = kind ? READ[kind](each.value) : each.value;
+      body[name] = inner ? { ...body[name], [inner]: value } : value;
+    }
   }
   return { address, body };
 }
@@ -51,7 +55,7 @@ async function send(form) {
   } catch (error) {
     told.className = "result alert";
     told.textContent = error.message;
-    const wrong = error.field && form.elements.namedItem(error.field.split(".")[0]);
+    const wrong = error.field && (form.elements.namedItem(error.field) ?? form.elements.namedItem(error.field.split(".")[0]));
     if (wrong?.setAttribute) { wrong.setAttribute("aria-invalid", "true"); wrong.focus(); }
   }
 }
