@@ -105,6 +105,16 @@ def test_statistics_of_groups_come_back_as_they_are(client: Client):
         events.mean(value="user_id", low=0, high=60, epsilon=0.1)
 
 
+def test_bounds_that_are_found_and_means_over_rows_come_back(client: Client):
+    events = client.dataset("events", account="ada-total")
+    found = events.mean(value="minutes", bounds="auto", epsilon=0.5)
+    assert found.found["minutes"][1] > 15
+    assert found.items[0].estimates[0].value > 5
+    rows = events.mean(value="minutes", low=0, high=60, per_user=3, epsilon=0.3)
+    assert 15 < rows.items[0].estimates[0].value < 45
+    assert "over events" in rows.measure
+
+
 def test_the_only_account_is_found_and_one_of_several_must_be_named(team: Team, client: Client):
     with pytest.raises(InvalidParameter, match="'ada-events', 'ada-total'"):
         client.dataset("events")

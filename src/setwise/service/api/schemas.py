@@ -126,10 +126,16 @@ Step = Annotated[int | float, Field(gt=0, le=1e15)]
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
-class GroupingBody(Body):
-    """Which groups there are, and how far one user reaches; bounds that are left out are the data set's."""
+Auto = Literal["auto"]
 
-    contributions: Bound | None = None
+
+class GroupingBody(Body):
+    """Which groups there are, and how far one user reaches; bounds that are left out are the data set's.
+
+    A group is a column or a bin of one, as in `age by 10` or `month of at`. Contributions that are `auto` are found.
+    """
+
+    contributions: Bound | Auto | None = None
     domain: Domain | None = None
     where: Filter | None = None
     null_item: Column | None = None
@@ -164,24 +170,33 @@ class CountBody(Body):
 
 
 class SumBody(GroupingBody):
-    """The sum of a column, each user's own sum clipped to `low` .. `high`, or to 0 .. `clip`; of every `item`."""
+    """The sum of a column, each user's own sum clipped to `low` .. `high`, or to 0 .. `clip`; of every `item`.
+
+    Bounds that are `auto` are found within a tenth of epsilon, here and for means and quantiles.
+    """
 
     kind: Literal["sum"]
     value: Column
     clip: Bound | None = None
     low: Number | None = None
     high: Number | None = None
+    bounds: Auto | None = None
     step: Step | None = None
     item: Columns | None = None
 
 
 class MeanBody(GroupingBody):
-    """The mean of a column over users, each user's own mean clipped to `low` .. `high`; of every `item`."""
+    """The mean of a column over users, each user's own mean clipped to `low` .. `high`; of every `item`.
+
+    With `per_user` it is over rows, at most that many of a user.
+    """
 
     kind: Literal["mean"]
     value: Column
-    low: Number
-    high: Number
+    low: Number | None = None
+    high: Number | None = None
+    bounds: Auto | None = None
+    per_user: Bound | None = None
     step: Step | None = None
     item: Columns | None = None
 
@@ -191,9 +206,10 @@ class QuantileBody(GroupingBody):
 
     kind: Literal["quantile"]
     value: Column
-    low: Number
-    high: Number
+    low: Number | None = None
+    high: Number | None = None
     at: Share = 0.5
+    bounds: Auto | None = None
     step: Step | None = None
     item: Columns | None = None
 
@@ -207,6 +223,8 @@ class StatisticBody(Body):
     low: Number | None = None
     high: Number | None = None
     at: Share | None = None
+    bounds: Auto | None = None
+    per_user: Bound | None = None
     step: Step | None = None
 
 

@@ -295,6 +295,7 @@ class AnswerView(BaseModel):
     alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
     groups: list[str] = Field(default=[], examples=[[]], description="the columns of items that have several")
     statistics: list[str] = Field(default=[], examples=[[]], description="the names of statistics other than one count")
+    found: dict[str, Any] = Field(default={}, examples=[{}], description="bounds that were left to be found, by column")
 
 
 class OutputView(BaseModel):
