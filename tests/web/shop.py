@@ -38,6 +38,7 @@ def write_shop(path: Path, *, rows: int = 40_000, users: int = 8_000) -> Path:
         "minutes": random.integers(0, 60, rows),
     }
     pq.write_table(pa.table(table), path)
+    (path.parent / "regions.csv").write_text("country,region\nNO,west\nSE,east\nDK,south\n")
     return path
 
 
@@ -50,6 +51,7 @@ SHOP = Registered(
         "values": ["minutes"],
         "filters": ["country"],
         "contributions": 5,
+        "public": {"regions": "regions.csv"},
     },
     uses=["bounded-range:0.1x60", "pure:0.1x60", "approx:0,1e-9x20"],
     total=4.0,

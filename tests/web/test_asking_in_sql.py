@@ -28,14 +28,14 @@ def test_sql_is_previewed_as_it_is_typed_and_its_rows_are_shown(
     expect(field).to_have_value(
         "SELECT product, COUNT(DISTINCT visitor) AS users\nFROM shop\nGROUP BY product\nORDER BY users DESC\nLIMIT 10"
     )
-    expect(page.locator("#columns li")).to_have_count(4)
+    expect(page.locator("#columns li")).to_have_count(6)
     expect(page.locator("#preview")).to_contain_text("Mechanism")
     field.fill("SELECT country FROM shop GROUP BY country")
     expect(page.locator("#problem")).to_contain_text("The SELECT has no statistic")
     expect(field).to_have_attribute("aria-invalid", "true")
     field.fill(TWO.replace("country, product,", ", product,", 1))
     field.evaluate("field => field.setSelectionRange(7, 7)")
-    page.get_by_role("button", name="country").click()
+    page.get_by_role("button", name="country", exact=True).click()
     expect(field).to_have_value(TWO)
     expect(page.locator("#problem")).to_be_hidden()
     expect(page.locator("#preview")).to_contain_text("Costs at most")
@@ -51,6 +51,24 @@ def test_sql_is_previewed_as_it_is_typed_and_its_rows_are_shown(
     ada.picture(f"ask-sql-{scheme}-{width}")
     ada.check(refused=(422,))
     context.close()
+
+
+def test_a_public_table_stands_beside_the_columns_and_is_joined(ada: Browsing) -> None:
+    page = ada.page
+    ada.go("/ask?account=ada-total")
+    ada.ready("ask")
+    page.get_by_role("radio", name="SQL").check()
+    field = page.get_by_label("SELECT", exact=True)
+    field.fill("SELECT , COUNT(DISTINCT visitor) AS n FROM shop JOIN regions USING (country) GROUP BY 1")
+    expect(page.locator("#problem")).to_be_visible()
+    field.evaluate("field => field.setSelectionRange(7, 7)")
+    page.get_by_role("button", name="regions.region").click()
+    page.get_by_label("ε for this question").fill("0.3")
+    expect(page.locator("#preview")).to_contain_text("Costs at most")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#answer .answer-chart .bars .point")).to_have_count(3)
+    expect(page.locator("#answer thead th").first).to_have_text("region")
+    ada.check(refused=(422,))
 
 
 def test_the_clause_spends_what_it_says(ada: Browsing) -> None:

@@ -53,6 +53,10 @@ def _choices(service: Service, identity: Identity) -> dict[str, object]:
                     "user": dataset.user,
                     "contributions": dataset.contributions,
                     "per_item": dataset.per_item,
+                    "public": {
+                        name: [{"name": column.name, "kind": str(column.kind)} for column in columns]
+                        for name, columns in service.engines.public_schemas(dataset).items()
+                    },
                     **{
                         role: [_column(schema, name) for name in columns]
                         for role, columns in (

@@ -139,9 +139,12 @@ export class Question {
         roles.get(each.name).uses.push(use);
       }
     }
+    for (const [table, columns] of Object.entries(this.dataset.public)) {
+      for (const each of columns) roles.set(`${table}.${each.name}`, { kind: each.kind, uses: ["public, to JOIN"], written: `${quoted(table)}.${quoted(each.name)}` });
+    }
     document.getElementById("columns-title").textContent = `Columns of ${name}`;
-    document.getElementById("columns").replaceChildren(...[...roles].map(([column, { kind, uses }]) => element("li", {},
-      element("button", { type: "button", class: "quiet small mono", "data-insert": quoted(column), title: "Put it into the SELECT" }, column),
+    document.getElementById("columns").replaceChildren(...[...roles].map(([column, { kind, uses, written }]) => element("li", {},
+      element("button", { type: "button", class: "quiet small mono", "data-insert": written ?? quoted(column), title: "Put it into the SELECT" }, column),
       element("span", { class: "dim small" }, `${kind}: ${uses.join(", ")}`))));
   }
 
