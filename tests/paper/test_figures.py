@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from matplotlib.collections import PathCollection
 
-from setwise.accounting.answer import quiet
 from setwise.paper import chart
 from setwise.paper.study import FIGURES
 from setwise.paper.table import Table
@@ -47,7 +46,10 @@ def key(row, count):
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.label)
 def test_the_committed_numbers_are_what_the_code_finds(figure):
-    fresh, kept = figure.compute(quiet, **LESS.get(figure.file, {})), committed(figure)
+    shares = []
+    fresh, kept = figure.compute(shares.append, **LESS.get(figure.file, {})), committed(figure)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
     assert fresh.names == kept.names
     count = KEYS.get(figure.file, 2 if "epsilon" in kept.names[:1] else 1)
     by_key = {key(row, count): row for row in rows(kept)}
@@ -59,14 +61,6 @@ def test_the_committed_numbers_are_what_the_code_finds(figure):
         assert [cell for cell in row if isinstance(cell, str)] == [cell for cell in old if isinstance(cell, str)]
         numbers = [cell for cell in row if not isinstance(cell, str)]
         assert numbers == pytest.approx([cell for cell in old if not isinstance(cell, str)], nan_ok=True, **nearly)
-
-
-@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.label)
-def test_progress_ends_with_everything(figure):
-    shares = []
-    figure.compute(shares.append, **LESS.get(figure.file, {"trials": 2}))
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
 
 
 @pytest.fixture(scope="module", params=FIGURES, ids=lambda figure: figure.label)
