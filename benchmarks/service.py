@@ -87,7 +87,8 @@ def served(folder: Path, ledger: str, *, step: float) -> Iterator[tuple[str, str
             time.sleep(0.1)
         first = Path(folder / "token")
         if not first.exists():
-            first.write_text(process.stdout.readline().split()[-1])
+            line = next(line for line in process.stdout if "token (" in line)
+            first.write_text(line.split()[-1])
         yield url, first.read_text()
     finally:
         process.terminate()
@@ -139,7 +140,8 @@ async def _connection(port: int, made: Callable[[int], bytes], until: float, tim
     await writer.wait_closed()
 
 
-async def _loaded(url: str, connections: int, made: Callable[[int, int], bytes], seconds: float) -> Load:
+async def load_of(url: str, connections: int, made: Callable[[int, int], bytes], seconds: float) -> Load:
+    """Ask with so many connections at once for so many seconds, beside other tasks."""
     port, times = int(url.rsplit(":", 1)[1]), list[float]()
     started = time.perf_counter()
     every = [
@@ -158,7 +160,7 @@ async def _loaded(url: str, connections: int, made: Callable[[int, int], bytes],
 
 def loaded(url: str, connections: int, made: Callable[[int, int], bytes], seconds: float = SECONDS) -> Load:
     """Ask with so many connections at once for so many seconds."""
-    return asyncio.run(_loaded(url, connections, made, seconds))
+    return asyncio.run(load_of(url, connections, made, seconds))
 
 
 def typical(call: Callable[[], object]) -> float:

@@ -42,7 +42,7 @@ def serve(
     ] = None,
     answer_step: Annotated[
         float | None,
-        typer.Option(help="Answers leave at this many seconds (0.25) times a power of two; 0: at once."),
+        typer.Option(help="Answers leave at this many seconds (0.1) times a power of two; 0: at once."),
     ] = None,
     heartbeat_seconds: Annotated[
         float | None,

@@ -79,7 +79,7 @@ class Settings(BaseSettings):
         2.0, description="how long a request waits for its answer before it is told where to poll"
     )
     answer_step: SecondsOrZero = Field(
-        0.25,
+        0.1,
         description="answers leave at this many seconds times a power of two after they were asked; 0 pads nothing",
     )
     calculator_seconds: Seconds = Field(10.0, description="how long a calculation or a plan may take")

@@ -48,9 +48,10 @@ class Priced:
 
 
 _PRICED = text(
-    "SELECT a.entries, b.holder = a.holder AS own, b.what, b.spent FROM ledger_accounts a LEFT JOIN ledger_balances b "
-    "ON (b.holder = a.holder AND b.period IN (:period, '')) "
-    "OR (b.holder = a.cap AND b.period = '' AND b.what = 'rule') WHERE a.holder = :holder"
+    "SELECT a.entries, 1 AS own, b.what, b.spent FROM ledger_accounts a LEFT JOIN ledger_balances b "
+    "ON b.holder = a.holder AND b.period IN (:period, '') WHERE a.holder = :holder "
+    "UNION ALL SELECT a.entries, 0, b.what, b.spent FROM ledger_accounts a JOIN ledger_balances b "
+    "ON b.holder = a.cap AND b.period = '' AND b.what = 'rule' WHERE a.holder = :holder"
 )
 
 
@@ -59,8 +60,8 @@ def priced_by(connection: Connection, holder: int, period: str) -> Priced:
     rows = connection.execute(_PRICED, {"holder": holder, "period": period}).all()
     return Priced(
         entries=rows[0].entries,
-        spent={row.what: row.spent for row in rows if row.own},
-        given_up=sum(row.spent for row in rows if row.own is not None and not row.own),
+        spent={row.what: row.spent for row in rows if row.own and row.what is not None},
+        given_up=sum(row.spent for row in rows if not row.own),
     )
 
 
