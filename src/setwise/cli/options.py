@@ -42,7 +42,9 @@ def _number_or_auto(given: str) -> int | str:
 
 OPTIONS: dict[str, Any] = {
     "item": typer.Option(
-        metavar="COL", help="The column whose values are the items; given several times, items are of several columns."
+        metavar="COL",
+        help="The column whose values are the items, or bins of one, as in 'age by 10', 'at by month' or 'hour of at'; "
+        "given several times, items are of several columns.",
     ),
     "k": typer.Option("-k", help="How many items."),
     "contributions": typer.Option(

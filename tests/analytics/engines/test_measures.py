@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from setwise.analytics.bins import parse_group
 from setwise.analytics.engines.base import Aggregation, Measure
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.expressions import LARGEST_UNITS, UNITS
@@ -164,10 +165,15 @@ def test_what_a_user_adds_does_not_depend_on_the_order_of_rows(backend: Backend)
     assert found == {30}
 
 
-@pytest.mark.parametrize("contributions", [1, 2, None])
-def test_one_user_changes_few_groups_and_each_by_little(backend: Backend, contributions):
+BINNED = (parse_group("whole by 10"), "plan")
+
+
+@pytest.mark.parametrize(
+    ("item", "contributions"), [(("group", "plan"), 1), (("group", "plan"), None), (BINNED, 2), (BINNED, None)]
+)
+def test_one_user_changes_few_groups_and_each_by_little(backend: Backend, item, contributions):
     lines = list(rows(seed=1))
-    aggregation = Aggregation(user="who", item=("group", "plan"), contributions=contributions, measures=MEASURES)
+    aggregation = Aggregation(user="who", item=item, contributions=contributions, measures=MEASURES)
     for gone in (3,) if backend.name == "spark" else range(0, 60, 20):
         found = []
         for left in (lines, [line for line in lines if line[0] != gone]):
@@ -190,6 +196,22 @@ def test_one_user_changes_few_groups_and_each_by_little(backend: Backend, contri
                 if moved or more or cells.any():
                     changed.add(label)
         assert contributions is None or len(changed) <= contributions
+
+
+def test_one_user_changes_one_count_of_what_finds_bounds(backend: Backend):
+    lines = list(rows(seed=1))
+    kinds = {"averaged": True, "doubling": True, "in_cells": True}
+    looked_for = [Measure(column=name, step=Fraction(1, 4), least=-60, most=60, **kinds) for name in ("real", "whole")]
+    measures = (*looked_for, Measure(groups=True, least=1, most=8, in_cells=True))
+    aggregation = Aggregation(user="who", item=("group", "plan"), contributions=1, measures=measures, pooled=True)
+    found = []
+    for left in (lines, [line for line in lines if line[0] != 3]):
+        with backend.engine(table(left), salts=lambda: 7) as engine:
+            found.append(engine.statistics(aggregation))
+    for place in range(3):
+        moved = found[0].cells[place]["all"] - found[1].cells[place]["all"]
+        assert (moved >= 0).all()
+        assert moved.sum() <= 1
 
 
 def doubled(number):
