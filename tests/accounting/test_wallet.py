@@ -49,7 +49,7 @@ def admitted(wallet, use):
     ],
 )
 def test_uses_admitted_on_the_fly(guarantee, wanted):
-    count, _ = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.0), Use(guarantee))
+    count, _ = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6), Use(guarantee))
     assert count == wanted
 
 

@@ -107,8 +107,8 @@ class Composition:
         """Return the answer in line with those of other interactions.
 
         A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
-        ends of the weaker for it. Upper ends are taken over. So are lower ends that are quick to have, where the
-        bracket is wide; a lower end above that of a stronger interaction is lowered to it.
+        ends of the weaker for it. Upper ends are taken over. So are lower ends that are quick to have; a lower end above
+        that of a stronger interaction is lowered to it.
         """
         if own.width <= _EXACT * own.upper:
             return own
@@ -122,7 +122,7 @@ class Composition:
                 worth_asking = ranges > 0  # without bounded ranges interactions up to set-wise agree
             if worth_asking:
                 own = self._below_stronger(own, other, question, effort)
-        if own.width > effort.enough * own.upper and ranges <= _MOST_COMPARED:
+        if ranges <= _MOST_COMPARED:
             for other in order[:strength]:
                 own = self._above_weaker(own, other, question, effort)
         return own

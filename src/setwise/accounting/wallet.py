@@ -17,7 +17,7 @@ from setwise.accounting.prices import after_paying, wallet_before
 from setwise.accounting.root_finding import crossing
 from setwise.errors import BudgetExhausted, InvalidParameter
 
-FAILURE_SHARE = 0.2
+FAILURE_SHARE = 0.02
 """The share of delta that is set aside for outright failures unless the opener says otherwise.
 
 What it costs and buys is measured in docs/ledger.md, "The share for failures".
@@ -47,7 +47,7 @@ class Wallet:
     >>> from setwise.accounting.guarantees import PureDP
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
     >>> round(wallet.admit(Use(PureDP(epsilon=0.1), 10)).left, 4)
-    0.0959
+    0.0995
     >>> wallet.admission(Use(PureDP(epsilon=0.4), 5))
     <Admission.PLAIN_SUM: 'plain-sum'>
     """
