@@ -107,8 +107,8 @@ class Composition:
         """Return the answer in line with those of other interactions.
 
         A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
-        ends of the weaker for it. Upper ends are taken over. So are lower ends that are quick to have; a lower end above
-        that of a stronger interaction is lowered to it.
+        ends of the weaker for it. Upper ends are taken over. So are lower ends that are quick to have; a lower end
+        above that of a stronger interaction is lowered to it.
         """
         if own.width <= _EXACT * own.upper:
             return own
