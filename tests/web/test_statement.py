@@ -60,7 +60,7 @@ def test_of_many_charges_some_readings_are_kept_and_the_last(tmp_path: Path) -> 
         readings = odometer_readings(account, charges_of(ledger.history("ada")), "")
         assert len(readings) <= 61
         assert readings[-1].charge == 130
-        assert readings[-1].epsilon == account.status().odometer.upper
+        assert readings[-1].epsilon == account.status().loss_so_far
 
 
 def test_the_page_shows_what_was_bought_and_what_is_left(shop: Team) -> None:
