@@ -14,7 +14,7 @@ def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
     """Return upper bounds on the Rényi divergence of all uses together, one for each order above 1.
 
     Divergences of one order add up, adaptively and in any order (Mironov17). A curve says less than the set: an
-    epsilon read from it is at best that of `interaction="adaptive"`, and above the set-wise optimum.
+    epsilon read from it is never below the set-wise optimum.
     """
     curve = [0.0] * len(orders)
     for use in uses:

@@ -73,16 +73,13 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
 
 def _show(ran: "Ran", *, as_json: bool) -> None:
     from setwise.cli.output import print_json, print_table
+    from setwise.reports.outputs import without_password
 
     if as_json:
         print_json(ran.to_dict())
         return
     rows = [("promise", f"epsilon {ran.priced.promise.upper:.4g} at delta {ran.report.delta:g} for all together")]
-    places = {question.name: ", ".join(map(_shown, question.to)) or "-" for question in ran.report.questions}
+    places = {question.name: ", ".join(map(without_password, question.to)) or "-" for question in ran.report.questions}
     rows += [(name, f"{len(answer)} rows to {places[name]}") for name, answer in ran.answers.items()]
     rows += [("page", ran.report.html)] if ran.report.html else []
     print_table(f"{ran.report.title}, {ran.key}", rows)
-
-
-def _shown(to: str) -> str:
-    return f"PostgreSQL {to.rpartition('::')[2]}" if to.startswith(("postgresql://", "postgres://")) else to

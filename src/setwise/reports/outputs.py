@@ -24,11 +24,11 @@ def check_destination(to: str) -> None:
     path, table = _parted(to)
     if path.startswith(_POSTGRESQL) or path.endswith(".duckdb"):
         if not table:
-            raise InvalidParameter(f"name the table to write into: {_shown(path)}::TABLE")
+            raise InvalidParameter(f"name the table to write into: {without_password(path)}::TABLE")
     elif table or Path(path).suffix not in _FILES:
         raise InvalidParameter(
             f"answers are written to {', '.join(_FILES)} files, FILE.duckdb::TABLE or postgresql://...::TABLE, "
-            f"not {_shown(to)!r}"
+            f"not {without_password(to)!r}"
         )
 
 
@@ -88,7 +88,7 @@ def _parted(to: str) -> tuple[str, str]:
     return path, table
 
 
-def _shown(to: str) -> str:
+def without_password(to: str) -> str:
     """Return a destination without the password that it may hold."""
     return f"postgresql://...{to[to.rfind('::') :] if '::' in to else ''}" if to.startswith(_POSTGRESQL) else to
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from setwise.accounting.answer import Answer, Interaction, Progress, quiet
+from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.planning import Plan, plan_query
 from setwise.analytics.schema import Schema
@@ -45,7 +45,6 @@ def price(
     schema: Schema,
     epsilon: float,
     delta: float,
-    progress: Progress = quiet,
 ) -> Priced:
     """Return the largest totals, in proportion to the weights, that together keep (epsilon, delta)-DP.
 
@@ -56,7 +55,6 @@ def price(
     for counts in (CountNoise.BEST, CountNoise.GAUSSIAN):  # what is best alone may not be best among many
         with contextlib.suppress(Unattainable, InvalidParameter):
             found.append(_largest(questions, counts, user, schema, epsilon, delta))
-        progress(len(found) / 2)
     if not found:  # say what is wrong with them
         found.append(_largest(questions, CountNoise.BEST, user, schema, epsilon, delta))
     return min(found, key=lambda priced: _mean_log_error(questions, priced))
