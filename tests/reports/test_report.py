@@ -1,5 +1,6 @@
 import pytest
 
+from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter
 from setwise.reports.report import read_report
 from tests.reports.conftest import REPORT
@@ -28,6 +29,9 @@ def test_a_report_has_its_questions_in_order(folder):
         ('kind = "count"', 'kind = "count"\ncolumn = "page"', "column"),
         ("FROM visits", "FROM people", "'people'"),
         ("SELECT page", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) page", "the budget is the report's"),
+        ("FROM visits", "FROM visits JOIN members USING (user_id)", "joins 'members'"),
+        ('sql = "SELECT', 'sql = "EXPLAIN SELECT', "EXPLAIN"),
+        ("delta = 1e-6", "delta = 1e-6\ntypes = {minutes = 'poem'}", "poem"),
         ("weight = 2", "weight = -1", "the weight of 'minutes'"),
         ("title =", "title", "not TOML"),
     ],
@@ -37,6 +41,12 @@ def test_what_is_wrong_is_named(folder, old, new, named):
     (folder / "weekly.toml").write_text(REPORT.replace(old, new, 1))
     with pytest.raises(InvalidParameter, match=named):
         read_report("weekly.toml")
+
+
+def test_types_and_other_words_about_the_table_reach_it(folder):
+    words = "delta = 1e-6\nskip_lines = 1\ntypes = {minutes = 'integer'}"
+    (folder / "weekly.toml").write_text(REPORT.replace("delta = 1e-6", words, 1))
+    assert read_report("weekly.toml").options == {"skip_lines": 1, "types": {"minutes": Kind.INTEGER}}
 
 
 def test_a_report_that_is_not_there_is_named():

@@ -57,7 +57,7 @@ class LocalTables:
         sessions: "Mapping[str, Session]",
         account: "Account",
         *,
-        answer_step: float = 0.25,
+        answer_step: float = 0.1,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -6,7 +6,7 @@ import secrets
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -99,27 +99,27 @@ def _serve(server: "MCPServer", host: str, port: int) -> None:
     uvicorn.run(app, host=host, port=port, log_level="warning")
 
 
-def _option(name: str, kind: Any, option: Any, default: Any = None) -> inspect.Parameter:  # noqa: ANN401
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
-
-
 mcp.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
-        _option(
+        options.option(
             "tables",
             list[str] | None,
             typer.Argument(metavar="[TABLE]...", help="Tables, written as for setwise top-k."),
         ),
-        _option("user", str | None, typer.Option(metavar="COL", help="The column that tells users apart.")),
-        _option("service", str | None, typer.Option(metavar="URL", help="Serve the data sets of a service instead.")),
-        _option("token_file", str | None, typer.Option(metavar="FILE", help="Where your token for --service is kept.")),
-        _option("host", str, typer.Option(help="The address to listen on with --port."), "127.0.0.1"),
-        _option("port", int | None, typer.Option(min=1, max=65535, help="Talk HTTP on this port.")),
-        _option(
+        options.option("user", str | None, typer.Option(metavar="COL", help="The column that tells users apart.")),
+        options.option(
+            "service", str | None, typer.Option(metavar="URL", help="Serve the data sets of a service instead.")
+        ),
+        options.option(
+            "token_file", str | None, typer.Option(metavar="FILE", help="Where your token for --service is kept.")
+        ),
+        options.option("host", str, typer.Option(help="The address to listen on with --port."), "127.0.0.1"),
+        options.option("port", int | None, typer.Option(min=1, max=65535, help="Talk HTTP on this port.")),
+        options.option(
             "answer_step",
             float,
             typer.Option(min=0.0, help="Answers leave at this many seconds times a power of two; 0: at once."),
-            0.25,
+            0.1,
         ),
         *(option for name, option in options.SHARED.items() if name not in _ONE_QUESTION),
     ]

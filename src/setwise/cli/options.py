@@ -224,3 +224,10 @@ SHARED = {
     name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
     for name, parameter in inspect.signature(Given).parameters.items()
 }
+
+
+def option(name: str, kind: Any, declared: Any, default: Any = None) -> inspect.Parameter:  # noqa: ANN401
+    """Return an option of a command whose signature is put together from those of others."""
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, declared]
+    )

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -72,19 +72,15 @@ def _source(name: str, tables: dict[str, str], engine: str) -> str:
     return name
 
 
-def _option(name: str, kind: Any, option: Any, default: Any = None) -> inspect.Parameter:  # noqa: ANN401
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
-
-
 sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [
-        _option(
+        options.option(
             "query",
             str,
             typer.Argument(metavar="QUERY|@FILE", help="A SELECT, or @ and the file it is in."),
             inspect.Parameter.empty,
         ),
-        _option(
+        options.option(
             "tables",
             list[str] | None,
             typer.Option(
@@ -93,7 +89,7 @@ sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
                 help="What a name after FROM or JOIN stands for; FROM also takes a `path`.",
             ),
         ),
-        _option(
+        options.option(
             "public",
             list[str] | None,
             typer.Option(
@@ -102,14 +98,14 @@ sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
                 help="A table without users that JOIN may name; without NAME by the name of its file.",
             ),
         ),
-        _option(
+        options.option(
             "user",
             str | None,
             typer.Option(metavar="COL", help="The column that tells users apart, unless OPTIONS names it."),
         ),
-        _option("contributions", int | None, options.OPTIONS["contributions"]),
-        _option("domain", str | None, options.OPTIONS["domain"]),
-        _option(
+        options.option("contributions", int | None, options.OPTIONS["contributions"]),
+        options.option("domain", str | None, options.OPTIONS["domain"]),
+        options.option(
             "explain", bool, typer.Option("--explain", help="Preview, as EXPLAIN before SELECT does; free."), False
         ),
         *(options.SHARED[name] for name in _GIVEN),

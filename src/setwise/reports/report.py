@@ -8,13 +8,14 @@ from typing import Any
 
 from setwise.accounting.checks import check_delta, check_number
 from setwise.analytics.query import Query
+from setwise.analytics.schema import Kind
 from setwise.analytics.sql.parser import parse_sql
 from setwise.analytics.sql.result import Output
 from setwise.analytics.tables.domain import read_domain
 from setwise.analytics.tables.source import location_of
 from setwise.errors import InvalidParameter
 
-_TABLE = ("engine", "types", "separator", "columns", "encoding", "memory")
+_TABLE = ("engine", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory")
 """Words of `setwise.open` that a report may say about its table."""
 
 _REPORT = (
@@ -92,7 +93,7 @@ def read_report(path: str | Path) -> Report:
         epsilon=_positive("epsilon", found["epsilon"]),
         delta=check_delta(found["delta"]),
         questions=questions,
-        options={word: found[word] for word in _TABLE if word in found},
+        options={word: _kinds(found[word]) if word == "types" else found[word] for word in _TABLE if word in found},
         **{word: found[word] for word in ("ledger", "dataset", "html", "json") if word in found},
     )
 
@@ -115,10 +116,20 @@ def _question(found: Any, report: Mapping[str, Any]) -> Question:  # noqa: ANN40
     statement = parse_sql(words.pop("sql"), user=report["user"], **words)
     if statement.epsilon is not None or statement.delta is not None:
         raise InvalidParameter(f"OPTIONS of {name!r} names an epsilon or delta: the budget is the report's; use weight")
+    if statement.joins:
+        raise InvalidParameter(f"{name!r} joins {statement.joins[0].table!r}: a report asks one table; join in a view")
+    if statement.explain:
+        raise InvalidParameter(f"{name!r} is an EXPLAIN, which has no rows: setwise run --preview shows all plans")
     known = location_of(report["table"], report.get("engine", "duckdb")).name
     if statement.table not in (known, report["table"]):
         raise InvalidParameter(f"{name!r} asks the table {statement.table!r}, and the report is on {known!r}")
     return Question(name=name, query=statement.query, outputs=statement.outputs, weight=weight, to=where)
+
+
+def _kinds(types: Any) -> dict[str, Kind]:  # noqa: ANN401 - whatever the author wrote
+    if not isinstance(types, dict) or not all(kind in set(Kind) for kind in types.values()):
+        raise InvalidParameter(f"types is a table of columns, each a kind of {', '.join(Kind)}, not {types!r}")
+    return {column: Kind(kind) for column, kind in types.items()}
 
 
 def _check_words(found: Mapping[str, Any], known: tuple[str, ...], what: str) -> None:
