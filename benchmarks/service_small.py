@@ -109,7 +109,7 @@ def main() -> None:
         for step in STEPS:
             with served(folder, str(folder / "setwise.db"), step=step) as (url, steward):
                 tokens = tokens or gather(url, steward)
-                loaded(url, CLIENTS, asking(tokens, f"warm {step}"), 1.0)
+                loaded(url, CLIENTS, asking(tokens, f"warm-{step}"), 1.0)
                 before = processor_seconds()
                 load, health = asyncio.run(together(url, asking(tokens, f"{step}")))
                 each = 1000 * (processor_seconds() - before) / (load.per_second * SECONDS)
