@@ -9,8 +9,8 @@ from scipy.special import gammaln
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, PureDP, Use
-from setwise.accounting.losses.discrete import NOTHING, two_point_atoms
-from setwise.accounting.methods.batch import BatchBoundedRange
+from setwise.accounting.losses.lattice import NOTHING, two_point_atoms
+from setwise.accounting.methods.closed_forms import BatchBoundedRange
 from tests.accounting import exact_composition as exact
 from tests.accounting.strategies import thousandths
 from tests.sizes import examples

@@ -9,8 +9,7 @@ from scipy.special import ndtr
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ConcentratedDP, Gaussian, ZeroConcentratedDP
-from setwise.accounting.methods.classes_beside_gaussian import ClassesBesideGaussian
-from setwise.accounting.methods.moments import zero_concentrated_sum
+from setwise.accounting.methods.moments import ClassesBesideGaussian, zero_concentrated_sum
 from setwise.accounting.notation import as_uses
 
 NEVER = Bracket(0.0, 0.0)

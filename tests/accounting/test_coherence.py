@@ -49,7 +49,7 @@ def test_a_narrow_answer_asks_no_other_method_but_the_quick_ones():
         "print(*(name for name in sys.modules if name.startswith('setwise.accounting.methods.')))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    quick = {"setwise.accounting.methods.batch", "setwise.accounting.methods.three_mechanisms"}
+    quick = {"setwise.accounting.methods.closed_forms"}
     assert set(run.stdout.split()) <= quick
 
 

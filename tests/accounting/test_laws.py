@@ -4,10 +4,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from setwise.accounting.brackets import epsilon_at
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, PureDP, Use
 from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
-from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 from tests.accounting.strategies import (
     approximate,

@@ -4,10 +4,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from setwise.accounting.adaptive.operator import BoundedRangeStep, specification
-from setwise.accounting.adaptive.profile import Profile, nothing_to_come
+from setwise.accounting.adaptive.operator import BoundedRangeStep, Profile, nothing_to_come, specification
 from setwise.accounting.brackets import UNIT
-from setwise.accounting.losses.discrete import randomized_response
+from setwise.accounting.losses.lattice import randomized_response
 
 CASES = [(0.1, 8, 1), (0.1, 24, 30), (1.0, 8, 3), (1.0, 40, 12), (4.0, 16, 5)]
 

@@ -16,8 +16,7 @@ from setwise.accounting.adaptive.dynamic_program import (
     in_worst_order,
     variance_of,
 )
-from setwise.accounting.adaptive.operator import BoundedRangeStep
-from setwise.accounting.adaptive.profile import Band, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, TailProfile, nothing_to_come
 from setwise.accounting.answer import quiet
 from setwise.accounting.compose import compose
 from tests.accounting.strategies import thousandths

@@ -7,12 +7,10 @@ import mpmath
 import numpy as np
 import pytest
 
-from setwise.accounting.adaptive.operator import BoundedRangeStep
-from setwise.accounting.adaptive.profile import Profile, nothing_to_come
+from setwise.accounting.adaptive.operator import BoundedRangeStep, Profile, nothing_to_come
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Laplace, PureDP
-from setwise.accounting.losses.discrete import Atoms, binomial_masses, two_point_atoms
 from setwise.accounting.losses.dominating_pairs import tabulated
-from setwise.accounting.losses.lattice import lattice_tail
+from setwise.accounting.losses.lattice import Atoms, binomial_masses, lattice_tail, two_point_atoms
 
 
 def test_merged_sigmas_are_rounded_down_and_by_at_most_a_few_units():

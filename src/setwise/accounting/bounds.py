@@ -12,10 +12,9 @@ from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_orde
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage, upper_bound_order
 from setwise.accounting.answer import Effort, Interaction
-from setwise.accounting.brackets import Bracket, any_fails, either_fails, up
+from setwise.accounting.brackets import Bracket, any_fails, either_fails, epsilon_at, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
-from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
 # Methods are imported where they are tried: most compositions need one or two of them.
@@ -258,7 +257,7 @@ def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interacti
 def _closed_form(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
     """Return the optimum of bounded-range uses beside linear ones where it has a closed form, else None."""
     if interaction is Interaction.ORDERED:
-        from setwise.accounting.methods.three_mechanisms import three_in_order
+        from setwise.accounting.methods.closed_forms import three_in_order
 
         three = three_in_order(uses)
         if three is not None:
@@ -284,8 +283,8 @@ def closed_form(uses: Sequence[Use], interaction: Interaction) -> Bound | None:
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     """Return the optimal batch delta when all bounded-range epsilons agree and the rest is pure DP on their lattice."""
-    from setwise.accounting.losses.discrete import enumerated
-    from setwise.accounting.methods.batch import BatchBoundedRange, shared_offset
+    from setwise.accounting.losses.lattice import enumerated
+    from setwise.accounting.methods.closed_forms import BatchBoundedRange, shared_offset
 
     epsilons = kinds.pure_epsilons()
     if len(kinds.ranges) != 1 or epsilons is None or not shared_offset(kinds.ranges[0][0], epsilons):
@@ -393,8 +392,7 @@ def _by_moments(uses: Sequence[Use], kinds: ClassifiedUses) -> Iterator[Bound]:
 
 def _beside_gaussians(uses: Sequence[Use], kinds: ClassifiedUses) -> Bound | None:
     """Return the bound of classes beside Gaussian noise, None where either is missing."""
-    from setwise.accounting.methods.classes_beside_gaussian import ClassesBesideGaussian
-    from setwise.accounting.methods.moments import zero_concentrated_sum
+    from setwise.accounting.methods.moments import ClassesBesideGaussian, zero_concentrated_sum
 
     gaussians = [known for known, _ in kinds.linear if isinstance(known, Gaussian)]
     rest = zero_concentrated_sum([use for use in uses if not isinstance(use.guarantee, Gaussian)])

@@ -6,10 +6,9 @@ so that the result is never stronger than the truth.
 
 import math
 
-from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, cover_rounding, probability, up
+from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, cover_rounding, epsilon_at, probability, up
 from setwise.accounting.checks import check_delta
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, ZeroConcentratedDP
-from setwise.accounting.root_finding import epsilon_at
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:

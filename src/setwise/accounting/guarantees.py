@@ -28,7 +28,7 @@ from setwise.accounting.checks import (
     check_positive_integer,
     check_within,
 )
-from setwise.accounting.truncation import missing_mass, off_the_overlap
+from setwise.accounting.prices import missing_mass, off_the_overlap
 from setwise.errors import InvalidParameter
 
 MOST_NOISE_VALUES = 4_000_000

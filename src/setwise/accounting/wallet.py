@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
-from setwise.accounting.brackets import UNIT, down, up
+from setwise.accounting.brackets import UNIT, crossing, down, up
 from setwise.accounting.checks import LARGEST_SCALE, check_delta, check_epsilon, check_failure
 from setwise.accounting.guarantees import Gaussian, Use
 from setwise.accounting.prices import after_paying, wallet_before
-from setwise.accounting.root_finding import crossing
 from setwise.errors import BudgetExhausted, InvalidParameter
 
 FAILURE_SHARE = 0.02

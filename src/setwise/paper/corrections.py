@@ -7,7 +7,7 @@ from setwise.accounting.adaptive.stages import LinearStage, RangeStage
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
-from setwise.accounting.methods.three_mechanisms import ThreeMechanisms
+from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import printed
 from setwise.paper.claim import Claim, Relation
 from setwise.paper.composition import narrow

@@ -20,12 +20,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.adaptive.operator import BoundedRangeStep
-from setwise.accounting.adaptive.profile import Band, Profile, TailProfile
+from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, Profile, TailProfile
 from setwise.accounting.answer import Progress
 from setwise.accounting.brackets import up
-from setwise.accounting.losses.discrete import worst_t
-from setwise.accounting.losses.lattice import common_step, common_unit
+from setwise.accounting.losses.lattice import common_step, common_unit, worst_t
 from setwise.errors import Unattainable
 
 Group = tuple[float, int]

@@ -23,8 +23,7 @@ from setwise.accounting.adaptive.dynamic_program import (
     in_worst_order,
     variance_of,
 )
-from setwise.accounting.adaptive.operator import BoundedRangeStep
-from setwise.accounting.adaptive.profile import Band, Profile, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, Profile, TailProfile, nothing_to_come
 from setwise.accounting.adaptive.refinement import Trial, refine
 from setwise.accounting.adaptive.stages import (
     LinearStage,
@@ -38,11 +37,10 @@ from setwise.accounting.adaptive.stages import (
     proxy_saddle,
 )
 from setwise.accounting.answer import USUAL, Effort
-from setwise.accounting.brackets import UNIT, Bracket, either_fails
+from setwise.accounting.brackets import UNIT, Bracket, either_fails, epsilon_at
 from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
-from setwise.accounting.losses.discrete import NOTHING, Atoms, two_point_loss, worst_t
+from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.tilting import Saddle
-from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
 

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.adaptive.dynamic_program import Group, variance_of
-from setwise.accounting.adaptive.profile import Band, Profile, TailProfile, nothing_to_come
+from setwise.accounting.adaptive.operator import Band, Profile, TailProfile, nothing_to_come
 from setwise.accounting.brackets import UNIT, Bracket
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
-from setwise.accounting.losses.discrete import Atoms, enumerated, randomized_response
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
-from setwise.accounting.losses.lattice import multiples
+from setwise.accounting.losses.lattice import Atoms, enumerated, multiples, randomized_response
 from setwise.accounting.losses.tilting import Saddle, coarse_saddle
 from setwise.errors import Unattainable
 

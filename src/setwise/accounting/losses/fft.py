@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.brackets import ELEMENTARY, UNIT
-from setwise.accounting.losses.discrete import Atoms
-from setwise.accounting.losses.lattice import multiples
+from setwise.accounting.losses.lattice import Atoms, multiples
 from setwise.accounting.losses.tilting import Part, Saddle, cumulant
 from setwise.errors import Unattainable
 

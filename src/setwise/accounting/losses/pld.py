@@ -5,15 +5,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setwise.accounting.brackets import Bracket, either_fails, probability
+from setwise.accounting.brackets import Bracket, either_fails, epsilon_at, probability
 from setwise.accounting.guarantees import Gaussian, largest_loss
 from setwise.accounting.losses import fft
-from setwise.accounting.losses.discrete import Atoms
 from setwise.accounting.losses.dominating_pairs import KnownNoise, loss_unit, on_lattice, spread, tabulated
 from setwise.accounting.losses.fft import Window, sums, window
-from setwise.accounting.losses.lattice import LatticeTail, common_step, common_unit, lattice_tail
+from setwise.accounting.losses.lattice import Atoms, LatticeTail, common_step, common_unit, lattice_tail
 from setwise.accounting.losses.tilting import Part, Saddle, coarse_saddle
-from setwise.accounting.root_finding import epsilon_at
 from setwise.errors import Unattainable
 
 

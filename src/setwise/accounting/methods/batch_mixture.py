@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 
 from setwise.accounting.adaptive import stages
 from setwise.accounting.adaptive.dynamic_program import Group
+from setwise.accounting.adaptive.operator import Profile
 from setwise.accounting.adaptive.optimum import Optimum
-from setwise.accounting.adaptive.profile import Profile
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, proxy_saddle, upper_bound_order
 from setwise.accounting.brackets import Bracket, either_fails
 from setwise.accounting.guarantees import PureDP
-from setwise.accounting.losses.discrete import NOTHING, Atoms, Loss, randomized_response, two_point_atoms
 from setwise.accounting.losses.dominating_pairs import KnownNoise
+from setwise.accounting.losses.lattice import NOTHING, Atoms, Loss, randomized_response, two_point_atoms
 from setwise.accounting.losses.pld import LatticeSum
 from setwise.accounting.losses.tilting import coarse_saddle
-from setwise.accounting.methods.batch import NoLoss
 from setwise.accounting.methods.batch_search import BatchSearch, Choice, outcome_count
+from setwise.accounting.methods.closed_forms import NoLoss
 from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]

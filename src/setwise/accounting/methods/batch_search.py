@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from setwise.accounting.adaptive.dynamic_program import Group
-from setwise.accounting.brackets import Bracket
-from setwise.accounting.losses.discrete import worst_t
-from setwise.accounting.root_finding import epsilon_at
+from setwise.accounting.brackets import Bracket, epsilon_at
+from setwise.accounting.losses.lattice import worst_t
 
 Choice = tuple[float, ...]
 """One t for each distinct epsilon."""

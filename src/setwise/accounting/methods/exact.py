@@ -13,9 +13,9 @@ from fractions import Fraction
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, down, either_fails, up
 from setwise.accounting.guarantees import DiscreteGaussian, Gaussian, PureDP, Use, largest_loss, total_loss
-from setwise.accounting.losses.discrete import Atoms, Loss, enumerated, randomized_response
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.gaussian import GaussianLoss
+from setwise.accounting.losses.lattice import Atoms, Loss, enumerated, randomized_response
 
 BASIC, BASIC_STATEMENT = "basic-composition", "DworkKeMcMiNa06"
 

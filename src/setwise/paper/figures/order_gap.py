@@ -9,7 +9,7 @@ from setwise.accounting.answer import Progress
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
-from setwise.accounting.methods.three_mechanisms import ThreeMechanisms
+from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
 from setwise.paper.composition import mixture, narrow

@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from setwise.accounting.answer import Progress
 from setwise.accounting.compose import compose
-from setwise.accounting.methods.three_mechanisms import ThreeMechanisms
+from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart
 from setwise.paper.claim import Claim, Relation
 from setwise.paper.composition import mixture
