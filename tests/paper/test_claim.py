@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.errors import InvalidParameter
-from setwise.paper.claim import Claim, Relation, markdown
+from setwise.paper.figure import Claim, Relation, markdown
 
 VALUES = st.floats(-10.0, 10.0)
 

@@ -7,8 +7,8 @@ import pytest
 from matplotlib.collections import PathCollection
 
 from setwise.paper import chart
+from setwise.paper.figure import Table
 from setwise.paper.study import FIGURES
-from setwise.paper.table import Table
 
 FOLDER = Path(__file__).parents[2] / "docs" / "figures" / "paper"
 LESS = {

@@ -11,9 +11,8 @@ from typer.testing import CliRunner
 
 from setwise.cli.main import app
 from setwise.errors import InvalidParameter, MissingExtra
-from setwise.paper import corrections, study, text_claims
-from setwise.paper.claim import Claim, markdown
-from setwise.paper.table import Table
+from setwise.paper import study, text_claims
+from setwise.paper.figure import Claim, Table, markdown
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "figures" / "paper"
@@ -24,7 +23,7 @@ def claims():
     found = []
     for figure in study.FIGURES:
         found += figure.claims(Table.read((FOLDER / f"{figure.file}.csv").read_text(encoding="utf-8")))
-    return [*found, *text_claims.claims(), *corrections.claims()]
+    return [*found, *text_claims.claims(), *text_claims.corrections()]
 
 
 def test_every_claim_holds(claims):

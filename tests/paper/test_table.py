@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.errors import InvalidParameter
-from setwise.paper.table import Table
+from setwise.paper.figure import Table
 
 WORDS = st.text(st.characters(categories=["L"]), min_size=1).filter(
     lambda word: word.lower() not in {"nan", "inf", "infinity"}

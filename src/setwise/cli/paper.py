@@ -9,7 +9,7 @@ import typer
 from setwise.cli.options import AsJson
 
 if TYPE_CHECKING:
-    from setwise.paper.claim import Claim
+    from setwise.paper.figure import Claim
 
 FAILED = 1
 """The exit status when a claim does not hold; 2 to 4 are errors."""

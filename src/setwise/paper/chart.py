@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from setwise.errors import MissingExtra
-from setwise.paper.table import Table
+from setwise.paper.figure import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

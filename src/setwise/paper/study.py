@@ -7,9 +7,8 @@ from pathlib import Path
 
 from setwise.accounting.answer import Progress
 from setwise.errors import InvalidParameter, StoreFailed
-from setwise.paper import chart, corrections, text_claims
-from setwise.paper.claim import Claim, markdown
-from setwise.paper.figure import Figure
+from setwise.paper import chart, text_claims
+from setwise.paper.figure import Claim, Figure, Table, markdown
 from setwise.paper.figures.adaptive_cost import FIGURE as ADAPTIVE_COST
 from setwise.paper.figures.batch_family import FIGURE as BATCH_FAMILY
 from setwise.paper.figures.deployment import FIGURE as DEPLOYMENT
@@ -22,7 +21,6 @@ from setwise.paper.figures.setwise_family import FIGURE as SETWISE_FAMILY
 from setwise.paper.figures.thresholds import FIGURE as THRESHOLDS
 from setwise.paper.figures.unequal_order import FIGURE as UNEQUAL_ORDER
 from setwise.paper.figures.worst_answer import FIGURE as WORST_ANSWER
-from setwise.paper.table import Table
 
 FIGURES = (
     SETWISE_FAMILY,
@@ -43,7 +41,7 @@ FIGURES = (
 TEXT = "text"
 """The name under which the claims that no figure shows can be asked for."""
 
-_TEXTS: tuple[Callable[[], tuple[Claim, ...]], ...] = (text_claims.claims, corrections.claims)
+_TEXTS: tuple[Callable[[], tuple[Claim, ...]], ...] = (text_claims.claims, text_claims.corrections)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,8 @@ from setwise.accounting.answer import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart, printed
 from setwise.paper.chart import Stroke
-from setwise.paper.claim import Claim
 from setwise.paper.composition import mixture
-from setwise.paper.figure import Figure
-from setwise.paper.table import Cell, Table
+from setwise.paper.figure import Cell, Claim, Figure, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

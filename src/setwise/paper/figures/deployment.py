@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 from setwise.accounting.answer import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
-from setwise.paper.claim import Claim, Relation
 from setwise.paper.composition import mixture, paper_epsilon
-from setwise.paper.figure import Figure
-from setwise.paper.table import Cell, Table
+from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -6,9 +6,7 @@ from setwise.accounting.answer import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.methods.moments import zero_concentrated_sum
 from setwise.paper import chart
-from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure
-from setwise.paper.histogram_noise import (
+from setwise.paper.composition import (
     DELTA,
     EPSILONS,
     equal_sigma,
@@ -20,7 +18,7 @@ from setwise.paper.histogram_noise import (
     laplace_exact,
     laplace_histogram_as_pure,
 )
-from setwise.paper.table import Cell, Table
+from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -4,9 +4,7 @@ from typing import TYPE_CHECKING
 
 from setwise.accounting.answer import Progress
 from setwise.paper import chart
-from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure
-from setwise.paper.histogram_noise import (
+from setwise.paper.composition import (
     EPSILONS,
     equal_sigma,
     gaussian_by_paper,
@@ -14,7 +12,7 @@ from setwise.paper.histogram_noise import (
     laplace_by_paper,
     laplace_exact,
 )
-from setwise.paper.table import Cell, Table
+from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

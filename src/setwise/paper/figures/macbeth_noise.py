@@ -10,11 +10,9 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Use
 from setwise.mechanisms.two_phase import OrderedLeastSquares
 from setwise.paper import chart
-from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure
-from setwise.paper.histogram_noise import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
+from setwise.paper.composition import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
+from setwise.paper.figure import Claim, Figure, Relation, Table
 from setwise.paper.macbeth import EPSILON, SIGMA, SeededRandomness, compare, macbeth_words
-from setwise.paper.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,10 +17,8 @@ from setwise.mechanisms.noise.truncated_gaussian import (
 )
 from setwise.mechanisms.unknown_laplace import fixed_margin
 from setwise.paper import chart
-from setwise.paper.claim import Claim, Relation
-from setwise.paper.figure import Figure
-from setwise.paper.histogram_noise import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
-from setwise.paper.table import Cell, Table
+from setwise.paper.composition import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
+from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

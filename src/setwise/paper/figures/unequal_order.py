@@ -10,10 +10,8 @@ from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange
 from setwise.paper import chart
-from setwise.paper.claim import Claim, Relation
 from setwise.paper.composition import narrow
-from setwise.paper.figure import Figure
-from setwise.paper.table import Cell, Table
+from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
