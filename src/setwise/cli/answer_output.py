@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import format_use, rounded_up, use_in_words
 from setwise.analytics.answer import in_words, number
-from setwise.cli.ledger_output import left_in_words
-from setwise.cli.output import print_json, print_table
+from setwise.cli.output import left_in_words, print_json, print_table
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -1,16 +1,24 @@
-"""Asking a table from the command line: open it, ask, show progress and the answer."""
+"""Asking a table from the command line: open it, ask, show progress and the answer.
 
+`setwise top-k`, `histogram`, `count`, `sum`, `mean` and `quantile` are made here from the words of each query.
+"""
+
+import inspect
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
+from setwise.analytics.query import SHAPES, Columns, Contributions, Domain, Number, parameters_of
+from setwise.cli import options
 from setwise.cli.options import Given
 from setwise.errors import InvalidParameter, UnknownAccount
+from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
     from setwise.analytics.budget import AskedBudget
@@ -19,9 +27,6 @@ if TYPE_CHECKING:
     from setwise.ledger.account import Account
 
 T = TypeVar("T")
-
-_PATIENCE = 2.0
-"""Seconds before progress is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,9 +124,20 @@ def open_account(given: Given) -> "Iterator[Account | None]":
 def open_session(given: Given, account: "Account | None", **beside: Mapping[str, str]) -> "Iterator[Session]":
     """Open the table, and those that may be joined to it, with progress on a terminal."""
     from setwise.analytics.session import open as open_table
+    from setwise.cli.output import progress
+
+    opened: list[Session] = []
+
+    @cache
+    def total() -> int | None:
+        return opened[0].rows()
+
+    def rows_read(share: float) -> str:
+        rows = total() if opened else None
+        return "" if rows is None else f", about {int(share * rows):,} of {rows:,} rows"
 
     with (
-        _rows_read() as (report, tell_rows),
+        progress("reading", rows_read) as report,
         open_table(
             given.table,
             user=given.user,
@@ -136,7 +152,7 @@ def open_session(given: Given, account: "Account | None", **beside: Mapping[str,
             **beside,  # type: ignore[arg-type]
         ) as session,
     ):
-        tell_rows(session.rows)
+        opened.append(session)
         yield session
 
 
@@ -165,35 +181,6 @@ def column_kinds(types: Sequence[str]) -> "dict[str, Kind]":
             raise InvalidParameter(f"--type is written COL=KIND with a kind of {', '.join(Kind)}, not {given!r}")
         kinds[name] = Kind(kind)
     return kinds
-
-
-@contextmanager
-def _rows_read() -> Iterator[tuple[Callable[[float], None], Callable[[Callable[[], int | None]], None]]]:
-    """Yield a function that shows progress on a terminal, and one that tells it how to find the number of rows."""
-    import time
-
-    started = time.monotonic()
-    width = 0
-    rows: list[int | None] = []
-    source: list[Callable[[], int | None]] = []
-
-    def report(share: float) -> None:
-        nonlocal width
-        if not sys.stderr.isatty() or time.monotonic() - started < _PATIENCE or not source:
-            return
-        if not rows:
-            rows.append(source[0]())
-        total = rows[0]
-        read = "" if total is None else f", about {int(share * total):,} of {total:,} rows"
-        line = f"reading: {share:4.0%}{read}"
-        width = max(width, len(line))
-        print(f"\r{line:<{width}}", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield report, source.append
-    finally:
-        if width:
-            print("\r" + " " * width + "\r", end="", file=sys.stderr, flush=True)
 
 
 def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
@@ -228,3 +215,55 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
     if failed:
         raise failed[0]
     return done[0]
+
+
+def command(kind: str, summary: str) -> Callable[..., None]:
+    """Return the command that asks for a shape of query: its options are the words of that shape."""
+    words = parameters_of(SHAPES[kind])
+    asked = [_parameter(word) for word in words.values()]
+    shared = [
+        parameter for name, parameter in options.SHARED.items() if name != "discover" or kind in ("top-k", "quantile")
+    ]
+
+    def ask(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+        answer_question(kind, {name: given.pop(name) for name in words}, options.Given(**given))
+
+    ask.__name__, ask.__doc__ = kind, summary
+    parameters = [options.SHARED["table"], options.SHARED["user"], *asked, *shared[2:]]
+    required = [each for each in parameters if each.default is inspect.Parameter.empty]
+    optional = [each for each in parameters if each.default is not inspect.Parameter.empty]
+    ask.__signature__ = inspect.Signature([*required, *optional])  # type: ignore[attr-defined]
+    return ask
+
+
+_TAKEN = {Number: float, Columns: list[str], Domain: str, Cell: str, Contributions: str}
+"""How the command line takes the words that Python takes in several forms."""
+
+
+def _parameter(word: inspect.Parameter) -> inspect.Parameter:
+    """Return a word of a query as an option of the command line."""
+    needed = word.default is inspect.Parameter.empty
+    kind = next((taken for given, taken in _TAKEN.items() if word.annotation in (given, given | None)), None)
+    if kind is None:
+        (kind,) = (each for each in get_args(word.annotation) or (word.annotation,) if each is not NoneType)
+    return inspect.Parameter(
+        word.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=word.default,
+        annotation=Annotated[kind if needed else kind | None, options.OPTIONS[word.name]],
+    )
+
+
+top_k = command(
+    "top-k",
+    "Find the k items that the most users have, with noisy counts, above a noisy threshold if items are private.",
+)
+histogram = command(
+    "histogram", "Count the users of every item; items that are private come out when enough users have them."
+)
+count = command("count", "Count users, or events with a cap on each user.")
+sum_column = command("sum", "Add up a column, each user's own sum clipped to 0 .. --clip, or to --low .. --high.")
+mean = command("mean", "Average a column over users, each user's own mean clipped to between --low and --high.")
+quantile = command(
+    "quantile", "Find the value that a share of users are below: the median, unless --at says otherwise."
+)

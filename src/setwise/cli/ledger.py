@@ -142,12 +142,12 @@ def open_account(
                 wallet=wallet,
                 failure=failure,
             )
-    from setwise.cli import ledger_output, output
+    from setwise.cli import output
 
     if as_json:
         output.print_json(status.to_dict())
     else:
-        ledger_output.print_status(status)
+        output.print_status(status)
 
 
 @ledger_app.command(cls=Once)
@@ -163,7 +163,7 @@ def cap(
     as_json: AsJson = False,
 ) -> None:
     """Limit all accounts on a dataset together, for good; before the first of them is opened."""
-    from setwise.cli import ledger_output, output
+    from setwise.cli import output
 
     with open_ledger(ledger) as opened:
         opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share, rule=rule)
@@ -172,7 +172,7 @@ def cap(
     if as_json:
         output.print_json(status.to_dict())
     else:
-        ledger_output.print_status(status)
+        output.print_status(status)
 
 
 @ledger_app.command(cls=Once)
@@ -196,7 +196,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what was promised, what is left, and what the draws so far are worth."""
-    from setwise.cli import ledger_output, output
+    from setwise.cli import output
 
     with existing_ledger(ledger) as opened:
         statuses = opened.accounts() if name is None else (opened.account(name).status_by_entries(),)
@@ -204,9 +204,9 @@ def show(
         shown = [status.to_dict() for status in statuses]
         output.print_json({"accounts": shown} if name is None else shown[0])
     elif name is None:
-        ledger_output.print_statuses(statuses)
+        output.print_statuses(statuses)
     else:
-        ledger_output.print_status(statuses[0])
+        output.print_status(statuses[0])
 
 
 @ledger_app.command(cls=Once)
@@ -220,7 +220,7 @@ def history(
     """List the entries of an account: charges, settlements, what was returned."""
     from itertools import islice
 
-    from setwise.cli import ledger_output, output
+    from setwise.cli import output
 
     with existing_ledger(ledger) as opened:
         start = max(0, opened.account(name).entries() - limit) if after is None else after
@@ -228,7 +228,7 @@ def history(
     if as_json:
         output.print_json({"account": name, "entries": [entry.to_dict() for entry in entries]})
     else:
-        ledger_output.print_entries(name, entries)
+        output.print_entries(name, entries)
 
 
 @ledger_app.command(cls=Once)
@@ -315,14 +315,14 @@ def acts(
     as_json: AsJson = False,
 ) -> None:
     """List what stewards and administrators did, in order."""
-    from setwise.cli import ledger_output, output
+    from setwise.cli import output
 
     with inspected_ledger(ledger) as opened:
         found = opened.acts(after=after)
     if as_json:
         output.print_json({"acts": [record.to_dict() for record in found]})
     else:
-        ledger_output.print_acts(found)
+        output.print_acts(found)
 
 
 WithService = Annotated[
@@ -383,14 +383,14 @@ def joint(
     as_json: AsJson = False,
 ) -> None:
     """Say what all accounts on a dataset promise together, should their analysts collude."""
-    from setwise.cli import ledger_output, output
+    from setwise.cli import output
 
     with existing_ledger(ledger) as opened:
         found = opened.joint(dataset, delta=delta, periods=periods)
     if as_json:
         output.print_json(found.to_dict())
     else:
-        ledger_output.print_joint(found)
+        output.print_joint(found)
 
 
 def _text_of(path: Path) -> str:

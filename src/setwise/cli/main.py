@@ -13,12 +13,12 @@ from setwise import __version__
 from setwise.errors import SetwiseError, Unavailable
 
 COMMANDS = {
-    "top-k": ("queries:top_k", "Find the items that the most users have."),
-    "histogram": ("queries:histogram", "Count the users of every item."),
-    "count": ("queries:count", "Count users, or events with a cap on each user."),
-    "sum": ("queries:sum_column", "Add up a column, each user's own sum clipped."),
-    "mean": ("queries:mean", "Average a column over users."),
-    "quantile": ("queries:quantile", "Find a median or another quantile over users."),
+    "top-k": ("ask:top_k", "Find the items that the most users have."),
+    "histogram": ("ask:histogram", "Count the users of every item."),
+    "count": ("ask:count", "Count users, or events with a cap on each user."),
+    "sum": ("ask:sum_column", "Add up a column, each user's own sum clipped."),
+    "mean": ("ask:mean", "Average a column over users."),
+    "quantile": ("ask:quantile", "Find a median or another quantile over users."),
     "sql": ("sql:sql", "Ask in SQL, privately."),
     "check": ("check:check", "Show the holder of a file how to read it."),
     "run": ("report:run", "Ask the questions of a report under one budget."),

@@ -14,8 +14,7 @@ from setwise.analytics.sql.result import SqlAnswer
 from setwise.errors import InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
-from setwise.reports.outputs import Answered, check_destination, write_answer, write_whole
-from setwise.reports.page import report_page
+from setwise.reports.outputs import Answered, check_destination, report_page, write_answer, write_whole
 from setwise.reports.pricing import Priced, price
 from setwise.reports.report import Report
 
