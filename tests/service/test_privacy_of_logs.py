@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.errors import StoreFailed
-from setwise.service.error_responses import log_store_failure
+from setwise.service.problems import log_store_failure
 from setwise.service.settings import Settings
 from tests.service.replica import Clock, Replica, running
 from tests.service.served import serving

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from setwise.accounting.notation import parse_use
 from setwise.ledger.ledger import Ledger
-from setwise.service.pages.statement import charges_of, odometer_readings
+from setwise.service.pages.account import charges_of, odometer_readings
 from tests.service.team import Team, asked
 from tests.sizes import examples
 from tests.web.shop import top

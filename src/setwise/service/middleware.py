@@ -7,7 +7,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from setwise.service.error_responses import error_response
+from setwise.service.problems import error_response
 
 
 class BodyLimit:

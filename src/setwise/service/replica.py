@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.service.auth.accounts import Accounts
 from setwise.service.auth.authenticator import Authenticator
 from setwise.service.auth.browser_sessions import BrowserSessions
 from setwise.service.auth.people import People
+from setwise.service.auth.permissions import Accounts
 from setwise.service.auth.rate_limit import Buckets
 from setwise.service.auth.sign_on import SignOn
 from setwise.service.queries.engine_pool import Engines

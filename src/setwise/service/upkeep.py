@@ -8,7 +8,7 @@ from collections.abc import Callable
 from setwise.errors import SetwiseError, StoreFailed
 from setwise.ledger.audit.heads import read_key
 from setwise.ledger.ledger import Ledger
-from setwise.service.error_responses import log_store_failure
+from setwise.service.problems import log_store_failure
 from setwise.service.queries.jobs import Jobs
 from setwise.service.settings import Settings
 from setwise.service.storage.database import Threads

@@ -8,8 +8,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines.base import Aggregation
-from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.filter.tokens import ALLOWED
+from setwise.analytics.filter.parser import ALLOWED, parse_filter
 from setwise.errors import InvalidFilter, UnknownColumn
 from tests.analytics.engines.backends import Backend
 from tests.analytics.engines.truth import truth

@@ -4,7 +4,7 @@ import re
 
 from sqlglot import exp
 
-from setwise.analytics.filter.tokens import ALLOWED, KEYWORDS
+from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, unsupported
 
 _COMPARISONS: dict[type[exp.Expr], str] = {

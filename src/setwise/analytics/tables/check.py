@@ -1,22 +1,165 @@
-"""A table as its holder finds it: exact figures about its rows, and the options to read it with. Nothing is private."""
+"""A table as its holder finds it: exact figures about its rows, and the options to read it with. Nothing is private.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+How a text file is written is guessed from its rows. Nothing that answers questions uses this: there the holder says how
+a file is written, and no row decides.
+"""
+
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from statistics import mode
+from typing import TYPE_CHECKING, BinaryIO
 
-from setwise.analytics.engines.csv_format import CsvFormat
-from setwise.analytics.engines.csv_header import SEPARATORS
-from setwise.analytics.engines.files import CsvOptions, files_of
+from setwise.analytics.engines.csv_format import COMPRESSIONS, MARKS, CsvFormat
+from setwise.analytics.engines.csv_header import SEPARATORS, suggested_names, value_among
+from setwise.analytics.engines.files import CSV_SEPARATORS, CsvOptions, files_of, suffix_of
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.description import described, write_description
-from setwise.analytics.tables.sniff import sniff
 from setwise.analytics.tables.source import duckdb_table, magic_of
+from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.cell_counts import TableCount
 
+_SAMPLE_BYTES = 2**20
 _BLOCK = 2**22
+_MAGICS = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst", b"BZh": ".bz2"}
+
+Row = list[str]
+
+
+def sniff(file: Path, given: CsvOptions) -> CsvOptions:
+    """Return the options that read a file: those that are given, and guesses for the others."""
+    ending = _compression(file) if given.format is None else f".{given.format.partition('.')[2]}"
+    if given.encoding == "utf-8":
+        given = replace(given, encoding=_encoding(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""))))
+    text = _sample(file, CsvFormat(compression=COMPRESSIONS.get(ending, ""), encoding=given.encoding))
+    separator = given.separator or _separator(text)
+    lines = text.splitlines(keepends=True)
+    rows = _rows(lines[given.skip_lines :], separator)
+    if not any(any(row) for row, _ in rows):
+        raise UnsuitableTable(f"{file} has no lines of text")
+    return _with_names(_with_place(given, file, separator, ending), rows)
+
+
+def _with_place(given: CsvOptions, file: Path, separator: str, ending: str) -> CsvOptions:
+    """Return the options with the separator and the format, as far as the file's name does not tell them."""
+    suffix = suffix_of(file)
+    compressed_as_named = ending == (file.suffix.lower() if file.suffix.lower() in COMPRESSIONS else "")
+    if given.format is not None or (suffix in CSV_SEPARATORS and compressed_as_named):
+        told = CSV_SEPARATORS[suffix_of(Path(f"table.{given.format}")) if given.format else suffix]
+        return replace(given, separator=None if separator == told else separator)
+    if compressed_as_named and separator not in CSV_SEPARATORS.values():
+        return replace(given, separator=separator)
+    written = "tsv" if separator == "\t" else "csv"
+    named = None if separator in CSV_SEPARATORS.values() else separator
+    return replace(given, separator=named, format=written + ending)
+
+
+def _with_names(given: CsvOptions, rows: Sequence[tuple[Row, int]]) -> CsvOptions:
+    """Return the options with the lines above the header, and with names where no line has distinct ones."""
+    if given.columns is not None:
+        return replace(given, header=False)
+    width = mode(len(row) for row, _ in rows)
+    # A title that a spreadsheet wrote has one cell and then empty ones.
+    place = next(place for place, (row, _) in enumerate(rows) if len(row) == width and any(row[1:] or row))
+    above = rows[place - 1][1] if place else 0
+    first, end = rows[place]
+    rest = [row for row, _ in rows[place + 1 :] if len(row) == width]
+    if given.header is None and not _is_header(first, rest):
+        names = tuple(f"column_{number}" for number in range(1, width + 1))
+        return replace(given, skip_lines=given.skip_lines + above, columns=names, header=False)
+    if end > above + 1 or not all(first) or len(set(first)) < len(first):
+        return replace(given, skip_lines=given.skip_lines + end, columns=tuple(suggested_names(first)), header=False)
+    return replace(given, skip_lines=given.skip_lines + above, header=True if value_among(first) else None)
+
+
+def _is_header(first: Row, rest: Sequence[Row]) -> bool:
+    """Return whether a line is a header: none of its cells stands below it, and few are values as those below are."""
+    names = values = 0
+    for place, cell in enumerate(first):
+        below = {row[place] for row in rest} - {""}
+        if cell in below:
+            return False
+        values += bool(value_among([cell]))
+        names += bool(below) and not value_among([cell]) and all(value_among([other]) for other in below)
+    return names >= values
+
+
+def _separator(text: str) -> str:
+    """Return the separator that cuts the most lines of a sample into the same number of cells."""
+    lines = [line for line in text.splitlines(keepends=True) if line.strip()]
+
+    def agreement(separator: str) -> tuple[float, int]:
+        widths = Counter(len(row) for row, _ in _rows(lines, separator))
+        cells, share = widths.most_common(1)[0] if widths else (1, 0)
+        return (share / max(1, sum(widths.values())) if cells > 1 else 0.0, len(separator))
+
+    found = max(SEPARATORS, key=agreement)
+    return found if agreement(found)[0] > 0 else ","
+
+
+def _rows(lines: Sequence[str], separator: str) -> list[tuple[Row, int]]:
+    """Return the records of a sample, each with the number of lines up to its end; a blank line is one empty cell."""
+    mark = separator if len(separator) == 1 else "\x1f"
+    reader = csv.reader((line.replace(separator, mark) for line in lines), delimiter=mark)
+    try:
+        found = [(row, reader.line_num) for row in reader]
+    except csv.Error:
+        found = [(line.split(separator), place) for place, line in enumerate(lines, start=1)]
+    return [([cell.strip() for cell in row] or [""], end) for row, end in found]
+
+
+def _compression(file: Path) -> str:
+    with _opened(file) as opened:
+        start = opened.read(4)
+    return next((ending for magic, ending in _MAGICS.items() if start.startswith(magic)), "")
+
+
+def _sample(file: Path, form: CsvFormat) -> str:
+    """Return the first whole lines of a file."""
+    with form.opened(_opened(file), file.name) as opened:
+        start = b""
+        while len(start) < _SAMPLE_BYTES and (read := opened.read(_SAMPLE_BYTES)):
+            start += read
+    whole = start if len(start) < _SAMPLE_BYTES else start[: start.rfind(b"\n") + 1] or start
+    return whole.decode("utf-8-sig", "replace")
+
+
+def _encoding(file: Path, form: CsvFormat) -> str:
+    """Return the encoding of a file: UTF-16 by its mark or its zeros, else UTF-8 or cp1252 by the lines that are it."""
+    right = wrong = 0
+    with form.decompressed(_opened(file), file.name) as opened:
+        block = opened.read(_BLOCK)
+        if block[:2] in MARKS:
+            return "utf-16"
+        if block[:1000].count(b"\0") > len(block[:1000]) // 3:
+            return "utf-16-be" if block[:1] == b"\0" else "utf-16-le"
+        while block:
+            if not block.isascii():
+                for line in block.split(b"\n")[1:-1] or [block]:
+                    if not line.isascii():
+                        valid = _is_utf8(line)
+                        right, wrong = right + valid, wrong + (not valid)
+            block = opened.read(_BLOCK)
+    return "cp1252" if wrong > right else "utf-8"
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _opened(file: Path) -> BinaryIO:
+    try:
+        return file.open("rb")
+    except OSError:
+        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

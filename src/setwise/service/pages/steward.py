@@ -1,15 +1,19 @@
-"""Steward: data sets with their joint guarantee, accounts, people and their tokens."""
+"""Steward: data sets with their joint guarantee, accounts, people and their tokens; the chain of entries and acts."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Query, Request
+from starlette.responses import JSONResponse, Response
 
+from setwise.accounting.notation import format_use
 from setwise.accounting.wallet import FAILURE_SHARE
+from setwise.analytics.present.text import charge_in_words
+from setwise.ledger.records import Entry
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.views import AccountView
+from setwise.service.api.views import AccountView, AuditView
 from setwise.service.auth.people import Person, Token
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
@@ -70,3 +74,64 @@ def _registered(service: Service, statuses: Sequence[AccountStatus]) -> list[_Re
 
 def _members(service: Service) -> list[_Member]:
     return [_Member(person=person, tokens=service.people.tokens(person.name)) for person in service.people.all()]
+
+
+_KINDS = {"charge": "charge", "settle": "answer stored", "slice": "slice of the cap"}
+_ENTRIES = 200
+_ACTS = 200
+
+
+@router.get("/steward/audit")
+async def audit_page(request: Request, account: str = "") -> Response:
+    """Show the latest entries of an account, newest first."""
+    service, identity = service_of(request), caller(request)
+    statuses = await service.threads.run(service.accounts.all_visible, identity)
+    chosen = account or (statuses[0].name if statuses else "")
+    entries = await service.threads.run(_latest, service, chosen) if chosen else []
+    return render(
+        request,
+        "audit.html",
+        accounts=[status.name for status in statuses],
+        chosen=chosen,
+        entries=[_row(entry) for entry in entries],
+        most=_ENTRIES,
+    )
+
+
+@router.get("/steward/verify")
+async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f]{64})?$")] = "") -> Response:
+    """Recompute every chain and balance of the ledger; with an earlier head, nothing may have changed since."""
+    service = service_of(request)
+    found = await service.threads.run(service.ledger.verify, head=head or None)
+    if not head:
+        service.metrics.audited(len(found.faults), service.authenticator.now())
+    return JSONResponse(AuditView.of(found).model_dump())
+
+
+@router.get("/steward/trail")
+async def trail_page(request: Request) -> Response:
+    """Show what was done to people, tokens, data sets and accounts, newest first."""
+    service = service_of(request)
+    acts = await service.threads.run(service.ledger.acts)
+    latest = [record.to_dict() | {"at": record.moment.timestamp()} for record in acts[: -_ACTS - 1 : -1]]
+    return render(request, "trail.html", acts=latest, most=_ACTS)
+
+
+def _latest(service: Service, name: str) -> list[Entry]:
+    last = service.ledger.account(name).entries()
+    return list(service.ledger.history(name, after=max(0, last - _ENTRIES)))[::-1]
+
+
+def _row(entry: Entry) -> dict[str, object]:
+    contents = entry.contents
+    charged = contents.kind == "charge"
+    return {
+        "number": entry.position,
+        "at": entry.moment.timestamp(),
+        "kind": _KINDS[contents.kind],
+        "key": contents.key,
+        "says": charge_in_words(contents.text) if charged else "",
+        "uses": [format_use(use) for use in entry.uses],
+        "previous": entry.previous,
+        "hash": entry.hash,
+    }

@@ -20,8 +20,8 @@ from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable, Unkn
 from setwise.ledger.account import Account
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
-from setwise.service.auth.accounts import Accounts
 from setwise.service.auth.people import Identity
+from setwise.service.auth.permissions import Accounts
 from setwise.service.problems import at_field
 from setwise.service.queries.engine_pool import Engines, TableReader
 from setwise.service.queries.runner import RunningQuery, Work

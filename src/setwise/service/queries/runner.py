@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from setwise.errors import EngineFailed, KeyConflict, SetwiseError, StoreFailed, TooManyRequests
-from setwise.service.error_responses import defect, log_store_failure
-from setwise.service.problems import Problem, problem_of
+from setwise.service.problems import Problem, defect, log_store_failure, problem_of
 from setwise.service.queries.jobs import Job, Jobs, JobState
 from setwise.service.queries.timing import QueryTiming
 from setwise.service.settings import Settings
