@@ -15,6 +15,7 @@ BODIES: dict[tuple[str, str], object] = {
     ("POST", "/preview"): TOP_3,
     ("POST", "/queries"): TOP_3,
     ("PUT", "/datasets/{dataset}/cap"): {"epsilon": 100.0, "delta": 1e-3},
+    ("POST", "/datasets/{dataset}/cap/reclaim"): {},
     ("POST", "/people/{person}/tokens"): {"label": "x"},
 }
 OF_ADA = {"/accounts/{account}", "/preview", "/queries/{query}", "/accounts/{account}/history"}
@@ -25,8 +26,11 @@ OF_ADA = {"/accounts/{account}", "/preview", "/queries/{query}", "/accounts/{acc
 def holders(team: Team) -> dict[str, httpx.Client]:
     revoked = team.steward.post("/people/ada/tokens", json={}).json()
     expired = team.steward.post("/people/ada/tokens", json={"expires_at": time.time() + 500.0}).json()
+    team.steward.post("/people", json={"name": "probe", "role": "monitor"})
+    monitor = team.steward.post("/people/probe/tokens", json={"label": "prometheus"}).json()
     clients = {
         "nobody": team.nobody,
+        "monitor": team.replica.as_holder(monitor["secret"]),
         "owner": team.ada,
         "other": team.bob,
         "steward": team.steward,
@@ -72,6 +76,8 @@ def expected(who: str, access: Access, method: str, path: str) -> set[int]:
         return {401}
     if access is Access.STEWARD:
         return {200, 201, 422} if who == "steward" else {403}
+    if who == "monitor":
+        return {200} if (method, path) in {("GET", "/metrics"), ("GET", "/me")} else {403}
     if (path in OF_ADA and who == "other") or (path in {"/preview"} and who == "steward"):
         return {404}
     if (method, path) == ("POST", "/queries") and who != "owner":
@@ -79,7 +85,7 @@ def expected(who: str, access: Access, method: str, path: str) -> set[int]:
     return {200, 201, 202}
 
 
-@pytest.mark.parametrize("who", ["nobody", "owner", "other", "steward", "revoked", "expired"])
+@pytest.mark.parametrize("who", ["nobody", "owner", "other", "steward", "monitor", "revoked", "expired"])
 def test_every_route_admits_whom_the_table_says(who: str, team: Team, holders: dict[str, httpx.Client], query: str):
     tried = 0
     for number, ((method, full), permission) in enumerate(API_ROUTES.items()):

@@ -1,5 +1,8 @@
 """The files to deploy the service, as far as they can be run without a container engine."""
 
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,10 +84,12 @@ def test_a_replica_runs_as_a_role_that_cannot_touch_the_triggers(
 def test_the_secrets_are_where_compose_looks_for_them(tmp_path: Path):
     shutil.copy(DEPLOY / "make-secrets.sh", tmp_path)
     subprocess.run(["sh", "make-secrets.sh"], check=True, cwd=tmp_path)
-    wanted = [secret["file"] for secret in COMPOSE["secrets"].values()]
-    wanted += [file for service in COMPOSE["services"].values() for file in service.get("env_file", ())]
-    for file in wanted:
-        assert (tmp_path / file).stat().st_mode & 0o077 == 0
+    addresses = [file for service in COMPOSE["services"].values() for file in service.get("env_file", ())]
+    assert all((tmp_path / file).stat().st_mode & 0o777 == 0o600 for file in addresses)
+    # The server in the container is neither root nor whoever made them: the folder keeps others of this machine out.
+    passwords = [secret["file"] for secret in COMPOSE["secrets"].values()]
+    assert all((tmp_path / file).stat().st_mode & 0o777 == 0o444 for file in passwords)
+    assert (tmp_path / "secrets").stat().st_mode & 0o777 == 0o700
     password = (tmp_path / "secrets/setwise_app").read_text()
     assert len(password) == 48
     address = (tmp_path / "secrets/replica.env").read_text()
@@ -92,10 +97,34 @@ def test_the_secrets_are_where_compose_looks_for_them(tmp_path: Path):
     assert "owner" not in address
 
 
+def test_no_role_is_left_without_its_password_when_a_secret_cannot_be_read(tmp_path: Path):
+    (tmp_path / "psql").write_text("#!/bin/sh\ncat\n")
+    (tmp_path / "psql").chmod(0o755)
+    script = (DEPLOY / "database/20-passwords.sh").read_text().replace("/run/secrets", str(tmp_path))
+    (tmp_path / "script").write_text(script)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "POSTGRES_USER": "postgres", "POSTGRES_DB": "setwise"}
+
+    def run() -> subprocess.CompletedProcess[str]:
+        command = ["sh", str(tmp_path / "script")]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    missing = run()
+    assert missing.returncode != 0
+    assert "ALTER" not in missing.stdout
+    for role in ("setwise_owner", "setwise_app"):
+        (tmp_path / role).write_text(f"secret-of-{role}")
+    made = run()
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.count("PASSWORD 'secret-of-") == 2
+
+
 def test_every_part_has_a_memory_limit_and_replicas_are_checked():
+    """By compose itself: builders of OCI images leave out the health check of a Dockerfile."""
     assert all("mem_limit" in service for service in COMPOSE["services"].values())
-    assert "HEALTHCHECK" in (DEPLOY / "Dockerfile").read_text()
+    in_the_image = re.search(r"HEALTHCHECK .* CMD (.*)", (DEPLOY / "Dockerfile").read_text())
+    assert in_the_image is not None
     for replica in ("first", "second"):
+        assert COMPOSE["services"][replica]["healthcheck"]["test"] == ["CMD", *json.loads(in_the_image[1])]
         assert COMPOSE["services"]["proxy"]["depends_on"][replica] == {"condition": "service_healthy"}
 
 

@@ -94,6 +94,36 @@ def test_two_names_of_one_table_share_a_cap_unless_a_steward_says_why_not(start:
     assert set(joint["accounts"]) == {"ada-events", "ada-total", "bob-events"}
 
 
+def test_what_accounts_hold_of_a_cap_goes_back_to_it(start: Callable[..., Replica]):
+    replica = start()
+    team = gather(replica)
+    table = {"name": "capped", "table": "events.parquet", "user": "user_id", "items": ["word"], "contributions": 5}
+    assert team.steward.post("/datasets", json=table | {"apart": "for a test"}).status_code == 201
+    assert team.steward.post("/datasets/capped/cap/reclaim", json={}).status_code == 422  # it has no cap yet
+    assert team.steward.put("/datasets/capped/cap", json={"epsilon": 5.0, "delta": 1e-5}).status_code == 200
+    account = {"kind": "filter", "name": "ada-capped", "analyst": "ada", "dataset": "capped"}
+    assert team.steward.post("/accounts", json=account | {"epsilon": 2.0, "delta": 1e-6}).status_code == 201
+    total = {"kind": "total", "epsilon": 0.5, "delta": 1e-9}
+    body = {"dataset": "capped", "account": "ada-capped", "query": TOP_3["query"], "spend": total}
+    assert ask(team.ada, "holds", body).status_code == 200
+
+    def reclaim(**body: float) -> dict[str, object]:
+        response = team.steward.post("/datasets/capped/cap/reclaim", json=body)
+        assert response.status_code == 200, response.text
+        found: dict[str, object] = response.json()
+        return found
+
+    assert reclaim(idle_hours=1.0) == {"dataset": "capped", "accounts": 0}  # it was used just now
+    assert reclaim() == {"dataset": "capped", "accounts": 1}
+    assert reclaim() == {"dataset": "capped", "accounts": 0}
+    acts = [each for each in team.steward.get("/trail").json() if each["action"] == "cap.reclaimed"]
+    assert [each["details"]["accounts"] for each in acts] == [0, 1, 0]
+    assert {(each["by"], each["subject"]) for each in acts} == {("steward", "capped")}
+    assert team.steward.post("/datasets/nowhere/cap/reclaim", json={}).status_code == 404
+    assert team.ada.post("/datasets/capped/cap/reclaim", json={}).status_code == 403
+    assert team.steward.get("/audit").json()["faults"] == []
+
+
 def test_a_token_lasts_ninety_days_unless_told_otherwise(team: Team):
     made = team.steward.post("/people/ada/tokens", json={}).json()
     days = (made["expires_at"] - made["created_at"]) / 86400

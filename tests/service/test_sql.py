@@ -1,5 +1,6 @@
 """SQL over the API and from the client: the query and the rows of a local session, refused in the same words."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def test_sql_and_the_words_it_stands_for_are_one_request(team: Team):
         {"word": each["item"], "n": {"value": each["count"], "interval": each["interval"]}}
         for each in found["answer"]["items"]
     ]
-    charged = team.ada.get("/accounts/ada-total/history").json()[-2]["request"]
+    charged = json.loads(team.ada.get("/accounts/ada-total/history").json()[-2]["text"])
     assert charged["query"] == {"kind": "top-k", "item": "word", "k": 3, "per_item": 1, "contributions": 5}
     again = asked(team.ada, "sql-top", body(TOP))
     assert again["rows"] == found["rows"]

@@ -34,6 +34,7 @@ VIEWS = {
     records.DatasetRecord: datasets.DatasetView,
     records.ColumnRecord: datasets.ColumnView,
     records.CapRecord: datasets.CapView,
+    records.ReclaimedRecord: datasets.ReclaimedView,
     records.BracketRecord: views.BracketView,
 }
 
@@ -102,8 +103,8 @@ def test_history_audit_and_trail(team: Team, client: Client, monkeypatch: pytest
     for number in range(3):
         assert ask(team.ada, f"trailed-{number}").status_code == 200
     entries = list(client.steward.history("ada-events"))
-    assert [entry["position"] for entry in entries] == list(range(1, 7))
-    assert [entry["position"] for entry in client.steward.history("ada-events", after=4)] == [5, 6]
+    assert [entry["entry"] for entry in entries] == list(range(1, 7))
+    assert [entry["entry"] for entry in client.steward.history("ada-events", after=4)] == [5, 6]
     acts = list(client.steward.trail())
     assert [act["number"] for act in acts] == sorted({act["number"] for act in acts})
     assert acts[0]["action"] == "person.added"
@@ -131,7 +132,7 @@ def test_every_steward_route_has_a_call(team: Team, monkeypatch: pytest.MonkeyPa
     steward.join_subject("x", "x"), steward.tokens("x"), steward.issue_token("x"), steward.revoke_token("x", "x")
     steward.register_dataset("x", table="x", user="x", items=["x"]), steward.set_cap("x", epsilon=1.0, delta=0.0)
     steward.joint("x"), steward.open_setwise("x", ["pure:1"], **every), steward.freeze("x")
-    steward.audit(), list(steward.trail())
+    steward.audit(), list(steward.trail()), steward.reclaim("x")
     wanted = {
         (method, re.sub(r"{\w+}", "x", path))
         for (method, path), permission in API_ROUTES.items()

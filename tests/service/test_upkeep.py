@@ -114,7 +114,7 @@ def test_queries_are_kept_unless_told_otherwise(team: Team):
         team.replica.clock.ahead -= 10 * 365 * 24 * HOUR
 
 
-def test_budgets_are_told_to_stewards_alone(team: Team):
+def test_budgets_are_told_to_stewards_and_monitors_alone(team: Team):
     open_account(team.steward, "bob-frozen", "bob")
     team.steward.put("/accounts/bob-frozen/state", json={"state": "frozen"})
     told = team.steward.get("/metrics").text
@@ -128,6 +128,9 @@ def test_budgets_are_told_to_stewards_alone(team: Team):
     team.steward.put("/datasets/capped/cap", json={"epsilon": 1.0, "delta": 1e-6})
     assert 'dataset="capped"' not in team.steward.get("/metrics").text
     assert gauge(team, 'setwise_cap_left_ratio{dataset="capped"}') == 1.0
+    team.steward.post("/people", json={"name": "probe", "role": "monitor"})
+    token = team.steward.post("/people/probe/tokens", json={}).json()["secret"]
+    assert "setwise_cap_left_ratio" in team.replica.as_holder(token).get("/metrics").text
     theirs = team.ada.get("/metrics").text
     assert "left_ratio" not in theirs
     assert "setwise_accounts" not in theirs

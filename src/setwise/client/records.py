@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypedDict
 
-Role = Literal["steward", "analyst"]
+Role = Literal["steward", "analyst", "monitor"]
 State = Literal["open", "frozen", "closed"]
 Every = Literal["day", "week", "month", "quarter", "year"]
 Rule = Literal["wallet", "zcdp"]
@@ -68,6 +68,13 @@ class CapRecord(TypedDict):
     delta: float
 
 
+class ReclaimedRecord(TypedDict):
+    """How many accounts gave back what they held of a cap."""
+
+    dataset: str
+    accounts: int
+
+
 class AccountRecord(TypedDict):
     """An account's status; `odometer` is None in lists."""
 
@@ -104,16 +111,18 @@ class JointRecord(TypedDict):
 
 
 class EntryRecord(TypedDict):
-    """An entry of an account: a charge with what was asked, a settlement with the answer, or a slice of a cap."""
+    """An entry of an account: a charge with what was asked, a settlement with the answer, or a slice of a cap.
 
-    position: int
+    `text` is that JSON, as it was written.
+    """
+
+    entry: int
+    at: str
     kind: Literal["charge", "settle", "slice"]
     key: str
-    at: float
     period: str | None
     uses: list[str]
-    request: Any
-    answer: Any
+    text: str
     hash: str
 
 

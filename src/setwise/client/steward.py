@@ -15,6 +15,7 @@ from setwise.client.records import (
     JointRecord,
     NewTokenRecord,
     PersonRecord,
+    ReclaimedRecord,
     Role,
     Rule,
     State,
@@ -137,6 +138,12 @@ class Steward:
         found: CapRecord = self._client.request("PUT", f"/datasets/{quote(dataset, safe='')}/cap", body)
         return found
 
+    def reclaim(self, dataset: str, *, idle_hours: float = 0.0) -> ReclaimedRecord:
+        """Give back to a cap what accounts hold of it, of those without a charge for `idle_hours`."""
+        path = f"/datasets/{quote(dataset, safe='')}/cap/reclaim"
+        found: ReclaimedRecord = self._client.request("POST", path, {"idle_hours": idle_hours})
+        return found
+
     def joint(self, dataset: str, *, periods: int = 1) -> JointRecord:
         """Return what all accounts on a data set promise together, should their analysts collude."""
         found: JointRecord = self._client.request("GET", f"/datasets/{quote(dataset, safe='')}/joint?periods={periods}")
@@ -203,7 +210,7 @@ class Steward:
 
     def history(self, account: str, *, after: int = 0) -> Iterator[EntryRecord]:
         """Yield the entries of an account in order, from the one after number `after` on."""
-        yield from self._paged(f"/accounts/{quote(account, safe='')}/history", "position", after)
+        yield from self._paged(f"/accounts/{quote(account, safe='')}/history", "entry", after)
 
     def audit(self) -> AuditRecord:
         """Recompute the whole ledger, and return every fault."""

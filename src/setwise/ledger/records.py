@@ -119,7 +119,7 @@ class Entry:
         return read_uses(self.contents.uses)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON object that the command line prints; `text` is the request of a charge, or the answer."""
+        """Return the JSON object of the command line and the service; `text` is what was asked or answered."""
         contents = self.contents
         return {
             "entry": self.position,

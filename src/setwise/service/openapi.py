@@ -53,9 +53,9 @@ def _problems(permission: Permission, operation: dict[str, Any]) -> list[int]:
     """Return the statuses of the problems that an operation can answer with."""
     found = {503, *permission.problems}
     match permission.access:
-        case Access.PERSON:
+        case Access.HOLDER:
             found |= {401, 429}
-        case Access.STEWARD:
+        case Access.PERSON | Access.STEWARD:
             found |= {401, 403, 429}
     if "requestBody" in operation:
         found |= {408, 413, 422}

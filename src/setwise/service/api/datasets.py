@@ -1,5 +1,6 @@
 """Data sets: stewards register tables, everybody sees what may be asked of them."""
 
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -110,6 +111,19 @@ class CapView(BaseModel):
     delta: float = Field(examples=[1e-5])
 
 
+class ReclaimBody(Body):
+    """From which accounts to take back what they hold of a cap: those without a charge for `idle_hours`."""
+
+    idle_hours: Annotated[float, Field(ge=0.0, le=24.0 * 366.0 * 100.0)] = 0.0
+
+
+class ReclaimedView(BaseModel):
+    """How many accounts gave back what they held of a cap."""
+
+    dataset: str = Field(examples=["events"])
+    accounts: int = Field(examples=[3])
+
+
 @router.get("/datasets")
 async def list_datasets(request: Request) -> list[DatasetView]:
     """List what can be asked about."""
@@ -169,6 +183,24 @@ async def set_cap(
 
     await service.threads.run(capped)
     return CapView(dataset=dataset, epsilon=body.epsilon, delta=body.delta)
+
+
+@router.post("/datasets/{dataset}/cap/reclaim")
+async def reclaim(
+    request: Request, dataset: DatasetName, body: Annotated[ReclaimBody, JsonBody(examples=[{"idle_hours": 24.0}])]
+) -> ReclaimedView:
+    """Give back to the cap what accounts hold of it and did not use; they take of it again when they need it."""
+    service, by = service_of(request), caller(request).person.name
+
+    def reclaimed() -> ReclaimedView:
+        with at_field("dataset"):
+            service.datasets.get(dataset)
+            count = service.ledger.reclaim(dataset, idle=timedelta(hours=body.idle_hours))
+        details = {"idle_hours": body.idle_hours, "accounts": count}
+        service.ledger.record("cap.reclaimed", by=by, subject=dataset, details=details)
+        return ReclaimedView(dataset=dataset, accounts=count)
+
+    return await service.threads.run(reclaimed)
 
 
 @router.get("/datasets/{dataset}/joint")

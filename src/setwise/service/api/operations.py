@@ -27,10 +27,14 @@ async def health(request: Request) -> HealthView:
 
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
-    """Give the counters and gauges of this replica in the text format of Prometheus; to stewards, budgets too."""
+    """Give the counters and gauges of this replica in the text format of Prometheus.
+
+    Stewards and monitors get budgets too: these depend on what analysts asked.
+    """
     service = service_of(request)
     text = service.metrics.text()
-    if caller(request).is_steward:
+    identity = caller(request)
+    if identity.is_steward or identity.is_monitor:
         text += await service.threads.run(_budgets, service)
     return PlainTextResponse(text, media_type=METRICS_TYPE)
 

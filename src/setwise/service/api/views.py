@@ -141,29 +141,24 @@ class EntryView(BaseModel):
     data set's cap or given back.
     """
 
-    position: int = Field(examples=[1])
+    entry: int = Field(examples=[1], description="its number in the account")
+    at: str = Field(examples=["2026-11-15T12:00:00+00:00"])
     kind: Literal["charge", "settle", "slice"] = Field(examples=["charge"])
     key: str = Field(examples=["monday-top-ten"])
-    at: float = Field(examples=[1760000000.0], description="seconds since 1970")
     period: str | None = Field(examples=[None])
     uses: list[str] = Field(
         examples=[["bounded-range:0.1x10"]], description="drawn by a charge, returned by a settlement"
     )
-    request: Any = Field(examples=[{"query": {"kind": "top-k"}}], description="what was asked, of a charge")
-    answer: Any = Field(examples=[None], description="what was answered, of a settlement")
+    text: str = Field(
+        examples=['{"query":{"kind":"top-k"}}'],
+        description="as it was written: what was asked, what was answered, or the units of a slice; JSON",
+    )
     hash: str = Field(examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])
 
     @staticmethod
     def of(entry: Entry) -> "EntryView":
         """Show an entry."""
-        kind, text = entry.contents.kind, entry.contents.text
-        shown = {
-            "position": entry.position,
-            "at": entry.at / 1e6,
-            "request": _parsed(text) if kind == "charge" else None,
-            "answer": _parsed(text) if kind == "settle" else None,
-        }
-        return EntryView.model_validate(entry.to_dict() | shown)
+        return EntryView.model_validate(entry.to_dict())
 
 
 class JointView(BaseModel):
@@ -210,14 +205,6 @@ class AuditView(BaseModel):
     def of(found: Verification) -> "AuditView":
         """Show a verification."""
         return AuditView.model_validate(found.to_dict() | {"faults": [str(fault) for fault in found.faults]})
-
-
-def _parsed(text: str) -> Any:  # noqa: ANN401 - JSON
-    """Return JSON as it is, and a text that somebody else stored as text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def bracket(answer: Answer) -> BracketView:

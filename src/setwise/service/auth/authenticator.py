@@ -54,8 +54,13 @@ class Authenticator:
         match access:
             case Access.ANYONE:
                 return None
-            case Access.PERSON:
+            case Access.HOLDER:
                 return await self.identify(request)
+            case Access.PERSON:
+                identity = await self.identify(request)
+                if identity.is_monitor:
+                    raise Forbidden("a monitor reads the metrics and nothing else")
+                return identity
             case Access.STEWARD:
                 identity = await self.identify(request)
                 if not identity.is_steward:

@@ -23,6 +23,8 @@ class Role(StrEnum):
     """Registers data, opens accounts, manages people, audits."""
     ANALYST = "analyst"
     """Asks questions from accounts of their own."""
+    MONITOR = "monitor"
+    """Reads the metrics and nothing else: a program that watches the service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,11 @@ class Identity:
     def is_steward(self) -> bool:
         """Whether the person is a steward."""
         return self.person.role is Role.STEWARD
+
+    @property
+    def is_monitor(self) -> bool:
+        """Whether this is a program that only watches the service."""
+        return self.person.role is Role.MONITOR
 
 
 TOKEN_PREFIX = "setwise_"  # noqa: S105 - every token has it

@@ -22,8 +22,10 @@ class Access(StrEnum):
 
     ANYONE = "anyone"
     """No token needed; says nothing about data or people."""
+    HOLDER = "holder"
+    """Anybody with a valid token, monitors too."""
     PERSON = "person"
-    """Anybody with a valid token; analysts see only what is theirs."""
+    """Analysts and stewards; analysts see only what is theirs."""
     STEWARD = "steward"
     """Stewards only."""
 
@@ -36,18 +38,20 @@ class Permission:
     problems: tuple[int, ...] = ()
 
 
-_ANYONE, _PERSON, _STEWARD = Permission(Access.ANYONE), Permission(Access.PERSON), Permission(Access.STEWARD)
+_ANYONE, _HOLDER = Permission(Access.ANYONE), Permission(Access.HOLDER)
+_PERSON, _STEWARD = Permission(Access.PERSON), Permission(Access.STEWARD)
 _ONE_OF_MINE = Permission(Access.PERSON, (404,))
 _ONE_OF_ALL = Permission(Access.STEWARD, (404,))
 
 ROUTES: dict[tuple[str, str], Permission] = {
     ("GET", f"{API}/health"): _ANYONE,
-    ("GET", f"{API}/metrics"): _PERSON,
-    ("GET", f"{API}/me"): _PERSON,
+    ("GET", f"{API}/metrics"): _HOLDER,
+    ("GET", f"{API}/me"): _HOLDER,
     ("GET", f"{API}/datasets"): _PERSON,
     ("POST", f"{API}/datasets"): Permission(Access.STEWARD, (409,)),
     ("GET", f"{API}/datasets/{{dataset}}"): _ONE_OF_MINE,
     ("PUT", f"{API}/datasets/{{dataset}}/cap"): _ONE_OF_ALL,
+    ("POST", f"{API}/datasets/{{dataset}}/cap/reclaim"): _ONE_OF_ALL,
     ("GET", f"{API}/datasets/{{dataset}}/joint"): _ONE_OF_ALL,
     ("GET", f"{API}/accounts"): _PERSON,
     ("POST", f"{API}/accounts"): Permission(Access.STEWARD, (404, 409)),
