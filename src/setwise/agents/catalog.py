@@ -1,11 +1,11 @@
 """The tables that an agent may ask: of this machine, each on an account of a ledger, or of a service."""
 
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from setwise.analytics.execute import padded
 from setwise.errors import UnknownName
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ class LocalTables:
             try:
                 return session.sql(sql, key=key, **words).to_dict()
             finally:
-                self._wait(self._monotonic() - began)
+                taken = self._monotonic() - began
+                self._sleep(padded(taken, self._answer_step) - taken)
 
     def balance(self, dataset: str) -> Told:
         """Return how the account stands."""
@@ -101,11 +102,6 @@ class LocalTables:
 
     def _session(self, dataset: str) -> "Session":
         return _named(self._sessions, dataset)
-
-    def _wait(self, taken: float) -> None:
-        if self._answer_step:
-            doublings = max(0, math.ceil(math.log2(max(taken, self._answer_step) / self._answer_step)))
-            self._sleep(self._answer_step * 2.0**doublings - taken)
 
 
 class ServiceTables:

@@ -1,7 +1,7 @@
 """Asking in words: the calls that a local session and a dataset of a service share."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Unpack, cast
 
 from setwise.analytics.answer import PrivateAnswer
@@ -13,6 +13,19 @@ from setwise.mechanisms.labels import Label
 
 class Words(Grouping, BudgetWords, total=False):
     """The words of a question about groups, and what may be spent on it; see `Grouping` and `BudgetWords`."""
+
+
+class SqlWords(BudgetWords, total=False):
+    """What is said beside a SELECT: bounds that it does not state itself, and what may be spent on it."""
+
+    contributions: int | None
+    domain: Domain | None
+
+
+def parted(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]:
+    """Return the words of a question and those of its budget apart."""
+    spent = {name: words[name] for name in BudgetWords.__annotations__ if name in words}
+    return {name: value for name, value in words.items() if name not in spent}, cast("BudgetWords", spent)
 
 
 class Askable(ABC):
@@ -150,8 +163,7 @@ class Askable(ABC):
         **asked: Any,  # noqa: ANN401 - checked by the query
     ) -> PrivateAnswer:
         """Part the words into the query and its budget, and ask."""
-        asked |= words
-        spent = {name: asked.pop(name) for name in BudgetWords.__annotations__ if name in asked}
+        asked, spent = parted(asked | words)
         if asked.get("domain") is not None:
             asked["domain"] = self.read_domain(asked["domain"])
-        return self.ask(shape(**asked), self.budget(cast("BudgetWords", spent)), key=key)
+        return self.ask(shape(**asked), self.budget(spent), key=key)

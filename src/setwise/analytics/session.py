@@ -15,7 +15,7 @@ from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.accuracy import plan_within
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.askable import Askable
+from setwise.analytics.askable import Askable, SqlWords, parted
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Within, budget_of
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, Key
@@ -222,15 +222,7 @@ class Session(Askable):
             self._joins[name, joins] = other
         return self._joins[name, joins]
 
-    def sql(
-        self,
-        text: str,
-        *,
-        contributions: int | None = None,
-        domain: Domain | None = None,
-        key: str | None = None,
-        **words: Unpack[BudgetWords],
-    ) -> "SqlAnswer":
+    def sql(self, text: str, *, key: str | None = None, **words: Unpack[SqlWords]) -> "SqlAnswer":
         """Return the answer to one SELECT, as columns and rows.
 
         FROM names the file without its endings, or as it was opened; a table in memory goes by any name. What may be
@@ -239,30 +231,18 @@ class Session(Askable):
         """
         from setwise.analytics.sql.result import SqlAnswer
 
-        asked, statement, budget = self.read_sql(text, contributions, domain, words)
+        asked, statement, budget = self.read_sql(text, words)
         if statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: call session.explain with the SELECT")
         return SqlAnswer(answer=asked.ask(statement.query, budget, key=key), outputs=statement.outputs)
 
-    def explain(
-        self,
-        text: str,
-        *,
-        contributions: int | None = None,
-        domain: Domain | None = None,
-        **words: Unpack[BudgetWords],
-    ) -> Plan:
+    def explain(self, text: str, **words: Unpack[SqlWords]) -> Plan:
         """Return how a SELECT would be answered, and what it would cost; EXPLAIN before it may be left out. Free."""
-        asked, statement, budget = self.read_sql(text, contributions, domain, words)
+        asked, statement, budget = self.read_sql(text, words)
         return asked.preview(statement.query, budget)
 
     def read_sql(
-        self,
-        text: str,
-        contributions: int | None,
-        domain: Domain | None,
-        words: BudgetWords,
-        called: str | None = None,
+        self, text: str, words: SqlWords, called: str | None = None
     ) -> "tuple[Session, Statement, AskedBudget]":
         """Return what a SELECT asks, of which session on the tables that it joins, and what may be spent on it.
 
@@ -270,8 +250,10 @@ class Session(Askable):
         """
         from setwise.analytics.sql.parser import parse_sql
 
-        labels = None if domain is None else self.read_domain(domain)
-        statement = parse_sql(text, user=self._user, contributions=contributions, domain=labels)
+        given, spent = parted(words)
+        if given.get("domain") is not None:
+            given["domain"] = self.read_domain(given["domain"])
+        statement = parse_sql(text, user=self._user, **given)
         names = {self._name, self._location.name, called}
         if self._location.name and statement.table not in names:
             raise InvalidParameter(
@@ -279,10 +261,8 @@ class Session(Askable):
             )
         asked = self._joined(statement.table, statement.joins)
         if statement.joins:
-            statement = parse_sql(
-                text, user=self._user, contributions=contributions, domain=labels, columns=asked.schema.names
-            )
-        return asked, statement, self.budget(statement.paid_by(words))
+            statement = parse_sql(text, user=self._user, **given, columns=asked.schema.names)
+        return asked, statement, self.budget(statement.paid_by(spent))
 
     def prepare(
         self,

@@ -82,7 +82,7 @@ def answer_sql(text: str, words: "dict[str, Any]", given: Given, tables: SqlTabl
     beside = {"public": tables.public, "private": tables.private}
     with open_account(given) as account, open_session(given, account, **beside) as session:
         spent = {name: getattr(given, name) for name in BudgetWords.__annotations__}
-        asked, statement, budget = session.read_sql(text, **words, words=spent, called=tables.name)  # type: ignore[arg-type]
+        asked, statement, budget = session.read_sql(text, {**words, **spent}, tables.name)  # type: ignore[typeddict-item]
         if given.preview or statement.explain:
             plan = asked.preview(statement.query, budget)
             shortage = asked.shortage(statement.query, budget, plan)

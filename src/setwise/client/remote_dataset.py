@@ -4,8 +4,8 @@ import secrets
 from typing import Any, Protocol, Unpack
 
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.askable import Askable
-from setwise.analytics.budget import AskedBudget, BudgetWords
+from setwise.analytics.askable import Askable, SqlWords, parted
+from setwise.analytics.budget import AskedBudget
 from setwise.analytics.planning import Plan
 from setwise.analytics.query import Domain, Query, canonical
 from setwise.analytics.sql.result import Output, SqlAnswer
@@ -58,35 +58,18 @@ class RemoteDataset(Askable):
         """Ask a question given as records, under a key of its own unless one is given, and wait for its answer."""
         return _answer(self._ended(self._body(query.to_dict(), budget), key))
 
-    def sql(
-        self,
-        text: str,
-        *,
-        contributions: int | None = None,
-        domain: Domain | None = None,
-        key: str | None = None,
-        **words: Unpack[BudgetWords],
-    ) -> SqlAnswer:
+    def sql(self, text: str, *, key: str | None = None, **words: Unpack[SqlWords]) -> SqlAnswer:
         """Return the answer to one SELECT from the data set, as columns and rows.
 
         What may be spent stands in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in
         the words, not in both.
         """
-        ended = self._ended(self._sql_body(text, contributions, domain, words), key)
+        ended = self._ended(self._sql_body(text, words), key)
         return SqlAnswer(answer=_answer(ended), outputs=tuple(Output(**each) for each in ended["columns"]))
 
-    def explain(
-        self,
-        text: str,
-        *,
-        contributions: int | None = None,
-        domain: Domain | None = None,
-        **words: Unpack[BudgetWords],
-    ) -> Plan:
+    def explain(self, text: str, **words: Unpack[SqlWords]) -> Plan:
         """Return how a SELECT would be answered, and what it would cost; free, and no data is touched."""
-        return Plan.from_dict(
-            self._client.request("POST", "/preview", self._sql_body(text, contributions, domain, words))
-        )
+        return Plan.from_dict(self._client.request("POST", "/preview", self._sql_body(text, words)))
 
     def _ended(self, body: dict[str, object], key: str | None) -> dict[str, Any]:
         """Ask, wait, and return the query with its answer, or raise what it ended in."""
@@ -98,15 +81,12 @@ class RemoteDataset(Askable):
             raise EngineFailed("the query was cancelled; ask again under the same key")
         return ended
 
-    def _sql_body(
-        self, text: str, contributions: int | None, domain: Domain | None, words: BudgetWords
-    ) -> dict[str, object]:
-        query: dict[str, object] = {"kind": "sql", "text": text}
-        if contributions is not None:
-            query["contributions"] = contributions
-        if domain is not None:
-            query["domain"] = self.read_domain(domain)
-        return self._body(query, self.budget(words) if words else None)
+    def _sql_body(self, text: str, words: SqlWords) -> dict[str, object]:
+        given, spent = parted(words)
+        if given.get("domain") is not None:
+            given["domain"] = self.read_domain(given["domain"])
+        stated = {name: value for name, value in given.items() if value is not None}
+        return self._body({"kind": "sql", "text": text, **stated}, self.budget(spent) if spent else None)
 
     def _body(self, query: dict[str, object], budget: AskedBudget | None) -> dict[str, object]:
         spend = {} if budget is None else {"spend": budget.to_dict()}

@@ -1,6 +1,5 @@
 """The timing of one query: its turn with the engine, its end at a padded moment, and whether it is to stop."""
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -8,25 +7,9 @@ from contextlib import contextmanager
 
 from setwise.accounting.guarantees import Use
 from setwise.analytics.engines.base import Engine
+from setwise.analytics.execute import padded
 from setwise.errors import EngineFailed
 from setwise.ledger.account import Account, Receipt
-
-
-def padded(elapsed: float, step: float) -> float:
-    """Return the least of step, 2 step, 4 step, 8 step, ... that is no less than `elapsed`; with step 0, `elapsed`.
-
-    An observer of one answer learns which power of two its time lay under, and no more.
-
-    >>> [padded(seconds, 0.25) for seconds in (0.01, 0.25, 0.26, 3.0)]
-    [0.25, 0.25, 0.5, 4.0]
-    """
-    if step <= 0.0:
-        return elapsed
-    if elapsed <= step:
-        return step
-    power = math.ceil(math.log2(elapsed / step))
-    return float(step * 2**power) if step * 2**power >= elapsed else float(step * 2 ** (power + 1))
-
 
 _LOOK_AGAIN = 0.05
 
