@@ -1,12 +1,17 @@
 """Five tasks of usability studies with Setwise and five peers at (1, 1e-6): lines of code, and error over some runs.
 
-python benchmarks/everyday/compare.py [--json]       builds the pinned environments of the peers when they are missing
+    python benchmarks/everyday/compare.py [--only LIBRARY ...]
+
+Builds the environments it lacks, writes results.json beside this file after each library, and from it the table of
+docs/comparison.md. With --only, results of other libraries are kept as they are.
 
 Every row of the table is one person, so that a library without users asks the same as one with. The error of a median
 is in ranks (people between it and the exact one), of a histogram the mean over its 21 groups, of the others absolute.
 """
 
+import argparse
 import json
+import re
 import subprocess
 import sys
 from bisect import bisect_left, bisect_right
@@ -20,20 +25,29 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "peers")]
 
 import people  # noqa: E402 - beside this file
-from environments import PEERS, Built, build  # noqa: E402 - of the other comparison
+from environments import PEERS, Built, NotBuilt, build  # noqa: E402 - of the other comparison
 
 TASKS = ("count", "mean", "median", "histogram", "left")
-COMPARED = ("opendp", "diffprivlib", "smartnoise-sql", "pipelinedp", "tumult")
+COMPARED = ("setwise", "opendp", "diffprivlib", "smartnoise-sql", "pipelinedp", "tumult")
+RESULTS = HERE / "results.json"
+PAGE = HERE.parents[1] / "docs" / "comparison.md"
+_TABLE = re.compile(r"<!-- everyday -->.*?<!-- end of everyday -->", re.DOTALL)
+_PATIENCE = 900
+"""Seconds a library may take for its tasks; those it has not done by then count as failed."""
 
 
 def run(name: str, python: Path) -> dict[str, dict[str, object]]:
     """Return what each task found, by the interpreter that has the library."""
-    script = HERE / f"run_{name.replace('-', '_')}.py"
-    done = subprocess.run([str(python), str(script)], capture_output=True, text=True, timeout=900, check=False)
-    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    command = [str(python), str(HERE / f"run_{name.replace('-', '_')}.py")]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+        said, reason = done.stdout, done.stderr.strip()[-300:]
+    except subprocess.TimeoutExpired as late:
+        said, reason = (late.stdout or b"").decode(), f"not done after {_PATIENCE} seconds"
+    found = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     if not found:
-        raise SystemExit(f"{name} did not run: {done.stderr[-300:]}")
-    return {str(each["task"]): each for each in found}
+        raise SystemExit(f"{name} did not run: {reason}")
+    return {task: {"failed": reason} for task in TASKS} | {str(each["task"]): each for each in found}
 
 
 def error(task: str, value: Any, truth: Mapping[str, list[Any]]) -> float:  # noqa: ANN401 - each task's own
@@ -51,18 +65,18 @@ def error(task: str, value: Any, truth: Mapping[str, list[Any]]) -> float:  # no
             return float(mean(abs(value.get(each, 0.0) - exact[each]) for each in people.OCCUPATIONS))
 
 
-def compared() -> dict[str, dict[str, dict[str, object]]]:
-    """Return lines and errors of every library and task."""
+def measured(name: str) -> dict[str, dict[str, object]]:
+    """Return lines and errors of one library, by task."""
     people.write()
-    truth = people.columns()
-    found = {}
-    for name in ("setwise", *COMPARED):
-        built = None if name == "setwise" else build(next(peer for peer in PEERS if peer.name == name))
-        if built is not None and not isinstance(built, Built):
-            continue
-        tasks = run(name, Path(sys.executable) if built is None else built.python)
-        found[name] = {task: _summary(task, tasks[task], truth) for task in TASKS}
-    return found
+    python = Path(sys.executable)
+    if name != "setwise":
+        match build(next(peer for peer in PEERS if peer.name == name)):
+            case Built(python=python):
+                pass
+            case NotBuilt(reason=reason):
+                return {task: {"cannot": f"not installed: {reason}"} for task in TASKS}
+    tasks, truth = run(name, python), people.columns()
+    return {task: _summary(task, tasks[task], truth) for task in TASKS}
 
 
 def _summary(task: str, line: Mapping[str, object], truth: Mapping[str, list[Any]]) -> dict[str, object]:
@@ -91,6 +105,21 @@ def _in_words(found: Mapping[str, object]) -> str:
     return f"{found['lines']} lines" + (f", off by {float(str(found['mean'])):.2g}" if "mean" in found else "")
 
 
+def filled(page: str, results: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
+    """Return the page with its table made anew."""
+    return _TABLE.sub(f"<!-- everyday -->\n\n{table(results)}\n\n<!-- end of everyday -->", page)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Five everyday tasks with Setwise and five peers.")
+    parser.add_argument("--only", nargs="+", choices=COMPARED, default=COMPARED, help="run these libraries only")
+    results = json.loads(RESULTS.read_text())
+    for name in parser.parse_args().only:
+        results[name] = measured(name)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        print(f"{name}: {', '.join(_in_words(results[name][task]) for task in TASKS)}", flush=True)
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    measured = compared()
-    print(json.dumps(measured, indent=1) if "--json" in sys.argv else table(measured))
+    main()

@@ -35,4 +35,4 @@ def left(table):
 
 
 if __name__ == "__main__":
-    report(opened, [count, mean, median, histogram, left], runs=20)
+    report(opened, [count, mean, median, histogram, left], runs=50)

@@ -70,4 +70,4 @@ def left(engine):
 
 
 if __name__ == "__main__":
-    report(opened, [count, mean, median, histogram, left], runs=20, helpers=(asked, extracted))
+    report(opened, [count, mean, median, histogram, left], runs=50, helpers=(asked, extracted))

@@ -44,4 +44,4 @@ def left(session):
 
 
 if __name__ == "__main__":
-    report(opened, [count, mean, median, histogram, left], runs=20)
+    report(opened, [count, mean, median, histogram, left], runs=50)

@@ -41,4 +41,4 @@ def left(reader):
 
 
 if __name__ == "__main__":
-    report(opened, [count, mean, median, histogram, left], runs=20)
+    report(opened, [count, mean, median, histogram, left], runs=50)

@@ -59,4 +59,4 @@ if __name__ == "__main__":
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     TABLE = spark.read.csv(str(people.CSV), header=True, inferSchema=True).cache()
-    report(opened, [count, mean, median, histogram, left], runs=5)
+    report(opened, [count, mean, median, histogram, left], runs=3)
