@@ -13,7 +13,7 @@ from tests.sizes import cases, draws
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.known_domain import Exponential
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.sampling.gumbel import ExactKey, _resolved, float_bounds, float_keys, gumbel_order
+from setwise.mechanisms.sampling.gumbel import ExactKey, Runs, _resolved, float_bounds, float_keys, gumbel_order
 
 RANDOMNESS = SystemRandomness()
 EDGES = [0, 1, 2, 2**24 - 1, 2**24, 2**44, 2**63, 2**64 - 1, 2**64 - 2, 2**64 - 2**24, 2**64 - 2**24 - 1]
@@ -96,6 +96,32 @@ def test_frequencies_are_plackett_luce(scores, rate, k, width, trials):
     seen = Counter(tuple(gumbel_order(array, Fraction(rate), k, RANDOMNESS, width).tolist()) for _ in range(trials))
     assert set(seen) <= set(law)
     assert_frequencies([seen[order] for order in law], list(law.values()), trials)
+
+
+RUNS = Runs(slopes=np.array([0, 3, 1, 40]), lengths=np.array([5, 4, 1000, 2]))
+RUN_SCORES = np.array([-6, 0, -2, -1])
+
+
+def run_law(rate):
+    falls = [np.exp(-float(rate) * slope * np.arange(n)) for slope, n in zip(RUNS.slopes, RUNS.lengths, strict=True)]
+    weights = np.exp(float(rate) * RUN_SCORES) * [each.sum() for each in falls]
+    return weights / weights.sum()
+
+
+@pytest.mark.parametrize(("width", "trials"), [(1, 800), (6, 2000), (64, 40_000)])
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(1, 1000), Fraction(1, 10**12)])
+def test_runs_are_drawn_by_the_sum_of_their_weights(rate, width, trials):
+    trials = draws(trials)
+    seen = Counter(int(gumbel_order(RUN_SCORES, rate, 1, RANDOMNESS, width, RUNS)[0]) for _ in range(trials))
+    assert_frequencies([seen[place] for place in range(4)], run_law(rate), trials)
+
+
+@pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(7, 1000), Fraction(1, 10**12)])
+def test_floats_of_runs_are_within_what_their_bounds_allow(rate):
+    for place, found in enumerate(RUNS.float_logarithms(float(rate)).tolist()):
+        low, high = (Fraction(end, 1 << 200) for end in RUNS.logarithm(place, rate, 200))
+        assert high - low < Fraction(1, 2**190)
+        assert low - Fraction(1, 2**46) <= Fraction(found) <= high + Fraction(1, 2**46)
 
 
 def test_many_candidates():

@@ -1,17 +1,23 @@
-"""Quantiles: the range of the score's change is exact, neighbours are close, and so are ranks."""
+"""Quantiles: the range of the score's change is exact, a level of halving costs one use, and ranks are close."""
 
+from collections import defaultdict
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
-from tests.mechanisms.output_laws import plackett_luce
+from tests.mechanisms.output_laws import hockey_stick, plackett_luce
 
+from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import Use
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.quantile import GridQuantile, rank_scores, score_range
+from setwise.mechanisms import quantile
+from setwise.mechanisms.quantile import GridQuantiles, rank_scores, score_range
 from setwise.mechanisms.randomness import SystemRandomness
 
 SHARES = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10), Fraction(1, 3), Fraction(99, 100)]
+QUARTILES = tuple(Fraction(number, 4) for number in (1, 2, 3))
+DECILES = tuple(Fraction(number, 10) for number in range(1, 10))
 
 
 def changes(share, cells, counted):
@@ -28,17 +34,8 @@ def changes(share, cells, counted):
 @pytest.mark.parametrize("share", SHARES)
 def test_the_range_of_the_change_is_exact(share):
     # Extreme shares reach theirs only where many values lie on one side of the value added.
-    grids = [(4, range(4)), (3, (0, 1, 2, 3, 10, 11, 98, 99, 100))]
+    grids = [(4, range(4)), (3, (0, 1, 2, 3, 10, 11, 98, 99, 100)), (5, (0, 1, 4))]
     assert max(max(changes(share, cells, counted)) for cells, counted in grids) == score_range(share)
-
-
-def test_what_is_inside_the_bars_grows_with_the_cell():
-    """The step of the proof: a score that rises below the added value falls everywhere above it."""
-    for counts in product(range(4), repeat=4):
-        below = np.concatenate(([0], np.cumsum(counts)[:-1]))
-        above = sum(counts) - below - np.array(counts)
-        for share in SHARES:
-            assert (np.diff((1 - share) * below - share * above) >= 0).all()
 
 
 @pytest.mark.parametrize("share", SHARES[:3])
@@ -55,28 +52,217 @@ def test_neighbours_differ_by_a_bounded_range(share):
             assert max(ratios) - min(ratios) <= float(epsilon) + 1e-9
 
 
-@pytest.mark.parametrize("share", SHARES[:3])
-def test_ranks_are_within_the_stated_error(share):
-    values = np.random.default_rng(1).normal(500, 100, 4000).clip(0, 1000).astype(int)
-    counts = np.bincount(values, minlength=1001)
-    quantile = GridQuantile(at=share, cells=1001, epsilon=Fraction(1, 2))
-    most = quantile.rank_error(Fraction(95, 100))
-    off = []
-    for _ in range(100):
-        cell = quantile.pick(counts, SystemRandomness())
-        below, above = counts[:cell].sum(), counts[cell + 1 :].sum()
-        off.append(abs(float((1 - share) * below - share * above)))
-    assert np.mean(np.array(off) <= most + float(rank_of_best(counts, share))) >= 0.95
-    assert most < 60
+@pytest.mark.parametrize(("bands", "median"), [({18: 22, 25: 35, 35: 43}, 25), ({0: 60, 500: 1, 900: 39}, 0)])
+def test_the_cell_that_holds_the_quantile_beats_empty_ones_beside_it(bands, median):
+    """Many people of one age: the median is that age, and not one that nobody has between it and the next."""
+    counts = np.zeros(1001, np.int64)
+    for place, share in bands.items():
+        counts[place] = 60 * share
+    picks = GridQuantiles(shares=(Fraction(1, 2),), cells=1001, epsilon=Fraction(1))
+    assert {picks.pick(counts, SystemRandomness()) for _ in range(20)} == {(median,)}
 
 
-def rank_of_best(counts, share):
-    return -rank_scores(counts, share).max() / share.denominator
+class Every:
+    """Stands in for the Gumbel order: takes every way in turn, and remembers the probability of the one it is on."""
+
+    def __init__(self):
+        self.script, self.sizes, self.step, self.chance = [], [], 0, 1.0
+
+    def __call__(self, scores, rate, k, randomness, runs=None):
+        weights = np.exp(float(rate) * (scores - scores.max()).astype(float))
+        if runs is not None:
+            weights *= [
+                np.exp(-float(rate) * int(slope) * np.arange(length)).sum()
+                for slope, length in zip(runs.slopes, runs.lengths, strict=True)
+            ]
+        if self.step == len(self.script):
+            self.script.append(0)
+            self.sizes.append(len(scores))
+        taken = self.script[self.step]
+        self.step += 1
+        self.chance *= weights[taken] / weights.sum()
+        return np.array([taken])
+
+    def next_way(self):
+        while self.script and self.script[-1] + 1 == self.sizes[-1]:
+            self.script.pop()
+            self.sizes.pop()
+        if self.script:
+            self.script[-1] += 1
+        self.step, self.chance = 0, 1.0
+        return bool(self.script)
+
+
+def law(quantiles, counts):
+    """The probability of every sequence of cuts and cells, by the mechanism's own code."""
+    every, seen, found = Every(), [], defaultdict(float)
+    pick_cut = quantile._Slice.pick_cut
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(quantile, "gumbel_order", every)
+        patched.setattr(quantile._Slice, "pick_cut", lambda *given: seen.append(pick_cut(*given)) or seen[-1])
+        more = True
+        while more:
+            seen.clear()
+            cells = quantiles.pick(np.array(counts), None)
+            found[tuple(seen), cells] += every.chance
+            more = every.next_way()
+    return dict(found)
+
+
+def law_by_hand(quantiles, counts):
+    """The same by its definition: every value spread evenly over its cell, a weight for every cut and every cell."""
+    units = quantile._UNITS
+    spread = [Fraction(count, units) for count in counts for _ in range(units)]
+
+    def picked(low, high, first, last):
+        if first == last:
+            return {((), ()): 1.0}
+        middle = (first + last) // 2
+        ends = (Fraction(0), *quantiles.shares, Fraction(1))
+        share = (quantiles.shares[middle] - ends[first]) / (ends[last + 1] - ends[first])
+        rate = float(quantiles.epsilon) / (2 * max(share, 1 - share))
+
+        def off(place):
+            return sum(spread[low:place], Fraction(0)) - share * sum(spread[low:high], Fraction(0))
+
+        if last - first == 1:
+            cells = range(low // units, max(low, high - 1) // units + 1)
+            edges = [(off(max(low, cell * units)), off(min(high, (cell + 1) * units))) for cell in cells]
+            weights = [np.exp(-float(rate * max(0, left, -right))) for left, right in edges]
+            return {((), (cell,)): weight / sum(weights) for cell, weight in zip(cells, weights, strict=True)}
+        cuts = [place for place in range(low, high + 1) if place % 2]
+        weights = [np.exp(-float(rate * abs(off(place)))) for place in cuts]
+        found = defaultdict(float)
+        for cut, weight in zip(cuts, weights, strict=True):
+            sides = picked(low, cut, first, middle).items(), picked(cut, high, middle + 1, last).items()
+            for ((cuts_a, a), p), ((cuts_b, b), q) in product(*sides):
+                path = (cut, *cuts_a, *cuts_b), (*a, cut // units, *b)
+                found[path] += p * q * weight / sum(weights)
+        return found
+
+    return dict(picked(0, units * len(counts), 0, len(quantiles.shares)))
+
+
+TINY = ([0, 0, 0], [1, 0, 2], [4, 0, 0], [0, 3, 1], [2, 5, 2])
+
+
+@pytest.fixture
+def few_parts(monkeypatch):
+    monkeypatch.setattr(quantile, "PARTS", 2)
+    monkeypatch.setattr(quantile, "_UNITS", 4)
+
+
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize("shares", [QUARTILES, (Fraction(1, 3), Fraction(9, 10))])
+@pytest.mark.parametrize("counts", TINY)
+def test_the_law_of_halving_is_its_definition(shares, counts):
+    quantiles = GridQuantiles(shares=shares, cells=3, epsilon=Fraction(3, 4))
+    found, expected = law(quantiles, counts), law_by_hand(quantiles, counts)
+    assert found.keys() == expected.keys()
+    assert sum(expected.values()) == pytest.approx(1)
+    assert all(found[path] == pytest.approx(expected[path]) for path in found)
+    assert all(list(cells) == sorted(cells) for _, cells in found)
+
+
+def log_ratios(one, other):
+    return [float(np.log(one[path] / other[path])) for path in one]
+
+
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize("counts", TINY)
+def test_a_level_is_one_use_whatever_is_equal_to_a_cut(counts):
+    """The first cut, and then both slices together given the cut, have a range of at most epsilon each."""
+    quantiles = GridQuantiles(shares=QUARTILES, cells=3, epsilon=Fraction(3, 4))
+    before, ranges = law(quantiles, counts), []
+    for place in range(3):
+        after = law(quantiles, [count + (place == cell) for cell, count in enumerate(counts)])
+        firsts = []
+        for found in (before, after):
+            first = defaultdict(float)
+            for (cuts, _), chance in found.items():
+                first[cuts] += chance
+            firsts.append(first)
+        ratios = log_ratios(*firsts)
+        ranges.append(max(ratios) - min(ratios))
+        for cut in firsts[0]:
+            given = [
+                {path: chance / first[cut] for path, chance in found.items() if path[0] == cut}
+                for found, first in zip((before, after), firsts, strict=True)
+            ]
+            ratios = log_ratios(*given)
+            ranges.append(max(ratios) - min(ratios))
+    assert max(ranges) <= 0.75 + 1e-9
+    assert max(ranges) > 0.3
+
+
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize("shares", [QUARTILES, (Fraction(1, 4), Fraction(3, 4))])
+def test_halving_costs_no_more_than_its_levels_composed(shares):
+    quantiles = GridQuantiles(shares=shares, cells=3, epsilon=Fraction(3, 4))
+    promise = compose([Use(quantiles.guarantee, quantiles.levels)])
+    worst = defaultdict(float)
+    for counts in TINY:
+        before = law(quantiles, counts)
+        for place in range(3):
+            after = law(quantiles, [count + (place == cell) for cell, count in enumerate(counts)])
+            for epsilon in (0.0, 0.1, 0.3, 0.6):
+                found = max(hockey_stick(before, after, epsilon), hockey_stick(after, before, epsilon))
+                worst[epsilon] = max(worst[epsilon], found)
+    assert all(found <= promise.delta(epsilon).upper + 1e-12 for epsilon, found in worst.items())
+    assert worst[0.0] > 0.4 * promise.delta(0.0).upper
+
+
+@pytest.mark.parametrize(("number", "levels"), [(1, 1), (2, 2), (3, 2), (4, 3), (7, 3), (8, 4), (15, 4)])
+def test_the_levels_are_those_of_halving(number, levels):
+    shares = tuple(Fraction(place, number + 1) for place in range(1, number + 1))
+    assert GridQuantiles(shares=shares, cells=5, epsilon=Fraction(1)).levels == levels
+
+
+def columns():
+    """Values that many people share, few share, or none has: by name."""
+    random = np.random.default_rng(6)
+    ages = np.where(random.random(6040) < 0.3, random.normal(19, 4, 6040), random.normal(36, 12, 6040))
+    spent = np.where(random.random(3000) < 0.6, 0, random.lognormal(4, 1, 3000))
+    return {
+        "ages": np.bincount(ages.round().clip(13, 90).astype(int), minlength=101),
+        "spent": np.bincount(spent.clip(0, 1000).astype(int), minlength=1001),
+        "normal": np.bincount(random.normal(500, 100, 4000).clip(0, 1000).astype(int), minlength=1001),
+    }
+
+
+def ranks_off(counts, shares, cells):
+    """By how many values each quantile is off: 0 where its cell holds the rank."""
+    return [-rank_scores(counts, share)[cell] / share.denominator for share, cell in zip(shares, cells, strict=True)]
+
+
+@pytest.mark.parametrize("shares", [QUARTILES, DECILES])
+@pytest.mark.parametrize("column", ["ages", "spent", "normal"])
+def test_halving_is_closer_than_picks_one_by_one_at_the_same_cost(column, shares):
+    counts, randomness = columns()[column], SystemRandomness()
+    levels = len(shares).bit_length()
+    together = GridQuantiles(shares=shares, cells=len(counts), epsilon=Fraction(1, levels))
+    apart = [GridQuantiles(shares=(share,), cells=len(counts), epsilon=Fraction(1, len(shares))) for share in shares]
+    halved = [ranks_off(counts, shares, together.pick(counts, randomness)) for _ in range(60)]
+    singly = [ranks_off(counts, shares, sorted(each.pick(counts, randomness)[0] for each in apart)) for _ in range(60)]
+    assert np.mean(halved) <= 0.8 * np.mean(singly) + 0.1
+
+
+@pytest.mark.parametrize("shares", [(share,) for share in SHARES[:3]] + [QUARTILES, DECILES])
+def test_ranks_are_within_the_stated_error(shares):
+    counts = columns()["normal"]
+    quantiles = GridQuantiles(shares=shares, cells=1001, epsilon=Fraction(1, 2))
+    most = [quantiles.rank_error(number, Fraction(95, 100)) for number in range(len(shares))]
+    off = np.array([ranks_off(counts, shares, quantiles.pick(counts, SystemRandomness())) for _ in range(100)])
+    assert (np.mean(off <= most, axis=0) >= 0.95).all()
+    assert max(most) < 60 * quantiles.levels
 
 
 def test_impossible_quantiles():
-    for wrong in ({"at": 0}, {"at": 1}, {"cells": 0}, {"epsilon": 0}, {"at": Fraction(1, 3_000_001)}):
+    for wrong in ({"shares": (0,)}, {"shares": ()}, {"shares": (0.5, 0.5)}, {"shares": (0.5, 0.2)}, {"cells": 0}):
         with pytest.raises(InvalidParameter):
-            GridQuantile(**{"at": Fraction(1, 2), "cells": 5, "epsilon": Fraction(1)} | wrong)
+            GridQuantiles(**{"shares": (Fraction(1, 2),), "cells": 5, "epsilon": Fraction(1)} | wrong)
+    for wrong in ({"epsilon": 0}, {"shares": (Fraction(1, 3_000_001),)}):
+        with pytest.raises(InvalidParameter):
+            GridQuantiles(**{"shares": (Fraction(1, 2),), "cells": 5, "epsilon": Fraction(1)} | wrong)
     with pytest.raises(InvalidParameter):
-        GridQuantile(at=Fraction(1, 2), cells=5, epsilon=Fraction(1)).pick(np.zeros(4, np.int64), SystemRandomness())
+        GridQuantiles(shares=(0.5,), cells=5, epsilon=Fraction(1)).pick(np.zeros(4, np.int64), SystemRandomness())

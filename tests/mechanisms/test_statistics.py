@@ -11,15 +11,17 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
 from setwise.mechanisms.planning.statistics import plan_statistics
-from setwise.mechanisms.quantile import GridQuantile
+from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.statistics import GroupStatistics, GroupTable, NoisyMean, NoisyTotal, UsersFound
+from setwise.mechanisms.statistics import GroupStatistics, GroupTable, NoisyMean, NoisyTotal, OneQuantile, UsersFound
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts
 
 UNIT = LaplaceCounts(scale=Fraction(1))
 TOTAL = Total(epsilon=1, delta=Fraction("1e-6"))
 MEAN = NoisyMean(reach=500, noise=UNIT)
-MEDIAN = GridQuantile(at=Fraction(1, 2), cells=1001, epsilon=Fraction(1))
+MEDIAN = OneQuantile(
+    quantiles=GridQuantiles(shares=(Fraction(1, 2),), cells=1001, epsilon=Fraction(1)), number=0, leader=1
+)
 
 
 def table(sizes, values):
@@ -68,6 +70,22 @@ def test_a_statistic_costs_the_groups_that_a_user_can_change():
         GroupStatistics(statistics=statistics, contributions=None).guarantees()
     with pytest.raises(InvalidParameter, match="counted"):
         GroupStatistics(statistics=(UsersFound(),), contributions=2, domain=("a",))
+
+
+def test_quantiles_of_the_same_values_are_paid_for_once_and_come_in_order():
+    quartiles = GridQuantiles(shares=(Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)), cells=1001, epsilon=Fraction(2))
+    statistics = tuple(OneQuantile(quantiles=quartiles, number=number, leader=0) for number in (2, 0, 1))
+    mechanism = GroupStatistics(statistics=statistics, contributions=2, domain=("a", "b", "c"))
+    assert mechanism.guarantees() == (Use(quartiles.guarantee, 2 * 2),)
+    counts = np.ones(1001, np.int64)
+    found = GroupTable(Histogram.of(("a",), [1001]), ({},) * 3, ({},) * 3, ({"a": counts}, {}, {}))
+    release = mechanism.release(found, SystemRandomness())
+    assert release.spent == mechanism.guarantees()
+    for estimates, label in zip(release.estimates, release.labels, strict=True):
+        upper, lower, median = (each.value for each in estimates)
+        assert lower <= median <= upper
+        if label == "a":
+            assert (upper, median, lower) == pytest.approx((750, 500, 250), abs=60)
 
 
 @pytest.mark.parametrize("noise", [LaplaceCounts(scale=Fraction(30)), GaussianCounts(sigma=Fraction(20))])

@@ -11,8 +11,8 @@ from setwise.accounting.compose import compose
 from setwise.mechanisms.auto_bounds import DoublingBounds
 from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.parameters import binary
-from setwise.mechanisms.quantile import GridQuantile, rank_scores, score_range
-from setwise.mechanisms.statistics import GroupStatistics, NoisyMean, noise_of
+from setwise.mechanisms.quantile import GridQuantiles, rank_scores, score_range
+from setwise.mechanisms.statistics import GroupStatistics, NoisyMean, OneQuantile, noise_of
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts
 
 EPSILONS = (0.0, 0.3, 1.0, 2.0)
@@ -32,8 +32,9 @@ def moved(probabilities, by):
 
 
 def picks(quantile, counts):
-    scores = rank_scores(np.array(counts), quantile.at)
-    weights = np.exp(float(quantile.epsilon) / score_range(quantile.at) * (scores - scores.max()))
+    (at,) = quantile.shares
+    scores = rank_scores(np.array(counts), at)
+    weights = np.exp(float(quantile.epsilon) / score_range(at) * (scores - scores.max()))
     return weights / weights.sum()
 
 
@@ -45,8 +46,9 @@ def hockey_stick(first, second, epsilon):
 @pytest.mark.parametrize(("reach", "rows"), [(3, 1), (2, 3)])
 def test_a_mean_and_a_quantile_of_one_group_cost_no_more_than_composed(noise, reach, rows):
     mean = NoisyMean(reach=reach, rows=rows, noise=noise)
-    quantile = GridQuantile(at=Fraction(1, 2), cells=4, epsilon=Fraction(3, 4))
-    mechanism = GroupStatistics(statistics=(mean, quantile), contributions=1, domain=("a",))
+    quantile = GridQuantiles(shares=(Fraction(1, 2),), cells=4, epsilon=Fraction(3, 4))
+    median = OneQuantile(quantiles=quantile, number=0, leader=1)
+    mechanism = GroupStatistics(statistics=(mean, median), contributions=1, domain=("a",))
     promise = compose(mechanism.guarantees())
     sums, numbers = (law(noise_of(noise, each)) for each in mean.reaches)
     worst = dict.fromkeys(EPSILONS, 0.0)

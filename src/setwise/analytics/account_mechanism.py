@@ -22,11 +22,11 @@ from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLap
 from setwise.mechanisms.parameters import float_above
 from setwise.mechanisms.planning.planner import Mechanism
 from setwise.mechanisms.planning.request import Bounds, MechanismName
-from setwise.mechanisms.quantile import GridQuantile
 from setwise.mechanisms.statistics import (
     GroupStatistics,
     NoisyMean,
     NoisyTotal,
+    OneQuantile,
     StatisticRelease,
     UsersFound,
     guarantee_of,
@@ -82,18 +82,20 @@ def drawn_mechanism(bounds: Bounds, draws: Draws, status: AccountStatus) -> Draw
 def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: Draws, status: AccountStatus) -> Drawn:
     """Return the statistics whose every use is one of the draws, of groups that are public or found by draws.
 
-    Each count, sum and half of a mean draws `counts`, and each quantile is one `discover`. Groups of an unknown domain
-    are found as for a histogram or a top k of users: by noise on their numbers, which are then known, or by picks.
+    Each count, sum and half of a mean draws `counts`. A quantile draws `discover` once, several of the same values as
+    often as these are halved. Groups of an unknown domain are found as for a histogram or a top k of users: by noise on
+    their numbers, which are then known, or by picks.
     """
     found = _drawn_discovery(bounds, draws, status)
     account_names: dict[Guarantee, Guarantee] = {} if found is None else dict(found.account_names)
     statistics: list[StatisticRelease] = []
     for each in wanted:
         match each:
-            case GridQuantile():
+            case OneQuantile():
                 if not isinstance(draws.discover, BoundedRange):
                     raise InvalidParameter("a quantile draws one pick of each group: give discover, as bounded-range:E")
-                statistics.append(replace(each, epsilon=Fraction(draws.discover.epsilon)))
+                picks = replace(each.quantiles, epsilon=Fraction(draws.discover.epsilon))
+                statistics.append(replace(each, quantiles=picks))
             case UsersFound() if found is not None and bounds.k is None:
                 statistics.append(each)
             case UsersFound() | NoisyTotal() | NoisyMean():

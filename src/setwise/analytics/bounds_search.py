@@ -13,7 +13,7 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.auto_bounds import DOUBLINGS, DoublingBounds
 from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.request import Total
-from setwise.mechanisms.quantile import GridQuantile
+from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.statistics import GroupTable
 
@@ -43,7 +43,7 @@ class Search:
     query: Query
     rest: Total
     bounds: DoublingBounds
-    groups: GridQuantile | None
+    groups: GridQuantiles | None
     places: tuple[int, ...]
     """Which statistics have bounds to be found."""
 
@@ -74,7 +74,8 @@ class Search:
         users = table.cells_of(-1, EVERYTHING, MOST_CONTRIBUTIONS)
         upto = np.searchsorted(CONTRIBUTIONS, np.arange(1, MOST_CONTRIBUTIONS + 1))
         counts = np.bincount(upto, users, len(CONTRIBUTIONS)).astype(np.int64)
-        picked = CONTRIBUTIONS[self.groups.pick(counts, randomness)]
+        (place,) = self.groups.pick(counts, randomness)
+        picked = CONTRIBUTIONS[place]
         return replace(query, contributions=min(picked, self.query.contributions or picked))
 
 
@@ -89,7 +90,7 @@ def search_for(query: Query, total: Total) -> Search | None:
         query=query,
         rest=replace(total, epsilon=total.epsilon * (1 - SHARE)),
         bounds=DoublingBounds(scale=1 / each),
-        groups=GridQuantile(at=CONTRIBUTIONS_AT, cells=len(CONTRIBUTIONS), epsilon=each)
+        groups=GridQuantiles(shares=(CONTRIBUTIONS_AT,), cells=len(CONTRIBUTIONS), epsilon=each)
         if query.auto_contributions
         else None,
         places=places,

@@ -17,7 +17,7 @@ from setwise.analytics.payer import Payer
 from setwise.analytics.planning import BoundsSearch, ExecutablePlan
 from setwise.analytics.present.text import ending, interval_note, measured
 from setwise.analytics.query import EVERYTHING, Query, canonical, statistic_name
-from setwise.analytics.statistics import in_units, release_of, statistics_error, statistics_note
+from setwise.analytics.statistics import in_units, releases_of, statistics_error, statistics_note
 from setwise.errors import SetwiseError
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
@@ -223,9 +223,7 @@ def _lead(query: Query, total: Total) -> int | None:
     """Return by how much an item must lead to be shown, or None where that is no matter or cannot be planned."""
     try:
         if query.counted is None:
-            error = statistics_error(
-                plan_statistics(query.bounds, total, [release_of(each) for each in query.statistics])
-            )
+            error = statistics_error(plan_statistics(query.bounds, total, releases_of(query.statistics)))
         else:
             error = plan(query.bounds, total).preview
     except SetwiseError:

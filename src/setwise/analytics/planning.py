@@ -17,7 +17,7 @@ from setwise.analytics.engines.base import Aggregation, check_suitable, columns_
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
-from setwise.analytics.statistics import in_steps, measure_of, release_of, statistics_error, statistics_in_words
+from setwise.analytics.statistics import in_steps, measure_of, releases_of, statistics_error, statistics_in_words
 from setwise.analytics.tables.domain import fitted
 from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
 from setwise.ledger.status import AccountStatus
@@ -252,7 +252,7 @@ def _fitted_query(query: Query, schema: Schema) -> Query:
 def _from_total(query: Query, aggregation: Aggregation, total: Total, status: AccountStatus | None) -> ExecutablePlan:
     mechanism: Mechanism | GroupStatistics
     if query.counted is None:
-        choice = plan_statistics(query.bounds, total, [release_of(each) for each in query.statistics])
+        choice = plan_statistics(query.bounds, total, releases_of(query.statistics))
         mechanism, name, shows_counts = choice.mechanism, choice.name, True
         error, why = statistics_error(choice), f"{choice.name}: {statistics_in_words(query, choice)}"
     else:
@@ -274,7 +274,7 @@ def _from_total(query: Query, aggregation: Aggregation, total: Total, status: Ac
 
 def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: AccountStatus) -> ExecutablePlan:
     if query.counted is None:
-        drawn = drawn_statistics(query.bounds, [release_of(each) for each in query.statistics], draws, status)
+        drawn = drawn_statistics(query.bounds, releases_of(query.statistics), draws, status)
     else:
         drawn = drawn_mechanism(query.bounds, draws, status)
     given = f"{drawn.name}: given by what is drawn from the account"

@@ -1,6 +1,7 @@
 """The statistics of a query in whole numbers: what users add, which release it takes, and what comes out of it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import assert_never
@@ -11,11 +12,12 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import LARGEST_TAU
 from setwise.mechanisms.planning.statistics import StatisticsChoice
-from setwise.mechanisms.quantile import LARGEST_GRID, GridQuantile
+from setwise.mechanisms.quantile import LARGEST_GRID, GridQuantiles
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Estimate
 from setwise.mechanisms.statistics import (
     NoisyMean,
     NoisyTotal,
+    OneQuantile,
     StatisticRelease,
     UsersFound,
     noise_of,
@@ -78,8 +80,32 @@ def measure_of(statistic: Statistic) -> Measure:
             assert_never(statistic)
 
 
-def release_of(statistic: Statistic) -> StatisticRelease:
-    """Return the release that a statistic takes, its noise left to be chosen."""
+def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
+    """Return the release that each statistic takes, its noise left to be chosen.
+
+    Quantiles of the same values (one column on one grid) are picked together.
+    """
+    return [
+        _quantile_among(statistics, each) if isinstance(each, Quantile) else _release_of(each) for each in statistics
+    ]
+
+
+def _quantile_among(statistics: Sequence[Statistic], one: Quantile) -> OneQuantile:
+    measure = measure_of(one)
+    same = {
+        each.at: place
+        for place, each in enumerate(statistics)
+        if isinstance(each, Quantile) and measure_of(each) == measure
+    }
+    shares = tuple(sorted(same))
+    return OneQuantile(
+        quantiles=GridQuantiles(shares=shares, cells=_cells(one), epsilon=Fraction(1)),
+        number=shares.index(one.at),
+        leader=min(same.values()),
+    )
+
+
+def _release_of(statistic: Count | Sum | Mean) -> StatisticRelease:
     match statistic:
         case Count(most=None | 1, column=None):
             return UsersFound()
@@ -88,8 +114,6 @@ def release_of(statistic: Statistic) -> StatisticRelease:
             return NoisyTotal(reach=_bounded(max(abs(measure.least), abs(measure.most))), noise=_UNIT)
         case Mean(per_user=rows):
             return NoisyMean(reach=_reach(statistic), rows=rows or 1, noise=_UNIT)
-        case Quantile(at=at):
-            return GridQuantile(at=at, cells=_cells(statistic), epsilon=Fraction(1))
         case _:
             assert_never(statistic)
 
@@ -129,7 +153,7 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
         case UsersFound():
             assert found is not None
             radius, error = found.radius, found.expected_error
-        case GridQuantile():
+        case OneQuantile():
             radius = release.rank_error(CONFIDENCE)
         case NoisyMean():
             pass
@@ -175,7 +199,7 @@ def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
                 off = noise_of(noise, reach * (rows or 1)).radius(CONFIDENCE) / _SOME_USERS * float(_step(statistic))
                 over = f"{_SOME_USERS:,} {'users' if rows is None else 'rows'}"
                 parts.append(f"a mean of {column} over {over} within about ±{off:.3g}")
-            case Quantile(column=column), GridQuantile():
+            case Quantile(column=column), OneQuantile():
                 parts.append(f"a quantile of {column} within {release.rank_error(CONFIDENCE):,} users in rank")
             case _:
                 parts.append("users as the groups were found")

@@ -1,4 +1,4 @@
-"""Quantiles by the exponential mechanism over a grid: one bounded-range use each."""
+"""Quantiles by the exponential mechanism over a grid: a bounded-range use for one, log2(m) of them for m at once."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.known_domain import LARGEST_PICK_EPSILON, SMALLEST_RATE
 from setwise.mechanisms.parameters import float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.sampling.gumbel import gumbel_order
+from setwise.mechanisms.sampling.gumbel import Runs, gumbel_order
 
 LARGEST_GRID = 100_000
 """Cells of the finest grid: every pick draws noise for each."""
@@ -20,30 +20,39 @@ LARGEST_GRID = 100_000
 FINEST_RANK = 10**6
 """The largest denominator of the share below a quantile, which keeps scores whole and small."""
 
+PARTS = 1024
+"""Cuts through a cell: what they divide among two slices is a whole number of these parts of its values."""
+
+_UNITS = 2 * PARTS
+"""Units of length in a cell: cuts are at the odd ones, so that each lies inside one cell."""
+
+_FINEST_SHARE = 10**5
+"""The largest denominator of a share within a slice: with `_UNITS`, scores of 2^34 users stay below 2^62."""
+
 
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
     """Return for each cell of a grid minus how far it is from the quantile, in units of 1/b where at = a/b.
 
-    With B values in lower cells and A in higher ones, the score is -|(b - a) B - a A|: 0 where exactly the share `at`
-    of the other values lies below, and falling by b for each value of rank that the cell is away.
+    The values of a cell have the ranks from the number below it to that number and its own: the score is minus the
+    distance of the rank at * n from them, 0 in the cell that holds it.
 
-    >>> rank_scores(np.array([1, 1, 1, 1]), Fraction(1, 2)).tolist()
-    [-3, -1, -1, -3]
+    >>> rank_scores(np.array([1, 1, 2, 5]), Fraction(1, 2)).tolist()
+    [-7, -5, -1, 0]
     """
-    below = np.concatenate(([0], np.cumsum(cells)[:-1]))
-    above = int(cells.sum()) - below - cells
-    share, whole = at.numerator, at.denominator
-    return -np.abs((whole - share) * below - share * above)
+    edges = np.concatenate(([0], np.cumsum(cells)))
+    return _distances(at.denominator * edges - at.numerator * edges[-1])
+
+
+def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return minus the distance of 0 from the stretch between each edge and the next."""
+    return np.asarray(-np.maximum(0, np.maximum(edges[:-1], -edges[1:])))
 
 
 def score_range(at: Fraction) -> int:
     """Return the range of the change of `rank_scores` when one value is added or taken away, in units of 1/b.
 
-    The value itself is v. Inside the bars, cells above v change by b - a and cells below v by -a, so the score changes
-    by at most b - a above and a below, either way. It cannot rise on both sides: what is inside the bars grows with the
-    cell, so where it is positive below v it is positive above v too, and there the score falls. So the change lies
-    within [-max(a, b - a), a] or within [-max(a, b - a), b - a], and its range is at most 2 max(a, b - a): 1 value for
-    the median, less than 2 for any other. It is reached (tests enumerate small grids).
+    It is at most 2 max(a, b - a), 1 value for the median, less than 2 for any other, and reached: docs/statistics.md
+    has the proof, and tests enumerate small grids.
 
     >>> score_range(Fraction(1, 2)), score_range(Fraction(9, 10))
     (2, 18)
@@ -52,43 +61,151 @@ def score_range(at: Fraction) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GridQuantile:
-    """Pick a cell of a grid with probability proportional to exp(epsilon * score / range): epsilon-bounded range.
+class GridQuantiles:
+    """Pick a cell of a grid for each share: one by the exponential mechanism, more by halving.
 
-    A user has at most one value, in one of the `cells`. The values are never released, only the cell picked.
+    A single quantile is a cell picked with probability proportional to exp(epsilon * score / range). Of several, the
+    middle one is a cut of the grid, picked in the same way; it slices the values in two, and each slice has the
+    quantiles of its side. The values of the cell that is cut are divided among both slices in the ratio of the cut. So
+    what a user adds to all slices of a level is one value, and a level is one epsilon-bounded-range use. The values are
+    never released, only the cells picked, which are in order.
 
-    Theorem: DongDuRo19 for the exponential mechanism; `score_range` for the range of the score.
+    Theorem: DongDuRo19 for the exponential mechanism; KaplanScSt22 for halving; docs/statistics.md for the range of
+    the scores and for the values that are divided.
+    Requires: a user has at most one value, in one of the `cells`.
     """
 
-    at: Fraction
+    shares: tuple[Fraction, ...]
     cells: int
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        at = probability("at", self.at)
-        if at.denominator > FINEST_RANK:
-            raise InvalidParameter(f"at must be a share of at most six decimals, not {self.at!r}")
-        object.__setattr__(self, "at", at)
+        shares = tuple(probability("at", share) for share in self.shares)
+        for share, given in zip(shares, self.shares, strict=True):
+            if share.denominator > FINEST_RANK:
+                raise InvalidParameter(f"at must be a share of at most six decimals, not {given!r}")
+        if not shares or sorted(set(shares)) != list(shares):
+            raise InvalidParameter("quantiles need one share or more, each above the one before it")
+        object.__setattr__(self, "shares", shares)
         positive_integer("cells", self.cells, LARGEST_GRID)
         epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
         object.__setattr__(self, "epsilon", epsilon)
 
     @property
     def guarantee(self) -> BoundedRange:
-        """What one pick costs."""
+        """What one level costs."""
         return BoundedRange(epsilon=float_above(self.epsilon))
 
-    def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> int:
-        """Return the cell picked, given how many values each cell holds."""
+    @property
+    def levels(self) -> int:
+        """How many times the values are halved until every quantile is picked: log2 of their number, and 1."""
+        return len(self.shares).bit_length()
+
+    def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[int, ...]:
+        """Return the cell of each quantile, given how many values each cell holds."""
         if len(counts) != self.cells:
             raise InvalidParameter(f"the grid has {self.cells} cells, but counts are for {len(counts)}")
-        rate = self.epsilon / score_range(self.at)
-        return int(gumbel_order(rank_scores(counts, self.at), rate, 1, randomness)[0])
+        below = np.concatenate(([0], np.cumsum(counts)))
+        whole = _Slice(counts=counts, below=below, low=0, high=_UNITS * self.cells)
+        return self._picked(whole, 0, len(self.shares), randomness)
 
-    def rank_error(self, confidence: Fraction) -> int:
-        """Return by how many values the rank of the pick is off at most, with the given confidence.
+    def _picked(self, held: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
+        """Return the cells of the quantiles from `first` to before `last`, whose values the slice holds."""
+        if first == last:
+            return ()
+        middle = (first + last) // 2
+        share = self._share(first, middle, last)
+        rate = self.epsilon / (score_range(share) * _UNITS)
+        if last - first == 1:
+            return (held.pick_cell(share, rate, randomness),)
+        cut = held.pick_cut(share, rate, randomness)
+        lower, upper = held.halves(cut)
+        before = self._picked(lower, first, middle, randomness)
+        return (*before, cut // _UNITS, *self._picked(upper, middle + 1, last, randomness))
 
-        One pick misses the best score by s with probability at most cells * exp(-rate s), and b of it is one value.
+    def _share(self, first: int, middle: int, last: int) -> Fraction:
+        """Return which share of a slice the middle one of its quantiles is above."""
+        ends = (Fraction(0), *self.shares, Fraction(1))
+        low, high = ends[first], ends[last + 1]
+        return ((self.shares[middle] - low) / (high - low)).limit_denominator(_FINEST_SHARE)
+
+    def rank_error(self, number: int, confidence: Fraction) -> int:
+        """Return by how many values the rank of a quantile is off at most, with the given confidence.
+
+        One pick of c candidates misses the best score by s with probability at most c * exp(-rate s). A slice whose
+        ends are off by e and f moves the target within it by (1 - share) e + share f, and every pick on the way down
+        gets an equal part of the chance of missing.
         """
-        rate = float(self.epsilon) * self.at.denominator / score_range(self.at)
-        return math.ceil(math.log(self.cells / float(1 - probability("confidence", confidence))) / rate)
+        chance = float(1 - probability("confidence", confidence)) / self.levels
+        first, last, low, high = 0, len(self.shares), 0.0, 0.0
+        while True:
+            middle = (first + last) // 2
+            share = self._share(first, middle, last)
+            candidates = self.cells * (1 if last - first == 1 else PARTS)
+            ranks = score_range(share) / share.denominator / float(self.epsilon)
+            off = ranks * math.log(candidates / chance) + float(1 - share) * low + float(share) * high
+            if number == middle:
+                return math.ceil(off)
+            first, last, low, high = (first, middle, low, off) if number < middle else (middle + 1, last, off, high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slice:
+    """The values between two places of the grid, `low` and `high`, in units of a cell's length.
+
+    The values of a cell are spread evenly over it. `counts` and `below` are those of all cells.
+    """
+
+    counts: NDArray[np.int64]
+    below: NDArray[np.int64]
+    low: int
+    high: int
+
+    @property
+    def _cells(self) -> NDArray[np.int64]:
+        """The cells that the slice has a part of, at least one."""
+        return np.arange(self.low // _UNITS, max(self.high - 1, self.low) // _UNITS + 1)
+
+    def halves(self, cut: int) -> tuple["_Slice", "_Slice"]:
+        """Return the slices below and above a cut."""
+        lower = _Slice(counts=self.counts, below=self.below, low=self.low, high=cut)
+        return lower, _Slice(counts=self.counts, below=self.below, low=cut, high=self.high)
+
+    def pick_cell(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
+        """Return the cell that is picked as the quantile of the slice."""
+        cells = self._cells
+        edges = np.clip(_UNITS * np.append(cells, cells[-1] + 1), self.low, self.high)
+        return int(cells[gumbel_order(_distances(self._off(edges, share)), rate, 1, randomness)[0]])
+
+    def pick_cut(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
+        """Return the place that is picked as the quantile of the slice, an odd number of units.
+
+        Within a cell the scores of cuts rise and then fall evenly, so each side is a run: a run is picked, then a cut.
+        """
+        cells = self._cells
+        first = np.maximum(_UNITS * cells, self.low) | 1
+        number = (np.minimum(_UNITS * (cells + 1), self.high) - first) // 2 + 1
+        off = self._off(first, share)
+        slopes = 2 * share.denominator * self.counts[cells]
+        rising = np.where(off < 0, np.minimum(number, -(off // np.maximum(slopes, 1))), 0)
+        rising = np.where((slopes == 0) & (off < 0), number, rising)  # below the quantile: nearest is the last
+        falls, lasts = np.flatnonzero(rising < number), np.flatnonzero(rising)
+        nearest = first + 2 * rising
+        starts = np.concatenate((nearest[falls], nearest[lasts] - 2))
+        steps = np.repeat([2, -2], [len(falls), len(lasts)])
+        places = np.concatenate((falls, lasts))
+        runs = Runs(slopes=slopes[places], lengths=np.concatenate((number[falls] - rising[falls], rising[lasts])))
+        scores = -np.abs(self._off(starts, share))
+        run = int(gumbel_order(scores, rate, 1, randomness, runs=runs)[0])
+        away = -int(runs.slopes[run]) * np.arange(int(runs.lengths[run]))
+        return int(starts[run] + steps[run] * gumbel_order(away, rate, 1, randomness)[0])
+
+    def _off(self, places: NDArray[np.int64], share: Fraction) -> NDArray[np.int64]:
+        """Return by how many values the number below each place is above the quantile, over b and `_UNITS`."""
+        ends = self._below(np.array([self.low, self.high]))
+        return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))
+
+    def _below(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many values are below places of the grid, in parts of `_UNITS`."""
+        cells = np.minimum(places // _UNITS, len(self.counts) - 1)
+        return np.asarray(_UNITS * self.below[cells] + (places - _UNITS * cells) * self.counts[cells])

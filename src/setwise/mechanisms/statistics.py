@@ -23,7 +23,7 @@ from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import binary, positive_integer
-from setwise.mechanisms.quantile import GridQuantile
+from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, Estimate
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
@@ -167,7 +167,23 @@ class UsersFound:
     """How many users a group has, as the discovery counted them: no further cost."""
 
 
-StatisticRelease: TypeAlias = NoisyTotal | NoisyMean | GridQuantile | UsersFound
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneQuantile:
+    """One of the quantiles of the same values, which are picked together.
+
+    `leader` is the place of the statistic whose cells are read and which pays for all of them.
+    """
+
+    quantiles: GridQuantiles
+    number: int
+    leader: int
+
+    def rank_error(self, confidence: Fraction) -> int:
+        """Return by how many values its rank is off at most, with the given confidence."""
+        return self.quantiles.rank_error(self.number, confidence)
+
+
+StatisticRelease: TypeAlias = NoisyTotal | NoisyMean | OneQuantile | UsersFound
 
 
 def noise_of(noise: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
@@ -236,14 +252,17 @@ class GroupStatistics:
         cut = found if found is None or self.k is None else found.top(self.k)
         labels = self.domain if cut is None else cut.labels
         columns: list[list[Estimate]] = []
+        picked: dict[int, list[tuple[int, ...]]] = {}
         for place, statistic in enumerate(self.statistics):
             totals, numbers = (_over(values[place], labels) for values in (table.totals, table.numbers))
             match statistic:
                 case NoisyTotal() | NoisyMean():
                     columns.append(statistic.release(totals, numbers, confidence, randomness))
-                case GridQuantile(cells=cells):
-                    held = [table.cells_of(place, label, cells) for label in labels]
-                    columns.append([Estimate(value=statistic.pick(counts, randomness)) for counts in held])
+                case OneQuantile(quantiles=quantiles, number=number, leader=leader):
+                    if leader not in picked:
+                        held = [table.cells_of(leader, label, quantiles.cells) for label in labels]
+                        picked[leader] = [quantiles.pick(counts, randomness) for counts in held]
+                    columns.append([Estimate(value=cells[number]) for cells in picked[leader]])
                 case UsersFound():
                     assert cut is not None
                     pairs = zip(cut.items, cut.intervals(confidence), strict=True)
@@ -263,16 +282,17 @@ class GroupStatistics:
         if not bounds:
             raise InvalidParameter("a user must add to a bounded number of groups: give contributions, k or a domain")
         changed = min(bounds)
-        each = [step for statistic in self.statistics for step in _steps(statistic)]
+        each = [step for place, statistic in enumerate(self.statistics) for step in _steps(place, statistic)]
         return tuple(Use(step, changed) for step in each) if changed else ()
 
 
-def _steps(statistic: StatisticRelease) -> tuple[Guarantee, ...]:
+def _steps(place: int, statistic: StatisticRelease) -> tuple[Guarantee, ...]:
+    """Return what a statistic costs in one group; quantiles picked together are paid for where their leader is."""
     match statistic:
         case NoisyTotal() | NoisyMean():
             return statistic.guarantees()
-        case GridQuantile():
-            return (statistic.guarantee,)
+        case OneQuantile(quantiles=quantiles, leader=leader):
+            return (quantiles.guarantee,) * quantiles.levels if place == leader else ()
         case UsersFound():
             return ()
         case _:

@@ -11,12 +11,12 @@ from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.cost import certified_price, least_spread, rough_price
 from setwise.mechanisms.planning.planner import Choice, plan
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
-from setwise.mechanisms.quantile import GridQuantile
 from setwise.mechanisms.release import CONFIDENCE
 from setwise.mechanisms.statistics import (
     GroupStatistics,
     NoisyMean,
     NoisyTotal,
+    OneQuantile,
     StatisticRelease,
     UsersFound,
 )
@@ -96,7 +96,7 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
     _, noise, spread = min(tried)
     names = [] if found is None else [found.name]
-    kinds = {isinstance(each, GridQuantile) for each in wanted if each != UsersFound()}
+    kinds = {isinstance(each, OneQuantile) for each in wanted if each != UsersFound()}
     names += [name for name, there in ((str(noise), False in kinds), ("exponential", True in kinds)) if there]
     return StatisticsChoice(
         mechanism=_made(bounds, found, wanted, noise, spread),
@@ -145,8 +145,8 @@ def _with_noise(statistic: StatisticRelease, noise: CountNoise, spread: Fraction
             return replace(statistic, noise=_counts(noise, spread))
         case NoisyMean():
             return replace(statistic, noise=_counts(noise, Fraction(f"{float(spread) * _ROOT_OF_TWO:.4g}")))
-        case GridQuantile():  # a pick of range 2/s costs the zCDP of noise of spread s, a half of 1/s^2
-            return replace(statistic, epsilon=2 / spread)
+        case OneQuantile():  # a pick of range 2/s costs the zCDP of noise of spread s, a half of 1/s^2
+            return replace(statistic, quantiles=replace(statistic.quantiles, epsilon=2 / spread))
         case UsersFound():
             return statistic
         case _:

@@ -1,13 +1,15 @@
 """The order of the k highest scores under Gumbel noise, exactly: the exponential mechanism peeled k times."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setwise.mechanisms.randomness import WORD, Randomness
-from setwise.mechanisms.sampling.fixed_point import ln
+from setwise.mechanisms.sampling.fixed_point import NONE, FixedInterval, exp_minus, ln
 
 _FEW = np.uint64(1 << 24)
 """Words this close to either end leave V too loose for floats: one in 2^39."""
@@ -32,14 +34,15 @@ def float_bounds(
 
     With v = V and E = -ln(1 - v), d key = dv / ((1 - v) E). The word leaves v in a cell of half-width 2^-65, and
     its float is off by at most 2^-53 v (below `_NEAR_ONE`) or 2^-53 (1 - v) (above). Each float operation is
-    trusted to 2^-50 relative, many times its true error. Near the ends a bound is loose or infinite.
+    trusted to 2^-50 relative, many times its true error, and the logarithm of a run's weight to 2^-46. Near the ends a
+    bound is loose or infinite.
     """
     near_one = words >= _NEAR_ONE
     below = (words + 0.5) * 2.0**-64
     above = (~words + 0.5) * 2.0**-64
     exponentials = np.where(near_one, -np.log(above), -np.log1p(-np.where(near_one, 0.5, below)))
     absolute = 2.0**-65 + 2.0**-52 * np.where(near_one, above, below)
-    rounding = 2.0**-49 * (2.0 + np.abs(shortfalls) + np.abs(np.log(exponentials)))
+    rounding = 2.0**-49 * (16.0 + np.abs(shortfalls) + np.abs(np.log(exponentials)))
     radius = 1.25 * absolute / (above * exponentials)
     # Near V = 0 the middle is within ln 2 of the lower end; near V = 1 within 1 of the upper end.
     low, high = words < _FEW, ~words < _FEW
@@ -53,10 +56,46 @@ def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
     return np.asarray((words < _FEW) | (~words < _FEW))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """For each candidate a run of scores that fall: `lengths` of them, each `slopes` below the one before it.
+
+    A run is drawn with the sum of the weights of its scores: exp(rate * score) times the sum of exp(-rate * slope * i)
+    over i below its length.
+    """
+
+    slopes: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    def float_logarithms(self, rate: float) -> NDArray[np.float64]:
+        """Return the logarithm of each run's sum, with an error of a few units in the last place.
+
+        Its derivative by the logarithm of the slope is at most 1, so an error of the slope does not grow.
+        """
+        falls = self.slopes * rate
+        with np.errstate(invalid="ignore"):
+            ratios = np.expm1(-falls * self.lengths) / np.expm1(-falls)
+        return np.asarray(np.log(np.where(self.slopes == 0, self.lengths, ratios)))
+
+    def logarithm(self, index: int, rate: Fraction, precision: int) -> FixedInterval:
+        """Return certain bounds on the logarithm of one run's sum."""
+        fall, length = rate * int(self.slopes[index]), int(self.lengths[index])
+        if fall == 0:
+            return ln(Fraction(length), precision)
+        bits = precision + 8 + fall.denominator.bit_length()  # 1 - exp(-fall) is at least about 1 / denominator
+        one = 1 << bits
+        whole, step = exp_minus(fall * length, bits), exp_minus(fall, bits)
+        return FixedInterval(
+            ln(Fraction(one - whole.high, one - step.low), precision).low,
+            ln(Fraction(one - whole.low, one - step.high), precision).high,
+        )
+
+
 @dataclass(slots=True)
 class ExactKey:
     """A candidate whose uniform V lies in [word, word + 1) / 2^bits; more bits may be appended.
 
+    `weight` bounds the logarithm of the weight that the candidate has beside its shortfall, to any precision.
     Mutable on purpose: its bits are drawn only as comparisons ask for them.
     """
 
@@ -64,6 +103,7 @@ class ExactKey:
     shortfall: Fraction
     word: int
     bits: int
+    weight: Callable[[int], FixedInterval] = field(default=lambda _: NONE)
 
     def extend(self, randomness: Randomness, width: int) -> None:
         """Append one word to what is known of V."""
@@ -73,25 +113,32 @@ class ExactKey:
     def bounds(self) -> tuple[Fraction | None, Fraction | None]:
         """Return certain bounds on the key; None where V may still be 0 or 1, so that there is none."""
         precision = 2 * self.bits + 64
-        whole = 1 << self.bits
+        whole, unit = 1 << self.bits, 1 << precision
+        weight = self.weight(precision)
         most_bits, least_bits = whole - self.word, whole - self.word - 1
         lower = upper = None
         if least_bits:  # largest V, largest E, smallest key
             largest = -ln(Fraction(least_bits, whole), precision)[0]
-            lower = self.shortfall - Fraction(ln(Fraction(largest, 1 << precision), precision)[1], 1 << precision)
+            lower = self.shortfall + Fraction(weight.low - ln(Fraction(largest, unit), precision).high, unit)
         if self.word:
             smallest = -ln(Fraction(most_bits, whole), precision)[1]
-            upper = self.shortfall - Fraction(ln(Fraction(smallest, 1 << precision), precision)[0], 1 << precision)
+            upper = self.shortfall + Fraction(weight.high - ln(Fraction(smallest, unit), precision).low, unit)
         return lower, upper
 
 
 def gumbel_order(
-    scores: NDArray[np.int64], rate: Fraction, k: int, randomness: Randomness, width: int = WORD
+    scores: NDArray[np.int64],
+    rate: Fraction,
+    k: int,
+    randomness: Randomness,
+    width: int = WORD,
+    runs: Runs | None = None,
 ) -> NDArray[np.intp]:
     """Return the positions of the k highest of scores + Gumbel(1/rate), highest first; all of them if there are fewer.
 
     The law is exactly Plackett-Luce: each next position is drawn among those left with probability proportional
-    to exp(rate * score). The noisy values themselves are never formed as numbers that could be released.
+    to exp(rate * score), or of a run to the sum over its scores. The noisy values themselves are never formed as
+    numbers that could be released.
 
     Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.
@@ -103,8 +150,10 @@ def gumbel_order(
     highest = int(scores.max())
     behind = scores - highest  # exact: scores lie within ±2^62
     if width != WORD:  # floats are only prepared for full words
-        return _resolved(_exact(np.arange(len(scores)), behind, words, rate, width), k, randomness, width)
+        return _resolved(_exact(np.arange(len(scores)), behind, words, rate, width, runs), k, randomness, width)
     shortfalls = behind.astype(np.float64) * float(rate)
+    if runs is not None:
+        shortfalls += runs.float_logarithms(float(rate))
     keys = float_keys(shortfalls, words)
     contenders = _contenders(shortfalls, words, keys, k)
     ranked = contenders[np.argsort(-keys[contenders], kind="stable")]
@@ -112,7 +161,7 @@ def gumbel_order(
     starts, ends = _overlaps(lower, upper, k)
     for start, end in zip(starts, ends, strict=True):
         group = ranked[start:end]
-        ranked[start:end] = _resolved(_exact(group, behind, words, rate, width), len(group), randomness, width)
+        ranked[start:end] = _resolved(_exact(group, behind, words, rate, width, runs), len(group), randomness, width)
     return ranked[:k]
 
 
@@ -125,7 +174,8 @@ def _contenders(
     bar = float(lower.min())
     if bar == -np.inf:
         return np.arange(len(keys))
-    # Away from the ends a key above the bar has a shortfall within |bar| + 28 of 0, and so a radius below this slack.
+    # Away from the ends a key above the bar has a shortfall within |bar| + 28 of 0 (the logarithm of a run's weight is
+    # less than that), and so a radius below this slack.
     slack = 2.0**-23 + 2.0**-48 * (abs(bar) + 28.0)
     return np.flatnonzero((keys >= bar - slack) | is_loose(words))
 
@@ -144,9 +194,18 @@ def _overlaps(
 
 
 def _exact(
-    group: NDArray[np.intp], behind: NDArray[np.int64], words: NDArray[np.uint64], rate: Fraction, width: int
+    group: NDArray[np.intp],
+    behind: NDArray[np.int64],
+    words: NDArray[np.uint64],
+    rate: Fraction,
+    width: int,
+    runs: Runs | None,
 ) -> list[ExactKey]:
-    return [ExactKey(index, rate * int(behind[index]), int(words[index]), width) for index in group.tolist()]
+    keys = [ExactKey(index, rate * int(behind[index]), int(words[index]), width) for index in group.tolist()]
+    if runs is not None:
+        for key in keys:
+            key.weight = partial(runs.logarithm, key.index, rate)
+    return keys
 
 
 def _resolved(keys: list[ExactKey], k: int, randomness: Randomness, width: int) -> NDArray[np.intp]:
