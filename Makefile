@@ -5,16 +5,18 @@ VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 RUN = $(VENV)/bin
 
+unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, and each would compile the sources again
+
 .PHONY: demo java browser test test-all pictures check format bench mutants docs notebooks peers clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
 
 test: $(VENV)/.tested-with java browser  ## everything the tests need, then the tests: every engine, store, page and law, small
-	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	$(RUN)/python -m pytest -n 2 -m "not slow"
 
 test-all: $(VENV)/.tested-with java browser  ## every test at full size, before a release (about a quarter of an hour)
-	SETWISE_TESTS=all $(RUN)/python -m pytest -n 2 --dist loadgroup
+	SETWISE_TESTS=all $(RUN)/python -m pytest -n 2
 
 java:  ## Spark needs one: installed where that is possible, and said where it is not
 	@command -v java >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \

@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.command_line import setwise
 from tests.servers.postgresql import postgresql_server, postgresql_url
@@ -29,13 +31,12 @@ _DOCS = Path(__file__).parent / "docs"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that need Spark or a browser, or check documents; a JVM is heavy, so one worker has all of Spark's."""
+    """Mark tests that need Spark or a browser, or check documents."""
     for item in items:
         name, needs = getattr(item, "originalname", item.name), set(getattr(item, "fixturenames", ()))
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if "spark_session" in needs or parameters.get("backend") == "spark" or "spark" in str(parameters.get("page")):
             item.add_marker("spark")
-            item.add_marker(pytest.mark.xdist_group("spark"))
             if name not in SPARK_SMOKE:
                 item.add_marker("slow")
         if "browser" in needs:
@@ -44,3 +45,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("slow")
         if item.path.is_relative_to(_DOCS):
             item.add_marker("docs")
+
+
+class ByFile(LoadScopeScheduling):
+    """Keeps the tests of a file on one worker, because they share fixtures, and so all of Spark's: a JVM is heavy."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if "spark" in nodeid else nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByFile:
+    """Distribute by file; `--dist loadgroup` of pytest-xdist 3.8 does not group under pytest 9.2."""
+    return ByFile(config, log)

@@ -13,3 +13,9 @@ TESTS = "\n".join(path.read_text(encoding="utf-8") for path in Path(__file__).pa
 @pytest.mark.parametrize("name", sorted(SPARK_SMOKE | BROWSER_JOURNEY))
 def test_what_the_small_run_keeps_is_there(name):
     assert re.search(rf"^def {name}\(", TESTS, re.MULTILINE)
+
+
+def test_tests_on_spark_are_told_by_their_names(request):
+    """By which one worker gets them all."""
+    nameless = [item for item in request.session.items if item.get_closest_marker("spark") and "spark" not in item.name]
+    assert [item.nodeid for item in nameless if "spark" not in item.path.name] == []

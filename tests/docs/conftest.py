@@ -1,6 +1,5 @@
-"""The site, built once for all tests, also when several processes run them."""
+"""The site, built once for all tests that read it."""
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -15,15 +14,8 @@ import setwise
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the built site; building it raises on any warning."""
-    shared = (
-        tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.getbasetemp()
-    )
-    folder = shared / "site"
-    with (shared / "site.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "built").exists():
-            _build(folder)
-            (folder / "built").touch()
+    folder = tmp_path_factory.mktemp("site")
+    _build(folder)
     return folder
 
 

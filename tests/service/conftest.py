@@ -14,13 +14,6 @@ from tests.service.team import Team, gather, write_events
 SETTINGS = {**QUICK, "token_cache_seconds": 1000.0}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share a team on one worker: another would gather a team of its own for them."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent and "team" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(f"service-{item.path.stem}"))
-
-
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a table of events."""

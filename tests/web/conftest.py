@@ -17,13 +17,6 @@ from tests.web.shop import SHOP, write_shop
 expect.set_options(timeout=BROWSER_PATIENCE)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file on one worker, for they share a replica and a browser."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
-
-
 @pytest.fixture(scope="session")
 def shop_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the table of the shop."""

@@ -27,7 +27,6 @@ def test_no_row_decides_on_duckdb(name: str, tmp_path: Path):
     assert not hostile.violations(write, types, "duckdb", tmp_path, HOSTILE_CASES, key=key_of(name), named=named)
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("name", list(hostile.SPARK))
 def test_no_row_decides_on_spark(name: str, tmp_path: Path, spark_session: "SparkSession"):
     write, types = hostile.SPARK[name]

@@ -74,7 +74,6 @@ def test_bytes_of_postgresql_that_are_no_characters_are_found(
         assert hostile.violations(table_writer(url, "WIN1252"), {}, url, tmp_path, 4)
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("name", ["csv cells", "csv raw"])
 def test_sparks_own_reader_of_csv_is_found(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_session: "SparkSession"
@@ -89,9 +88,8 @@ def test_sparks_own_reader_of_csv_is_found(
     assert found(name, "spark", tmp_path, 4) > 0
 
 
-@pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize("name", ["hive item", "hive user"])
-def test_guessed_types_of_partitions_are_found(
+def test_guessed_types_of_partitions_on_spark_are_found(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_session: "SparkSession"
 ):
     from setwise.analytics.engines.spark import files
@@ -104,7 +102,6 @@ def test_guessed_types_of_partitions_are_found(
     assert found(name, "spark", tmp_path, 4) > 0
 
 
-@pytest.mark.xdist_group("spark")
 def test_timestamps_in_milliseconds_on_spark_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark_session: "SparkSession"
 ):

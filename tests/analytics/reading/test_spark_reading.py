@@ -20,8 +20,6 @@ from tests.analytics.reading.test_cells_duckdb_cannot_hold import FAR, broken, c
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 @pytest.mark.parametrize("kind", list(EXAMPLES))
 def test_spark_reads_every_cell_as_specified(kind: Kind, spark_session: "SparkSession"):
