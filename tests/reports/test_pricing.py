@@ -30,7 +30,7 @@ def counts(number, weights=None):
 
 
 def priced(questions, epsilon=1.0, delta=1e-6):
-    return price(questions, user="who", schema=SCHEMA, epsilon=epsilon, delta=delta)
+    return price(questions, user="who", schemas=[SCHEMA] * len(questions), epsilon=epsilon, delta=delta)
 
 
 @pytest.mark.parametrize("number", [1, 2, 5, 20])

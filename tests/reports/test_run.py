@@ -43,6 +43,25 @@ def test_answers_are_written_where_the_report_says(folder):
     assert list(whole["answers"]) == ["top_pages", "users", "minutes"]
 
 
+def test_a_question_joins_public_tables_beside_others_that_do_not(folder):
+    """A name of both tables is told apart, which is known only once they are open."""
+    (folder / "pages.csv").write_text(
+        "page,minutes,section\n" + "".join(f"p{n},{n},{'ab'[n % 2]}\n" for n in range(10))
+    )
+    joined = (
+        "SELECT p.section, AVG(visits.minutes, contribution_bounds_per_group => (0, 60)) AS mean FROM visits "
+        "JOIN pages AS p USING (page) WHERE p.minutes < 4 GROUP BY p.section"
+    )
+    question = f'[[questions]]\nname = "sections"\nsql = "{joined}"\ncontributions = 2\nto = "out/sections.json"\n'
+    words = 'delta = 1e-6\npublic = {pages = "pages.csv"}\ntypes = {"pages.minutes" = "integer"}'
+    (folder / "weekly.toml").write_text(REPORT.replace("delta = 1e-6", words, 1) + question)
+    assert preview_report(read_report("weekly.toml")).promise.upper <= 1.0
+    ran = started()
+    assert {row["section"] for row in ran.answers["sections"]} == {"a", "b"}
+    assert all(20 < row["mean"]["value"] < 40 for row in ran.answers["sections"])
+    assert started().to_dict() == ran.to_dict()
+
+
 def test_the_page_stands_alone_and_says_what_is_promised(folder):
     started()
     page = (folder / "out/weekly.html").read_text()

@@ -65,6 +65,37 @@ def test_tables_of_postgresql_by_name_and_never_by_address(
         assert "postgresql://" not in response.text
 
 
+def test_public_tables_of_postgresql_are_joined(start: Callable[..., Replica], folder: Path, postgresql_url: str):
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute("CREATE TABLE visits (user_id bigint, word text, minutes bigint)")
+        connection.cursor().executemany("INSERT INTO visits VALUES (%s, %s, %s)", ROWS)
+        connection.execute("CREATE TABLE words (word text, kind text)")
+        connection.execute("INSERT INTO words VALUES ('w0', 'even'), ('w1', 'odd'), ('w2', 'even')")
+        connection.execute("CREATE TABLE people (user_id bigint, word text)")
+    team = gather(start(data_dir=folder, engine=("duckdb", postgresql_url)))
+    visits = {"engine": "postgresql", "table": "visits"}
+    for public in ({"people": "people"}, {"words": "nowhere"}, {"words": "rows.csv"}):
+        body = {"name": "x", "user": "user_id", "items": ["word"], **visits, "public": public}
+        refused = team.steward.post("/datasets", json=body)
+        assert (refused.status_code, refused.json()["field"]) == (422, "public")
+    top(team, "visits", visits | {"public": {"words": "words"}})
+    account = {"kind": "filter", "name": "ada-sql", "analyst": "ada", "dataset": "visits", "delta": 1e-6}
+    assert team.steward.post("/accounts", json=account | {"epsilon": 10.0}).status_code == 201
+    text = "SELECT kind, COUNT(DISTINCT user_id) AS n FROM visits JOIN words USING (word) GROUP BY kind"
+    spend = {"kind": "total", "epsilon": 5.0, "delta": 1e-8}
+    query = {"kind": "sql", "text": text, "contributions": 1}
+    body = {"dataset": "visits", "account": "ada-sql", "query": query, "spend": spend}
+    answer = ask(team.ada, "joined", body)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()["rows"]
+    assert {row["kind"]: row["n"]["value"] for row in found} == pytest.approx({"even": 400, "odd": 200}, abs=20)
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute("DROP TABLE words")
+    gone = ask(team.ada, "gone", body | {"query": query | {"text": text.replace(" AS n", "")}})
+    assert "tell a steward" in gone.text
+    assert "PostgreSQL" not in gone.text
+
+
 def test_nothing_outside_the_data_folder_can_be_reached(start: Callable[..., Replica], folder: Path, tmp_path: Path):
     write_events(tmp_path / "outside.parquet", rows=100, users=10)
     (folder / "link.parquet").symlink_to(tmp_path / "outside.parquet")

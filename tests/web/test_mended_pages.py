@@ -135,6 +135,29 @@ def test_a_csv_file_is_registered_with_its_separator_and_encoding(steward: Brows
     steward.check()
 
 
+def test_public_tables_are_registered_beside_a_table(steward: Browsing, shop: Team, shop_dir: Path):
+    (shop_dir / "stays.csv").write_text("who,place\n1,Oslo\n2,Bonn\n")
+    (shop_dir / "year=2026").mkdir()
+    (shop_dir / "year=2026" / "towns.csv").write_text("place,country\nOslo,NO\nBonn,DE\n")
+    page = steward.page
+    steward.go("/steward")
+    steward.ready("steward")
+    page.get_by_text("Register a data set").click()
+    form = page.locator("form[data-address='/api/v1/datasets']")
+    for label, value in (("Name", "stays"), ("Table or file", "stays.csv"), ("User column", "who")):
+        form.get_by_label(label).fill(value)
+    form.get_by_label("Item columns").fill("place")
+    form.get_by_label("Public tables to join").fill("towns")
+    form.get_by_role("button", name="Register").click()
+    expect(form.get_by_label("Public tables to join")).to_have_attribute("aria-invalid", "true")
+    form.get_by_label("Public tables to join").fill("towns = year=2026/towns.csv")
+    form.get_by_role("button", name="Register").click()
+    card = page.locator(".account-card", has=page.get_by_role("heading", name="stays"))
+    expect(card).to_contain_text("towns (year=2026/towns.csv)")
+    assert shop.replica.service.datasets.get("stays").public == (("towns", "year=2026/towns.csv"),)
+    steward.check(refused=(422,))
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_column_is_hidden_on_a_narrow_screen(browser: Browser, shop: Team, scheme: str):
     made(shop.steward.post("/people", json={"name": f"narrow-{scheme}", "role": "analyst"}))

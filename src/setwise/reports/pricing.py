@@ -42,11 +42,13 @@ def price(
     questions: Sequence[Question],
     *,
     user: str,
-    schema: Schema,
+    schemas: Sequence[Schema],
     epsilon: float,
     delta: float,
 ) -> Priced:
     """Return the largest totals, in proportion to the weights, that together keep (epsilon, delta)-DP.
+
+    `schemas` are the columns that each question is about.
 
     All questions are fixed before the first is asked, so their uses compose set-wise: in whatever order they are asked,
     and whatever is made of the answers in between. No row is read.
@@ -54,14 +56,19 @@ def price(
     found = []
     for counts in (CountNoise.BEST, CountNoise.GAUSSIAN):  # what is best alone may not be best among many
         with contextlib.suppress(Unattainable, InvalidParameter):
-            found.append(_largest(questions, counts, user, schema, epsilon, delta))
+            found.append(_largest(questions, counts, user, schemas, epsilon, delta))
     if not found:  # say what is wrong with them
-        found.append(_largest(questions, CountNoise.BEST, user, schema, epsilon, delta))
+        found.append(_largest(questions, CountNoise.BEST, user, schemas, epsilon, delta))
     return min(found, key=lambda priced: _mean_log_error(questions, priced))
 
 
 def _largest(
-    questions: Sequence[Question], counts: CountNoise, user: str, schema: Schema, epsilon: float, delta: float
+    questions: Sequence[Question],
+    counts: CountNoise,
+    user: str,
+    schemas: Sequence[Schema],
+    epsilon: float,
+    delta: float,
 ) -> Priced:
     failure = Fraction(delta) * (_FAILURES if len(questions) > 1 else 1) / len(questions)
 
@@ -69,7 +76,7 @@ def _largest(
         totals = tuple(Total(epsilon=Fraction(scale * each.weight), delta=failure, counts=counts) for each in questions)
         plans = tuple(
             plan_query(each.query, total, user, schema, None).plan
-            for each, total in zip(questions, totals, strict=True)
+            for each, total, schema in zip(questions, totals, schemas, strict=True)
         )
         uses = merged(use for plan in plans for use in plan.uses)
         return Priced(totals, plans, certified_price(uses, delta, Interaction.SETWISE))

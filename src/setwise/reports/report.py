@@ -4,19 +4,20 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from setwise.accounting.checks import check_delta, check_number
+from setwise.analytics.askable import SqlWords
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.parser import parse_sql
 from setwise.analytics.sql.result import Output
 from setwise.analytics.tables.domain import read_domain
-from setwise.analytics.tables.source import location_of
+from setwise.analytics.tables.source import Beside, location_of
 from setwise.errors import InvalidParameter
 
-_TABLE = ("engine", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory")
-"""Words of `setwise.open` that a report may say about its table."""
+_TABLE = ("engine", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory", "public")
+"""Words of `setwise.open` that a report may say about its table, and about public ones that SQL joins to it."""
 
 _REPORT = (
     "title",
@@ -45,6 +46,16 @@ class Question:
     """The columns of a SELECT; None for a question in words."""
     weight: float
     to: tuple[str, ...]
+    joined: "JoinedSelect | None" = None
+    """What is read again once the tables that it joins are open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedSelect:
+    """A SELECT with joins as its author wrote it: whose columns are whose, only the tables tell."""
+
+    text: str
+    words: SqlWords
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +90,9 @@ def read_report(path: str | Path) -> Report:
             raise InvalidParameter(f"the report says no {needed}: give it at the top of {str(path)!r}")
     if not isinstance(found["questions"], list) or not found["questions"]:
         raise InvalidParameter("the report asks nothing: give it at least one [[questions]]")
+    public = found.get("public", {})
+    if not isinstance(public, dict) or not all(isinstance(table, str) for table in public.values()):
+        raise InvalidParameter(f"public is a table of names, each a path or the name of a table, not {public!r}")
     name = found.get("name", Path(path).stem)
     questions = tuple(_question(each, found) for each in found["questions"])
     names = [each.name for each in questions]
@@ -113,17 +127,24 @@ def _question(found: Any, report: Mapping[str, Any]) -> Question:  # noqa: ANN40
     if "sql" not in found:
         return Question(name=name, query=Query.from_dict(words), outputs=None, weight=weight, to=where)
     _check_words(found, _QUESTION, "a question in SQL")
-    statement = parse_sql(words.pop("sql"), user=report["user"], **words)
+    text = words.pop("sql")
+    statement = parse_sql(text, user=report["user"], **words)
     if statement.epsilon is not None or statement.delta is not None:
         raise InvalidParameter(f"OPTIONS of {name!r} names an epsilon or delta: the budget is the report's; use weight")
-    if statement.joins:
-        raise InvalidParameter(f"{name!r} joins {statement.joins[0].table!r}: a report asks one table; join in a view")
+    Beside(public=report.get("public", {})).check(statement.joins)
     if statement.explain:
         raise InvalidParameter(f"{name!r} is an EXPLAIN, which has no rows: setwise run --preview shows all plans")
     known = location_of(report["table"], report.get("engine", "duckdb")).name
     if statement.table not in (known, report["table"]):
         raise InvalidParameter(f"{name!r} asks the table {statement.table!r}, and the report is on {known!r}")
-    return Question(name=name, query=statement.query, outputs=statement.outputs, weight=weight, to=where)
+    return Question(
+        name=name,
+        query=statement.query,
+        outputs=statement.outputs,
+        weight=weight,
+        to=where,
+        joined=JoinedSelect(text=text, words=cast("SqlWords", words)) if statement.joins else None,
+    )
 
 
 def _kinds(types: Any) -> dict[str, Kind]:  # noqa: ANN401 - whatever the author wrote

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from setwise.accounting.notation import format_use
+from setwise.analytics.askable import SqlWords
 from setwise.analytics.session import Session
 from setwise.analytics.session import open as open_table
 from setwise.analytics.sql.result import SqlAnswer
@@ -16,7 +17,7 @@ from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
 from setwise.reports.outputs import Answered, check_destination, report_page, write_answer, write_whole
 from setwise.reports.pricing import Priced, price
-from setwise.reports.report import Report
+from setwise.reports.report import Question, Report
 
 Step = Callable[[str], None]
 """Told what is done next."""
@@ -49,8 +50,8 @@ class Ran:
 
 def preview_report(report: Report) -> Priced:
     """Return what the report would cost and how far off its answers may be; free, and no row is read."""
-    with _opened(report) as session:
-        return _priced(report, session)
+    with _opened(report) as asked:
+        return _priced(report, asked)
 
 
 def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: None) -> Ran:
@@ -62,14 +63,14 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
     for question in report.questions:
         for to in question.to:
             check_destination(to)
-    with _opened(report) as session, Ledger.open(ledger) as opened:
+    with _opened(report) as asked, Ledger.open(ledger) as opened:
         step("pricing the questions together")
-        priced = _priced(report, session)
-        paying = session.paid_by(_account(report, key, priced, opened))
+        priced = _priced(report, asked)
+        account = _account(report, key, priced, opened)
         answers: dict[str, Answered] = {}
-        for number, (question, total) in enumerate(zip(report.questions, priced.totals, strict=True), start=1):
-            step(f"asking {question.name} ({number} of {len(report.questions)})")
-            found = paying.ask(question.query, total, key=question.name)
+        for number, ((session, question), total) in enumerate(zip(asked, priced.totals, strict=True), start=1):
+            step(f"asking {question.name} ({number} of {len(asked)})")
+            found = session.paid_by(account).ask(question.query, total, key=question.name)
             outputs = question.outputs
             answer: Answered = found if outputs is None else SqlAnswer(answer=found, outputs=outputs)
             answers[question.name] = answer
@@ -83,14 +84,30 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
     return ran
 
 
+Asked: TypeAlias = list[tuple[Session, Question]]
+"""Each question with the session on its tables."""
+
+
 @contextmanager
-def _opened(report: Report) -> Iterator[Session]:
+def _opened(report: Report) -> Iterator[Asked]:
     with open_table(report.table, user=report.user, **report.options) as session:
-        yield session
+        yield [_read(question, session, report) for question in report.questions]
 
 
-def _priced(report: Report, session: Session) -> Priced:
-    return price(report.questions, user=report.user, schema=session.schema, epsilon=report.epsilon, delta=report.delta)
+def _read(question: Question, session: Session, report: Report) -> tuple[Session, Question]:
+    """Return a question with the session on its table, or on the tables that it joins, whose columns are known now."""
+    if question.joined is None:
+        return session, question
+    # The budget is not looked at: questions are priced together.
+    words: SqlWords = {**question.joined.words, "epsilon": report.epsilon, "delta": report.delta}
+    joined, statement, _ = session.read_sql(question.joined.text, words)
+    return joined, replace(question, query=statement.query, outputs=statement.outputs)
+
+
+def _priced(report: Report, asked: Asked) -> Priced:
+    questions = [question for _, question in asked]
+    schemas = [session.schema for session, _ in asked]
+    return price(questions, user=report.user, schemas=schemas, epsilon=report.epsilon, delta=report.delta)
 
 
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:

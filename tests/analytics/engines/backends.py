@@ -1,17 +1,23 @@
 """The three engines behind one door: a table in memory becomes an engine that reads it where it really lives."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from setwise.accounting.answer import quiet
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.tables import ArrowTable
+from setwise.analytics.engines.joins import Join, NamedTable
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
+from setwise.analytics.engines.postgresql.tables import PostgresqlJoin, PostgresqlTable
+from setwise.analytics.engines.sql import secret_salt
 from setwise.analytics.tables.source import open_engine
 
 if TYPE_CHECKING:
@@ -31,12 +37,31 @@ _POSTGRESQL_TYPES = [
 Salts = Callable[[], int] | None
 
 
+@dataclass(frozen=True)
+class JoinedTables:
+    """Tables by name, the first of them and those in `private` about users, and how they are joined."""
+
+    tables: Mapping[str, pa.Table]
+    joins: Sequence[Join]
+    user: str
+    private: Collection[str] = ()
+
+    def named(self, opened: Callable[[pa.Table], Any]) -> list[NamedTable[Any]]:
+        first = next(iter(self.tables))
+        return [
+            NamedTable(name=name, table=opened(table), private=name == first or name in self.private)
+            for name, table in self.tables.items()
+        ]
+
+
 class Backend(Protocol):
     """Puts a table where an engine finds it."""
 
     name: str
 
     def engine(self, table: pa.Table, salts: Salts = None) -> Engine: ...
+
+    def joined(self, tables: "JoinedTables", salts: Salts = None) -> Engine: ...
 
     def stored(self, table: pa.Table) -> Engine: ...
 
@@ -75,6 +100,10 @@ class DuckDBBackend:
     def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
         return DuckDBEngine(ArrowTable(table), **({} if salts is None else {"salts": salts}))
 
+    def joined(self, tables: JoinedTables, salts: Salts = None) -> Engine:
+        joined = JoinedTable(tables.named(ArrowTable), tables.joins, tables.user)
+        return DuckDBEngine(joined, **({} if salts is None else {"salts": salts}))
+
 
 class PostgresqlBackend:
     name = "postgresql"
@@ -85,6 +114,12 @@ class PostgresqlBackend:
 
     def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
         return PostgresqlEngine(self.url, self.store(table), salts=salts)
+
+    def joined(self, tables: JoinedTables, salts: Salts = None) -> Engine:
+        named = tables.named(lambda table: PostgresqlTable(self.store(table)))
+        return PostgresqlEngine(
+            self.url, PostgresqlJoin(tables=named, joins=tables.joins, user=tables.user), salts=salts
+        )
 
     def stored(self, table: pa.Table) -> Engine:
         return self.reopened(self.store(table))
@@ -132,6 +167,17 @@ class SparkBackend:
         file = self._folder / f"{next(self._numbers)}.parquet"
         pq.write_table(table, file)
         return SparkEngine(self.session.read.parquet(str(file)), **({} if salts is None else {"salts": salts}))
+
+    def joined(self, tables: JoinedTables, salts: Salts = None) -> Engine:
+        from setwise.analytics.engines.spark.tables import SparkSource, joined_tables
+
+        def opened(table: pa.Table) -> Any:
+            file = self._folder / f"{next(self._numbers)}.parquet"
+            pq.write_table(table, file)
+            return SparkSource(source=str(file)).opened(self.session)
+
+        joined = joined_tables(self.session, tables.named(opened), tables.joins, tables.user)
+        return joined.engine(quiet, salts=secret_salt if salts is None else salts)
 
     def stored(self, table: pa.Table) -> Engine:
         file = self._folder / f"{next(self._numbers)}.parquet"

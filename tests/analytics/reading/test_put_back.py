@@ -11,7 +11,7 @@ import pytest
 from setwise.analytics.engines.duckdb import arrow_cells
 from setwise.analytics.engines.duckdb.csv_files import CsvFiles
 from setwise.analytics.engines.duckdb.parquet_files import ParquetFiles
-from setwise.analytics.engines.postgresql import engine as postgresql
+from setwise.analytics.engines.postgresql import tables as postgresql
 from tests.analytics.reading import hostile
 from tests.analytics.reading.test_hostile_rows import key_of, table_writer
 from tests.servers.postgresql import PostgresqlServer

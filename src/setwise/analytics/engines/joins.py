@@ -3,10 +3,16 @@
 A public table may be joined on any column: each of its rows goes to the user of the row it meets. Another private table
 has users of its own, so it may be joined on the user column alone. What one user adds is bounded after the join, so it
 does not matter how many rows a key meets.
+
+What is allowed, how columns are called and the SQL are here, for every engine. An engine opens the tables one by one,
+describes each as a `Part` (its public tables of text read as `types_of_keys` says, where it can convert text so that no
+cell fails), and asks about `JoinedTables.statement` as it asks about a table. Its dialect gives the form in which keys
+are compared, `operand`, and its own quotes.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.schema import Column, Kind, Schema
@@ -42,6 +48,18 @@ class Join:
         return f"{'LEFT JOIN' if self.keeps_all else 'JOIN'} {self.table} ON {keys}"
 
 
+Table = TypeVar("Table")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedTable(Generic[Table]):
+    """A table as an engine opens it, by the name it has in joins, and whether its rows are about users."""
+
+    name: str
+    table: Table
+    private: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedColumn:
     """A column of the result: its name there, and which column of which table it is."""
@@ -64,7 +82,8 @@ class JoinedTables:
     """The tables of a join, the first of them private, and the columns of the result, from metadata alone.
 
     Raise `InvalidParameter` or `UnknownColumn` for a join whose rows would belong to two users, or whose keys cannot be
-    compared. A name that several tables have is TABLE.COLUMN in the result; keys of one name are one column.
+    compared. A name that several tables have, in upper or lower case, is TABLE.COLUMN in the result; keys of one name
+    are one column.
     """
 
     def __init__(self, parts: Sequence[Part], joins: Sequence[Join], user: str) -> None:
@@ -109,7 +128,7 @@ class JoinedTables:
                 word = "LEFT JOIN" if self._joins[place - 1].keeps_all else "JOIN"
                 text += f" {word} {table} ON {conditions[place - 1]}"
         listed = ", ".join(f"t{each.table}.c{number} AS {dialect.name(each.name)}" for number, each in chosen)
-        return f"(SELECT {listed} FROM {text})"
+        return f"(SELECT {listed} FROM {text}) AS joined"
 
     def needed(self, place: int, columns: Sequence[str] | None) -> tuple[str, ...]:
         """Return the columns of a table that the keys, and these columns of the result, need; by default all."""
@@ -129,7 +148,7 @@ class JoinedTables:
     def _key_columns(self, place: int, join: Join, user: str) -> tuple[tuple[int, Column, Column], ...]:
         """Return the table and column of each earlier key with the joined one, or raise what is wrong with them."""
         part = self._parts[place]
-        if not part.private and user in part.schema.names:
+        if not part.private and user.lower() in map(str.lower, part.schema.names):
             raise InvalidParameter(
                 f"the table {part.name!r} has the user column {user!r}, so it is not public: leave the column out"
             )
@@ -181,19 +200,32 @@ class JoinedTables:
             for column in part.schema
             if (place, column.name) not in merged
         ]
-        plain = [column.name for _, column in kept]
-        named = tuple(
-            JoinedColumn(
-                name=column.name if plain.count(column.name) == 1 else f"{self._parts[place].name}.{column.name}",
-                table=place,
-                column=column,
-            )
-            for place, column in kept
-        )
+        # DuckDB and Spark find a column in either case.
+        plain = [column.name.lower() for _, column in kept]
+        named = []
+        for place, column in kept:
+            alone = plain.count(column.name.lower()) == 1
+            name = column.name if alone else f"{self._parts[place].name}.{column.name}"
+            named.append(JoinedColumn(name=name, table=place, column=column))
         for each in named:
-            if sum(other.name == each.name for other in named) > 1:
+            if sum(other.name.lower() == each.name.lower() for other in named) > 1:
                 raise InvalidParameter(f"two columns of the join would be called {each.name!r}: rename one of them")
-        return named
+        return tuple(named)
+
+
+def types_of_keys(join: Join, earlier: Sequence[Part], schema: Schema) -> dict[str, Kind]:
+    """Return as which kinds the keys of a public table are read that are text there, as all of a CSV file is."""
+    found: dict[str, Kind] = {}
+    for key in join.keys:
+        kinds = {
+            part.schema.column(key.column).kind
+            for part in earlier
+            if key.column in part.schema.names and key.earlier in (None, part.name)
+        }
+        text = key.joined in schema.names and schema.column(key.joined).kind is Kind.TEXT
+        if text and len(kinds) == 1 and (kind := kinds.pop()) in (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP):
+            found[key.joined] = kind
+    return found
 
 
 def column_of(table: str, schema: Schema, name: str) -> Column:

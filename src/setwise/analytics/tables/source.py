@@ -2,15 +2,15 @@
 
 import importlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines.csv_format import COMPRESSIONS
 from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, files_of
-from setwise.analytics.engines.joins import Join
+from setwise.analytics.engines.joins import Join, NamedTable
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind
 from setwise.analytics.tables.description import described
@@ -18,10 +18,15 @@ from setwise.errors import InvalidParameter, UnsuitableTable
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
+    from setwise.analytics.engines.postgresql.tables import PostgresqlTable
+    from setwise.analytics.engines.spark.tables import SparkSource
 
 Source: TypeAlias = str | Path | object
 """A path, a glob, a directory, `database-file::table`, the name of a table, or a table in memory."""
 
+Opened = TypeVar("Opened")
+
+_POSTGRESQL = ("postgresql://", "postgres://")
 _MASTERS = ("spark://", "local", "yarn", "k8s://")
 _DUCKDB_MAGIC = b"DUCK"
 _SQLITE_MAGIC = b"SQLite format 3\0"
@@ -46,23 +51,20 @@ def open_engine(
     `file::table` says the same. `types` says which columns of text, as all of a CSV file are, hold something else.
     `csv` says how CSV files are written. `memory` limits DuckDB, as in "4GiB".
     """
-    if engine == "duckdb" and type(source).__module__.partition(".")[0] != "pyspark":
+    if engine == "duckdb" and not _is_spark_frame(source):
         from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 
         manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
         opened = duckdb_table(source, table, types or {}, csv or CsvOptions())
         return DuckDBEngine(opened, memory=memory, progress=progress, manifest=manifest)
-    if engine.startswith(("postgresql://", "postgres://")):
+    if engine.startswith(_POSTGRESQL):
         from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 
-        if types:
-            raise InvalidParameter("types are for columns of text in files: a PostgreSQL table has types of its own")
-        return PostgresqlEngine(engine, table or str(source))
+        return PostgresqlEngine(engine, _postgresql_table(source, table, types))
     if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
         from setwise.analytics.engines.spark.tables import open_spark
 
-        master = None if engine in ("duckdb", "spark") else engine
-        return open_spark(source, master, *described(source, types or {}, csv or CsvOptions()), progress)
+        return open_spark(_spark_source(source, types, csv), _master(engine), progress)
     raise InvalidParameter(
         "engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not "
         f"{without_password(engine)!r}"
@@ -101,9 +103,9 @@ class Beside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedSource:
-    """A private source that others are joined to: what `open_engine` takes, its name in the join, and its user column.
+    """A source of a join: what `open_engine` takes, its name in the join, and the user column.
 
-    `types` also says which columns of other tables are not text, as TABLE.COLUMN.
+    For the first one `types` also says which columns of the other tables are not text, as TABLE.COLUMN.
     """
 
     source: Source
@@ -125,23 +127,59 @@ def open_joined(
 ) -> PreparingEngine:
     """Return an engine that reads a source with the tables that are joined to it."""
     beside.check(joins)
-    if engine != "duckdb" or type(main.source).__module__.partition(".")[0] == "pyspark":
-        raise UnsuitableTable("tables are joined from files and tables in memory so far: join these in a view")
-    from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-    from setwise.analytics.engines.duckdb.joined import JoinedTable, NamedTable
-
-    first = duckdb_table(main.source, main.table, own_types(main.types, beside), main.csv)
-    tables = [NamedTable(name=main.name, table=first, private=True)]
+    sources = [(replace(main, types=own_types(main.types, beside)), True)]
     for join in joins:
         private = join.table in beside.private
         found = beside.private[join.table] if private else beside.public[join.table]
-        read_as = {
-            column.removeprefix(f"{join.table}."): kind
-            for column, kind in main.types.items()
-            if column.startswith(f"{join.table}.")
-        }
-        tables.append(NamedTable(name=join.table, table=duckdb_table(found, None, read_as), private=private))
-    return DuckDBEngine(JoinedTable(tables, joins, main.user), memory=memory, progress=progress)
+        prefix = f"{join.table}."
+        types = {name.removeprefix(prefix): kind for name, kind in main.types.items() if name.startswith(prefix)}
+        sources.append((JoinedSource(source=found, name=join.table, user=main.user, types=types), private))
+
+    def opened(how: Callable[[JoinedSource], Opened]) -> list[NamedTable[Opened]]:
+        return [NamedTable(name=each.name, table=how(each), private=private) for each, private in sources]
+
+    if engine.startswith(_POSTGRESQL):
+        from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
+        from setwise.analytics.engines.postgresql.tables import PostgresqlJoin
+
+        tables = opened(lambda each: _postgresql_table(each.source, each.table, each.types))
+        return PostgresqlEngine(engine, PostgresqlJoin(tables=tables, joins=joins, user=main.user))
+    if engine != "duckdb" or _is_spark_frame(main.source):
+        from setwise.analytics.engines.spark.tables import open_spark_join
+
+        spark = opened(lambda each: _spark_source(each.source, each.types, each.csv))
+        return open_spark_join(spark, joins, main.user, _master(engine), progress)
+    from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+    from setwise.analytics.engines.duckdb.joined import JoinedTable
+
+    local = opened(lambda each: duckdb_table(each.source, each.table, each.types, each.csv))
+    return DuckDBEngine(JoinedTable(local, joins, main.user), memory=memory, progress=progress)
+
+
+def _postgresql_table(source: Source, table: str | None, types: Mapping[str, Kind] | None) -> "PostgresqlTable":
+    from setwise.analytics.engines.postgresql.tables import PostgresqlTable
+
+    if types:
+        raise InvalidParameter("types are for columns of text in files: a PostgreSQL table has types of its own")
+    if not isinstance(source, str | Path):
+        raise InvalidParameter(f"PostgreSQL reads tables of its own, by name, not {type(source).__name__}")
+    return PostgresqlTable(table or str(source))
+
+
+def _spark_source(source: Source, types: Mapping[str, Kind] | None, csv: CsvOptions | None) -> "SparkSource":
+    from setwise.analytics.engines.spark.tables import SparkSource
+
+    read_as, how = described(source, types or {}, csv or CsvOptions())
+    return SparkSource(source=source, types=read_as, csv=how)
+
+
+def _master(engine: str) -> str | None:
+    """Return the master of a Spark engine's address; None is the session that is active, or the machine's own."""
+    return None if engine in ("duckdb", "spark") else engine
+
+
+def _is_spark_frame(source: Source) -> bool:
+    return type(source).__module__.partition(".")[0] == "pyspark"
 
 
 def own_types(types: Mapping[str, Kind], beside: Beside) -> dict[str, Kind]:
@@ -310,7 +348,7 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
         return IN_MEMORY
     path, separator, named = str(source).partition("::")
     table = named if separator else table
-    if engine.startswith(("postgresql://", "postgres://")):
+    if engine.startswith(_POSTGRESQL):
         return Location(name=_last_part(table or path))
     files = _files(path)
     prepared = read_prepared(Path(path)) if Path(path).is_dir() else None

@@ -83,8 +83,10 @@ class Engines:
 
     def _public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
         found = {}
+        address = self._address(dataset.engine)
         for name, table in dataset.public:
-            with open_engine(self._inside(table), types=_types_of(dataset, f"{name}.")) as engine:
+            source = self._located(table, dataset.engine)
+            with open_engine(source, address, types=_types_of(dataset, f"{name}.")) as engine:
                 found[name] = engine.describe()
         return found
 
@@ -129,22 +131,29 @@ class Engines:
             raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
 
     def _joined(self, dataset: Dataset, joins: tuple[Join, ...]) -> PreparingEngine:
-        """Open a registered table with public ones joined to it; what is wrong with the join is the analyst's."""
+        """Open a registered table with public ones joined to it; what is wrong with the join is the analyst's.
+
+        What is wrong with one of the tables is the stewards'.
+        """
         main = JoinedSource(
-            source=self._source(dataset),
+            source=self._located(dataset.table, dataset.engine),
             name=dataset.name,
             user=dataset.user,
             types={name: Kind(kind) for name, kind in dataset.types},
             csv=dataset.csv,
         )
-        beside = Beside(public={name: self._inside(table) for name, table in dataset.public})
-        return open_joined(
-            main, self._address(dataset.engine), joins=joins, beside=beside, memory=self._settings.memory
-        )
+        beside = Beside(public={name: self._located(table, dataset.engine) for name, table in dataset.public})
+        address = self._address(dataset.engine)
+        try:
+            return open_joined(main, address, joins=joins, beside=beside, memory=self._settings.memory)
+        except UnsuitableTable:
+            raise EngineFailed(
+                f"the tables of the data set {dataset.name!r} cannot be opened to be joined; tell a steward"
+            ) from None
 
     def _opened(self, dataset: Dataset) -> PreparingEngine:
         address = self._address(dataset.engine)
-        source = self._source(dataset)
+        source = self._located(dataset.table, dataset.engine)
         return open_engine(source, address, types=_types_of(dataset), csv=dataset.csv, memory=self._settings.memory)
 
     def _address(self, kind: EngineKind) -> str:
@@ -167,7 +176,7 @@ class Engines:
 
         What was prepared is the data that it was prepared from.
         """
-        source = self._source(dataset)
+        source = self._located(dataset.table, dataset.engine)
         if Path(source).is_absolute():
             prepared = read_prepared(Path(source))
             path, mark, table = (source if prepared is None else prepared.origin).partition("::")
@@ -181,19 +190,19 @@ class Engines:
         """Show paths as they were given, from the data folder on."""
         return UnsuitableTable(str(error).replace(f"{self._settings.data_dir.resolve()}/", ""))
 
-    def _source(self, dataset: Dataset) -> str:
+    def _located(self, table: str, kind: EngineKind) -> str:
         """Return what the engine is to open: a path below the data folder, or the name of a table it knows."""
-        match dataset.engine:
+        match kind:
             case EngineKind.DUCKDB:
-                return self._inside(dataset.table)
+                return self._inside(table)
             case EngineKind.SPARK:
-                if _CATALOGUE_TABLE.fullmatch(dataset.table) or dataset.table.startswith(_SHARED_STORAGE):
-                    return dataset.table
-                return self._inside(dataset.table)
+                if _CATALOGUE_TABLE.fullmatch(table) or table.startswith(_SHARED_STORAGE):
+                    return table
+                return self._inside(table)
             case EngineKind.POSTGRESQL:
-                return dataset.table
+                return table
             case _:
-                assert_never(dataset.engine)
+                assert_never(kind)
 
     def _inside(self, table: str) -> str:
         """Return the path of a table below the data folder, or raise `UnsuitableTable`.

@@ -29,7 +29,7 @@ class Dataset:
 
     `contributions` (Delta) and `per_item` (tau) bound what one user may add: a question that leaves them out gets
     these, and none may ask for more. `types` says which columns of a CSV file are not text, `csv` how it is written,
-    and `public` are tables without users that SQL may join, by name.
+    and `public` are tables without users on the same engine that SQL may join, by name.
     """
 
     name: str
@@ -55,8 +55,6 @@ class Dataset:
                 raise InvalidParameter(f"{name} must not hold the user column {self.user!r}: it says who is protected")
         object.__setattr__(self, "types", tuple((str(name), str(kind)) for name, kind in self.types))
         object.__setattr__(self, "public", tuple((str(name), str(table)) for name, table in self.public))
-        if self.public and self.engine is not EngineKind.DUCKDB:
-            raise InvalidParameter(f"tables are joined by duckdb alone so far: join these in a view of {self.engine}")
         for name in ("contributions", "per_item"):
             bound = getattr(self, name)
             if bound is not None and bound < 1:

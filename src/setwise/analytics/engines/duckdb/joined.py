@@ -1,26 +1,16 @@
 """Tables that DuckDB joins as it reads them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import SOURCE, DuckDBTable, TypedTable, described
-from setwise.analytics.engines.joins import Join, JoinedTables, Part
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
+from setwise.analytics.schema import Schema
 
 if TYPE_CHECKING:
     import duckdb
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedTable:
-    """A table by the name it has in joins, and whether its rows are about users."""
-
-    name: str
-    table: DuckDBTable
-    private: bool = False
 
 
 class JoinedTable:
@@ -29,7 +19,7 @@ class JoinedTable:
     A key that is text in a public table, as all of a CSV file is, is read as the kind that it is joined with.
     """
 
-    def __init__(self, tables: Sequence[NamedTable], joins: Sequence[Join], user: str) -> None:
+    def __init__(self, tables: Sequence[NamedTable[DuckDBTable]], joins: Sequence[Join], user: str) -> None:
         self._tables = list(tables)
         self._joins = tuple(joins)
         self._user = user
@@ -44,7 +34,7 @@ class JoinedTable:
         for place, each in enumerate(self._tables):
             each.table.attach(connection)
             schema = _described(each.table, connection)
-            types = {} if each.private or not parts else _types_of_keys(self._joins[place - 1], parts, schema)
+            types = {} if each.private or not parts else types_of_keys(self._joins[place - 1], parts, schema)
             if types:
                 typed = TypedTable(each.table, types)
                 typed.attach(connection)
@@ -81,18 +71,3 @@ class JoinedTable:
 def _described(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection") -> Schema:
     schema = described(table, connection)
     return table.described(schema) if isinstance(table, TypedTable) else schema
-
-
-def _types_of_keys(join: Join, earlier: Sequence[Part], schema: Schema) -> dict[str, Kind]:
-    """Return as which kinds the text keys of a public table are read."""
-    found: dict[str, Kind] = {}
-    for key in join.keys:
-        kinds = {
-            part.schema.column(key.column).kind
-            for part in earlier
-            if key.column in part.schema.names and key.earlier in (None, part.name)
-        }
-        text = key.joined in schema.names and schema.column(key.joined).kind is Kind.TEXT
-        if text and len(kinds) == 1 and (kind := kinds.pop()) in (Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP):
-            found[key.joined] = kind
-    return found

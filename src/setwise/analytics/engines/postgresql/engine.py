@@ -10,7 +10,7 @@ import numpy as np
 
 from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
 from setwise.analytics.engines.errors import without_driver_error
-from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
+from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import domain_rows, group_table, joined_labels
 from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder
@@ -24,72 +24,51 @@ try:
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'setwise[postgres]'") from None
 
-from setwise.analytics.engines.postgresql.encodings import sound_relation
-from setwise.analytics.engines.postgresql.prepared import store_table, stored_manifest, table_fingerprint
+from setwise.analytics.engines.postgresql.prepared import store_table, table_fingerprint
+from setwise.analytics.engines.postgresql.tables import PostgresqlSource, PostgresqlTable, quoted_table
 
 _SERVER_SALT = "hashtextextended(CAST(gen_random_uuid() AS text), 0)"
 """A salt that the server draws itself, so that no log of statements or parameters can hold it."""
 
 _SALT = "(SELECT salt FROM secret)"
 
-_RELATION = """
-    SELECT c.oid, n.nspname, c.relname, c.reltuples::bigint
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.oid = to_regclass(%(name)s) AND c.relkind IN ('r', 'v', 'm', 'f', 'p')
-"""
-_COLUMNS = """
-    SELECT a.attname, t.typname, t.typtype = 'e', a.atttypmod FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-    WHERE a.attrelid = %(relation)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
-"""
-
 
 class PostgresqlEngine:
-    """A table or view of a PostgreSQL server; every question runs on a connection of its own, for reading only.
+    """A table of a PostgreSQL server, or a join; every question runs on a connection of its own, for reading only.
 
-    `table` is its name, with or without a schema, in the case in which it is stored. `salts` is for tests: without it
-    the server draws the salt.
+    `source` is the name of a table or view, or a join of several. `salts` is for tests: without it the server draws the
+    salt.
     """
 
     @without_driver_error
-    def __init__(self, url: str, table: str, *, salts: SaltSource | None = None) -> None:
+    def __init__(self, url: str, source: str | PostgresqlSource, *, salts: SaltSource | None = None) -> None:
         self._url = url
-        self._table = table
+        self._source = PostgresqlTable(source) if isinstance(source, str) else source
         self._salts = salts
         self._running: set[psycopg.Connection[Any]] = set()
         self._lock = threading.Lock()
-        dialect = PostgresqlDialect()
         with self._connected() as connection:
-            found = connection.execute(_RELATION, {"name": _named(table)}).fetchone()
-            if found is None:
-                raise UnsuitableTable(f"the PostgreSQL database has no table {table!r} that this login may see")
-            oid, schema, relation, tuples = found
-            columns = connection.execute(_COLUMNS, {"relation": oid}).fetchall()
-            self._schema = Schema(tuple(postgresql_column(*column) for column in columns))
-            self._relation = f"{dialect.name(schema)}.{dialect.name(relation)}"
-            self._manifest = stored_manifest(connection, _named(table))
-            if self._manifest is None:  # what was prepared holds nothing that the server cannot send
-                self._relation = sound_relation(connection, self._relation, self._schema.columns)
-        self._rows = int(tuples) if tuples >= 0 else None
+            self._relation = self._source.found(connection)
 
     def describe(self) -> Schema:
         """Return the columns and their kinds, from the catalogue."""
-        return self._schema if self._manifest is None else self._manifest.schema()
+        return self._relation.schema if self._manifest is None else self._manifest.schema()
 
     @without_driver_error
     def rows(self) -> int | None:
         """Return the planner's estimate of how many rows there are."""
-        return self._rows
+        return self._relation.rows
 
     @without_driver_error
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
         if self._manifest is None:
-            check_suitable(aggregation, self._schema)
+            check_suitable(aggregation, self._relation.schema)
             return
         self._manifest.check(aggregation)
         origin = self._manifest.origin
         with self._connected() as connection:
-            self._manifest.check_fresh(table_fingerprint(connection, origin, _named(origin)))
+            self._manifest.check_fresh(table_fingerprint(connection, origin, quoted_table(origin)))
 
     @without_driver_error
     def histogram(self, aggregation: Aggregation) -> Histogram:
@@ -107,19 +86,19 @@ class PostgresqlEngine:
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
         with self._connected() as connection:
-            return self._table, table_fingerprint(connection, self._table, _named(self._table))
+            return self._source.origin(connection)
 
     @without_driver_error
     def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Write a table with the ranked contributions, and the manifest as its comment, in one transaction."""
-        check_suitable(aggregation, self._schema)
+        check_suitable(aggregation, self._relation.schema)
         builder = self._builder()
         pairs = builder.pairs(aggregation, builder.rows(aggregation))
         # Drawn in a CTE and not in a parameter, like the salt of a question.
         ranked = builder.ranked(aggregation, pairs, _SALT)
         prepared = f"{self._secret(builder)} {builder.prepared(ranked)}"
         with self._connected(read_only=False) as connection:
-            store_table(connection, _named(destination), prepared, builder.parameters.values, manifest)
+            store_table(connection, quoted_table(destination), prepared, builder.parameters.values, manifest)
 
     @without_driver_error
     def statistics(self, aggregation: Aggregation) -> GroupTable:
@@ -171,9 +150,13 @@ class PostgresqlEngine:
         labels = [row[0] if len(row) == 2 else row[:-1] for row in found]
         return Histogram.of(labels, [row[-1] for row in found])
 
+    @property
+    def _manifest(self) -> Manifest | None:
+        return self._relation.manifest
+
     def _builder(self) -> StatementBuilder:
         dialect = PostgresqlDialect()
-        return StatementBuilder(dialect, self._relation, self._schema, Parameters(dialect))
+        return StatementBuilder(dialect, self._relation.text, self._relation.schema, Parameters(dialect))
 
     def _secret(self, builder: StatementBuilder) -> str:
         salt = _SERVER_SALT if self._salts is None else f"CAST({builder.parameters.add(self._salts())} AS bigint)"
@@ -215,11 +198,6 @@ class PostgresqlEngine:
             with self._lock:
                 self._running.discard(connection)
             connection.close()
-
-
-def _named(table: str) -> str:
-    """Return the name of a table, with or without a schema, in quotes."""
-    return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
 
 
 @contextmanager

@@ -57,6 +57,7 @@ class SparkEngine:
     `named` is how the session finds the source again, a path or a table; only then can it be prepared. `leave` is
     called once, when the engine is closed. `narrowed` returns the frame with some of its columns, where reading fewer
     of them is a matter of asking for them. `from_text` are the columns of text that are read as another kind.
+    `bytes_of` is a frame of about the same size: of a join, Spark estimates as many rows as there are pairs of rows.
     """
 
     @without_driver_error
@@ -71,8 +72,10 @@ class SparkEngine:
         manifest: Manifest | None = None,
         narrowed: Callable[[Sequence[str]], DataFrame] | None = None,
         from_text: Collection[str] = (),
+        bytes_of: DataFrame | None = None,
     ) -> None:
         self._frame = frame
+        self._bytes_of = frame if bytes_of is None else bytes_of
         self._narrowed = narrowed
         self._named = named
         self._manifest = manifest
@@ -181,14 +184,14 @@ class SparkEngine:
             found: pa.Table = self._frame.sparkSession.sql(statement, args=builder.parameters.values).toArrow()
         return Histogram.of(arrow_labels(found, aggregation), found.column("count").to_numpy())
 
-    def _builder(self, aggregation: Aggregation, views: "_Views") -> StatementBuilder:
+    def _builder(self, aggregation: Aggregation, views: "Views") -> StatementBuilder:
         dialect = SparkDialect()
         needed = columns_read(aggregation)
         names = [name for name in self._schema.names if name in needed]
         frame = self._frame if self._narrowed is None else self._narrowed(names)
         return StatementBuilder(dialect, views.add("table", frame), self._schema, Parameters(dialect))
 
-    def _counts(self, aggregation: Aggregation, builder: StatementBuilder, views: "_Views") -> str:
+    def _counts(self, aggregation: Aggregation, builder: StatementBuilder, views: "Views") -> str:
         conditions = self._in_domain(aggregation, builder.labels(aggregation), views)
         if aggregation.items_kept_per_user is None:
             rows = builder.rows(aggregation, conditions)
@@ -206,7 +209,7 @@ class SparkEngine:
 
         In parts as large as Spark would make them by itself, sorting takes twice as long.
         """
-        size = int(str(self._frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
+        size = int(str(self._bytes_of._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()))
         parts = max(PARTS_PER_CORE * self._frame.sparkSession.sparkContext.defaultParallelism, size // PART_BYTES)
         return "/*+ REPARTITION(u) */ " if size > MOST_BYTES else f"/*+ REPARTITION({parts}, u) */ "
 
@@ -218,7 +221,7 @@ class SparkEngine:
         [(found, pairs)] = self._frame.sparkSession.sql(statement, args=builder.parameters.values).collect()
         return sql.rows_rarely_repeat(found, pairs)
 
-    def _in_domain(self, aggregation: Aggregation, labels: Sequence[str], views: "_Views") -> list[str]:
+    def _in_domain(self, aggregation: Aggregation, labels: Sequence[str], views: "Views") -> list[str]:
         if aggregation.domain is None or not aggregation.groups:
             return []
         columns, rows = domain_rows(aggregation, self.describe())
@@ -226,7 +229,7 @@ class SparkEngine:
         frame = self._frame.sparkSession.createDataFrame(rows, ", ".join(kinds))
         return [f"({', '.join(labels)}) IN (SELECT * FROM {views.add('domain', frame)})"]
 
-    def _secret(self, views: "_Views") -> str:
+    def _secret(self, views: "Views") -> str:
         """Return a new salt for SQL: plans are shown and logged with their constants, but a view shows only columns."""
         salt = self._frame.sparkSession.createDataFrame([(self._salts(),)], "salt BIGINT")
         return f"(SELECT salt FROM {views.add('secret', salt)})"
@@ -236,12 +239,12 @@ class SparkEngine:
         self._frame.sparkSession.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
     @contextmanager
-    def _job(self) -> Iterator["_Views"]:
+    def _job(self) -> Iterator["Views"]:
         """Give the jobs of one question a group of their own, known to `cancel` and watched, and views to name."""
         session = self._frame.sparkSession
         context = session.sparkContext
         group = f"setwise-{uuid.uuid4().hex}"
-        views = _Views(session, group)
+        views = Views(session, group.replace("-", "_"))
 
         def look() -> bool:
             tracker = context.statusTracker()
@@ -270,12 +273,12 @@ class SparkEngine:
             views.drop()
 
 
-class _Views:
-    """Temporary views for one question, under names nobody else uses."""
+class Views:
+    """Temporary views, under names that begin with a prefix nobody else uses."""
 
-    def __init__(self, session: SparkSession, group: str) -> None:
+    def __init__(self, session: SparkSession, prefix: str) -> None:
         self._session = session
-        self._prefix = group.replace("-", "_")
+        self._prefix = prefix
         self._names: list[str] = []
 
     def add(self, what: str, frame: DataFrame) -> str:

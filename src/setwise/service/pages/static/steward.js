@@ -8,7 +8,11 @@ const csrf = root.dataset.csrf;
 
 const READ = {
   list: (text) => text.split(",").map((each) => each.trim()).filter(Boolean),
-  pairs: (text) => Object.fromEntries(READ.list(text).map((each) => each.split("=").map((part) => part.trim()))),
+  // What has no = is sent without a value, so that it is refused and not left out; a path may hold further ones.
+  pairs: (text) => Object.fromEntries(READ.list(text).map((each) => {
+    const [name, ...rest] = each.split("=");
+    return [name.trim(), rest.join("=").trim()];
+  })),
   words: (text) => text.split(/\s+/).filter(Boolean),
   number: (text) => (Number.isNaN(Number(text)) ? text : Number(text)),
   days: (text) => Date.now() / 1000 + 86400 * Number(text),
