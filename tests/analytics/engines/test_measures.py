@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from decimal import Decimal
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -212,6 +213,28 @@ def test_one_user_changes_one_count_of_what_finds_bounds(backend: Backend):
         moved = found[0].cells[place]["all"] - found[1].cells[place]["all"]
         assert (moved >= 0).all()
         assert moved.sum() <= 1
+
+
+def test_means_over_rows_are_those_of_all_choices_of_rows(backend: Backend):
+    """A user adds what their rows would add in the mean over all choices of so many of them, rounded once."""
+    owned = {1: [0, 10], 2: [1, 1, 7], 3: [-4, 99, 3, 3, 3], 4: [2], 5: [10, 0, 0, 0, 1, 5]}
+    lines = pa.table(
+        {"u": [user for user, own in owned.items() for _ in own], "x": [each for own in owned.values() for each in own]}
+    )
+    for per_user in (1, 2, 4):
+        measure = Measure(
+            column="x", averaged=True, rows=per_user, origin=Fraction(5), step=Fraction(1, 2**7), least=-640, most=640
+        )
+        with backend.engine(lines) as engine:
+            found = engine.statistics(Aggregation(user="u", measures=(measure,)))
+        chosen, number = Fraction(0), 0
+        for own in owned.values():
+            clipped = [min(max(each, 0), 10) - 5 for each in own]
+            choices = list(combinations(clipped, min(len(own), per_user)))
+            chosen += Fraction(sum(map(sum, choices)), len(choices))
+            number += min(len(own), per_user)
+        assert found.numbers[0]["all"] == number
+        assert abs(found.totals[0]["all"] * measure.step - chosen) <= len(owned) * measure.step / 2
 
 
 def doubled(number):
