@@ -3,7 +3,6 @@
     SetwiseError
     ├── BadRequest                     exit 2: the caller can mend it
     │   ├── InvalidParameter           a value that cannot be (negative, NaN, out of range, malformed)
-    │   ├── UnsupportedInteraction     no proven bound covers the interaction asked for
     │   ├── Unattainable               a target no parameter in range can meet, or a width that cannot be reached
     │   ├── InvalidFilter              a filter expression that is not plain comparisons of allowed columns
     │   ├── UnknownColumn              a column the table does not have
@@ -44,10 +43,6 @@ class BadRequest(SetwiseError):
 
 class InvalidParameter(BadRequest, ValueError):
     """A value that cannot be: negative, NaN, out of range, or malformed."""
-
-
-class UnsupportedInteraction(BadRequest):
-    """No proven bound covers the interaction asked for."""
 
 
 class Unattainable(BadRequest):

@@ -15,6 +15,7 @@ from setwise.accounting.answer import Effort, Interaction
 from setwise.accounting.brackets import Bracket, any_fails, either_fails, epsilon_at, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
+from setwise.accounting.losses.lattice import enumerated
 from setwise.errors import Unattainable
 
 # Methods are imported where they are tried: most compositions need one or two of them.
@@ -283,7 +284,6 @@ def closed_form(uses: Sequence[Use], interaction: Interaction) -> Bound | None:
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     """Return the optimal batch delta when all bounded-range epsilons agree and the rest is pure DP on their lattice."""
-    from setwise.accounting.losses.lattice import enumerated
     from setwise.accounting.methods.closed_forms import BatchBoundedRange, shared_offset
 
     epsilons = kinds.pure_epsilons()

@@ -6,6 +6,7 @@ import typer
 
 from setwise.cli import options
 from setwise.cli.ask import column_kinds, csv_words
+from setwise.cli.output import print_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,6 @@ def check(
     """
     from setwise.analytics.engines.files import CsvOptions
     from setwise.analytics.tables.check import check_table
-    from setwise.cli.output import print_json
 
     written = {
         "separator": separator,

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from setwise.accounting.notation import calibrated_kinds, syntax
+from setwise.accounting.notation import calibrated_kinds, format_use, rounded_down, rounded_up, syntax
+from setwise.cli import output
 from setwise.cli.options import AsJson
 from setwise.errors import InvalidParameter
 
@@ -40,12 +41,10 @@ def compose(
 ) -> None:
     """Say what a set of uses adds up to: a certified (epsilon, delta) for the interaction."""
     from setwise.accounting.compose import compose as composed
-    from setwise.cli import output
-    from setwise.cli.output import progress
 
     if (delta is None) == (epsilon is None):
         raise InvalidParameter("give either --delta or --epsilon, and the other is found")
-    with progress("composing") as watch:
+    with output.progress("composing") as watch:
         composition = composed(uses, interaction, progress=watch)
         if delta is not None:
             answer = composition.epsilon(delta, width=width)
@@ -71,8 +70,6 @@ def calibrate(
 ) -> None:
     """Find the smallest noise, largest per-use epsilon or largest count that meets a target for planned uses."""
     from setwise.accounting import calibrate as calibration
-    from setwise.accounting.notation import format_use, rounded_down, rounded_up
-    from setwise.cli import output
 
     free, plan = calibration.parse_plan(uses)
     if free == "noise":

@@ -1,5 +1,6 @@
 """`setwise demo`: the main job end to end, on data it makes itself."""
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -45,7 +46,6 @@ def demo(
         print(f"wrote ratings.dat, users.dat, movies.dat, u.data and points.tsv to {movies}")
         return
     import tempfile
-    import time
 
     from rich.console import Console
 

@@ -2,11 +2,14 @@
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from setwise.cli import output
 from setwise.cli.options import AsJson, Once
 from setwise.errors import InvalidParameter, StoreFailed
 
@@ -142,8 +145,6 @@ def open_account(
                 wallet=wallet,
                 failure=failure,
             )
-    from setwise.cli import output
-
     if as_json:
         output.print_json(status.to_dict())
     else:
@@ -163,8 +164,6 @@ def cap(
     as_json: AsJson = False,
 ) -> None:
     """Limit all accounts on a dataset together, for good; before the first of them is opened."""
-    from setwise.cli import output
-
     with open_ledger(ledger) as opened:
         opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share, rule=rule)
         status = opened.cap(dataset)
@@ -182,8 +181,6 @@ def reclaim(
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
     """Give back to a dataset's cap what accounts hold of it and did not use."""
-    from datetime import timedelta
-
     with existing_ledger(ledger) as opened:
         count = opened.reclaim(dataset, idle=timedelta(hours=idle))
     typer.echo(f"{count} account{'' if count == 1 else 's'} gave back what they held of the cap of {dataset}")
@@ -196,8 +193,6 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """Show what was promised, what is left, and what the draws so far are worth."""
-    from setwise.cli import output
-
     with existing_ledger(ledger) as opened:
         statuses = opened.accounts() if name is None else (opened.account(name).status_by_entries(),)
     if as_json:
@@ -218,10 +213,6 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """List the entries of an account: charges, settlements, what was returned."""
-    from itertools import islice
-
-    from setwise.cli import output
-
     with existing_ledger(ledger) as opened:
         start = max(0, opened.account(name).entries() - limit) if after is None else after
         entries = list(islice(opened.history(name, after=start), limit))
@@ -245,9 +236,6 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute every chain and every balance; name each entry that is not as it was written."""
-    from datetime import timedelta
-
-    from setwise.cli import output
     from setwise.ledger.audit.heads import read_key
     from setwise.ledger.audit.verification import Anchor
 
@@ -276,7 +264,6 @@ def sign_head(
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
     """Append a signed head, and print it: run this on a schedule, so that a cut-off end is found."""
-    from setwise.cli import output
     from setwise.ledger.audit.heads import read_key
 
     with existing_ledger(ledger) as opened:
@@ -315,8 +302,6 @@ def acts(
     as_json: AsJson = False,
 ) -> None:
     """List what stewards and administrators did, in order."""
-    from setwise.cli import output
-
     with inspected_ledger(ledger) as opened:
         found = opened.acts(after=after)
     if as_json:
@@ -338,8 +323,6 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the whole ledger as JSON lines."""
-    from setwise.cli import output
-
     if as_json and file == "-":
         raise InvalidParameter("--json tells about the FILE written; without a FILE the lines themselves are JSON")
     with inspected_ledger(ledger) as opened, _stream(file, "w") as stream:
@@ -358,8 +341,6 @@ def restore(
     as_json: AsJson = False,
 ) -> None:
     """Read an export into an empty ledger; all of it, with every hash checked, or nothing."""
-    from setwise.cli import output
-
     with _stream(file, "r") as stream, open_ledger(ledger) as opened:
         entries = opened.restore(stream, tables=_service_tables() if service else ())
     if as_json:
@@ -383,8 +364,6 @@ def joint(
     as_json: AsJson = False,
 ) -> None:
     """Say what all accounts on a dataset promise together, should their analysts collude."""
-    from setwise.cli import output
-
     with existing_ledger(ledger) as opened:
         found = opened.joint(dataset, delta=delta, periods=periods)
     if as_json:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from setwise.cli import output
 from setwise.cli.options import AsJson
 
 if TYPE_CHECKING:
@@ -26,12 +27,10 @@ def paper(
     as_json: AsJson = False,
 ) -> None:
     """Recompute every figure and quoted number of the paper, with ours beside it; exit status 1 if a claim fails."""
-    from setwise.cli import output
-    from setwise.cli.output import progress
     from setwise.paper.study import chosen, run, write_claims
 
     wanted = chosen(figure or [])
-    with progress("paper") as watch:
+    with output.progress("paper") as watch:
         parts = list(run(wanted, out, watch))
     claims = [claim for part in parts for claim in part.claims]
     files = [*(file for part in parts for file in part.files), *write_claims(claims, out)]

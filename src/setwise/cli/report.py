@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from setwise.cli.options import AsJson
+from setwise.cli.output import print_json, print_table
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ def run(
 
 
 def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
-    from setwise.cli.output import print_json, print_table
     from setwise.mechanisms.planning.request import Total
 
     def alone(total: Total, epsilon: float) -> str:
@@ -72,7 +72,6 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
 
 
 def _show(ran: "Ran", *, as_json: bool) -> None:
-    from setwise.cli.output import print_json, print_table
     from setwise.reports.outputs import without_password
 
     if as_json:

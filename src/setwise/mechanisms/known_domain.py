@@ -57,10 +57,7 @@ class KnownLaplace:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
-        noise = self.noise
-        return ErrorEstimate(
-            confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence)
-        )
+        return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every label of the domain with its noisy count, highest first."""
@@ -116,10 +113,7 @@ class KnownGaussian:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
-        noise = self.noise
-        return ErrorEstimate(
-            confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence)
-        )
+        return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every label of the domain with its noisy count, highest first."""

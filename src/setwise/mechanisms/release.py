@@ -208,3 +208,10 @@ class ErrorEstimate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "confidence", probability("confidence", self.confidence))
+
+    @classmethod
+    def of(cls, noise: Noise, confidence: Fraction, *, cutoff: int | None = None) -> "ErrorEstimate":
+        """Return the error of counts with this noise, released where they exceed the `cutoff`, if there is one."""
+        radius = noise.radius(confidence)
+        detectable = None if cutoff is None else cutoff + 1 + radius
+        return cls(confidence=confidence, expected_error=noise.expected_absolute, radius=radius, detectable=detectable)

@@ -63,10 +63,7 @@ class OrderedLeastSquares:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect before the projection, which can only make the sequence closer in l2."""
-        noise = self.noise
-        return ErrorEstimate(
-            confidence=confidence, expected_error=noise.expected_absolute, radius=noise.radius(confidence)
-        )
+        return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels in their order with projected counts."""

@@ -88,14 +88,7 @@ class TruncatedGaussian:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
-        noise = self.noise
-        radius = noise.radius(confidence)
-        return ErrorEstimate(
-            confidence=confidence,
-            expected_error=noise.expected_absolute,
-            radius=radius,
-            detectable=self.cutoff + 1 + radius,
-        )
+        return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels whose noisy count passes the cutoff, highest first."""
@@ -166,14 +159,7 @@ class UnknownGaussian:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
-        noise = self.noise
-        radius = noise.radius(confidence)
-        return ErrorEstimate(
-            confidence=confidence,
-            expected_error=noise.expected_absolute,
-            radius=radius,
-            detectable=self.per_item + self.margin + 1 + radius,
-        )
+        return ErrorEstimate.of(self.noise, confidence, cutoff=self.per_item + self.margin)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the labels whose noisy count passes the threshold, highest first."""

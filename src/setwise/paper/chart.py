@@ -57,7 +57,6 @@ PAPER_TOO = Stroke("#CC79A7", "--", "o")
 BATCH = Stroke("#009E73", "--")
 PURE = Stroke("#666666", ":", "", 2.0)
 OTHER = Stroke("#E69F00", "-", "^")
-BLACK = Stroke("#000000", ":", "v")
 
 
 def check_matplotlib() -> None:

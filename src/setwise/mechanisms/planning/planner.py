@@ -10,10 +10,9 @@ from typing import TypeAlias, assert_never
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.parameters import float_below
-from setwise.mechanisms.planning.accuracy import ranking_shortfall
 from setwise.mechanisms.planning.cost import MOST_SPREAD, certified_price, estimated_price, least_spread
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
-from setwise.mechanisms.planning.search import Split, splits, weighed
+from setwise.mechanisms.planning.search import Split, ranking_shortfall, splits, weighed
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate
 from setwise.mechanisms.statistics import HistogramMechanism
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
