@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from setwise.analytics.engines.prepared import prepare
 from setwise.analytics.tables.source import open_engine
+from setwise.service.queries import engine_pool
 from tests.service.replica import Replica
-from tests.service.team import SPEND, Team, ask, gather, write_events
+from tests.service.team import SPEND, TOP_3, Team, ask, gather, write_events
 
 ROWS = [(user, f"w{user % 3}", user % 7) for user in range(600)]
 
@@ -159,3 +161,21 @@ def test_spark_is_sent_nowhere_outside(team: Team, monkeypatch: pytest.MonkeyPat
 def test_where_a_table_is_stays_with_the_stewards(start: Callable[..., Replica], folder: Path):
     team = gather(start(data_dir=folder))
     assert "events.parquet" not in team.ada.get("/datasets").text
+
+
+def test_many_questions_at_once_open_few_engines(start: Callable[..., Replica], monkeypatch: pytest.MonkeyPatch):
+    opened = []
+    original = engine_pool.open_engine
+
+    def counting(*args: Any, **options: Any) -> Any:
+        opened.append(args)
+        return original(*args, **options)
+
+    monkeypatch.setattr(engine_pool, "open_engine", counting)
+    team = gather(start(workers=2, answer_step=0.0))
+    ask(team.ada, "first", TOP_3)
+    opened.clear()
+    with ThreadPoolExecutor(9) as threads:
+        answers = list(threads.map(lambda number: ask(team.ada, f"q{number}", TOP_3), range(9)))
+    assert [answer.status_code for answer in answers] == [200] * 9
+    assert len(opened) <= 2

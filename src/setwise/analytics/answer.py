@@ -166,7 +166,7 @@ class PrivateAnswer:
             delta=found["delta"],
             spent=tuple(parse_use(use) for use in found["spent"]),
             complete=found["complete"],
-            interval_note=found.get("interval_note", _EARLIER_NOTE),
+            interval_note=found.get("interval_note", EARLIER_NOTE),
             hint=found.get("hint", ""),
             alone=None if found.get("alone") is None else (found["alone"][0], found["alone"][1]),
             **{name: found[name] for name in _BESIDE_THE_CONTRACT},
@@ -287,7 +287,7 @@ def csv_text(columns: dict[str, list[Any]], measure: str, path: str | Path | Non
 _BESIDE_THE_CONTRACT = ("kind", "measure", "method", "statement", "reason", "why", "confidence")
 
 
-_EARLIER_NOTE = (
+EARLIER_NOTE = (
     "Stored before intervals accounted for selection: those of items chosen by their noisy counts miss more often."
 )
 

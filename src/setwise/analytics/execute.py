@@ -56,19 +56,19 @@ def request_text(table: str, user: str, query: Query, budget: Budget) -> str:
 
 def execute(
     planned: ExecutablePlan, reader: Reader, payer: Payer, *, key: str, request: str, randomness: Randomness
-) -> PrivateAnswer:
-    """Charge the plan, run it, store its answer and return what is stored.
+) -> tuple[str, bool]:
+    """Charge the plan, run it, store its answer; return the stored text, and whether it was there before.
 
     Ensures: no row is read before the charge is made, and nothing is shown before it is stored. A key that was
         answered before gets that answer again. Unused draws go back where they were registered beforehand.
     """
     receipt = payer.charge(planned.plan.uses, key=key, request=request)
     if receipt.answer is not None:
-        return replace(PrivateAnswer.from_stored(receipt.answer), replayed=True)
+        return receipt.answer, True
     answer = _answered(planned, reader, randomness)
     registered = planned.plan.interaction is Interaction.SETWISE
     returned = planned.unused(answer.spent) if registered else ()
-    return PrivateAnswer.from_stored(payer.settle(receipt, answer=answer.stored(), returned=returned))
+    return payer.settle(receipt, answer=answer.stored(), returned=returned), False
 
 
 def _answered(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:

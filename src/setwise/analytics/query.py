@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, assert_never, get_args, get_type_hints
 
@@ -470,6 +471,7 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+@cache
 def parameters_of(call: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """Return the parameters of a call by name, with those that a typed dictionary adds written out.
 

@@ -3,6 +3,7 @@
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
@@ -176,7 +177,7 @@ class Session(Askable):
         if self._account is None:
             self._totals.setdefault(key, (planned.plan.epsilon.upper, planned.plan.delta))
         try:
-            return execute(
+            stored, replayed = execute(
                 planned,
                 self._engine,
                 self._one_off if self._account is None else self._account,
@@ -189,6 +190,7 @@ class Session(Askable):
             if fitting is None:
                 raise
             raise BudgetExhausted(f"{refused}; {fitting}") from None
+        return replace(PrivateAnswer.from_stored(stored), replayed=replayed)
 
     def join(self, table: str, *, using: Columns, keeps_all: bool = False) -> "Session":
         """Return the session on this table with another one beside it, that was given as `public` or `private`.

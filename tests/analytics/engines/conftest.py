@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from setwise.analytics.engines.duckdb import query
 from tests.analytics.engines.backends import Backend, DuckDBBackend, PostgresqlBackend, SparkBackend
+
+
+@pytest.fixture(autouse=True)
+def small_tables_are_probed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small tables take either form, as large ones do."""
+    monkeypatch.setattr(query, "UNPROBED_ROWS", 0)
 
 
 @pytest.fixture(params=["duckdb", "postgresql", "spark"])

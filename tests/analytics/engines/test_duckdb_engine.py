@@ -121,3 +121,29 @@ def test_questions_may_be_asked_from_several_threads_at_once():
         for thread in threads:
             thread.join()
     assert found == [wanted] * 6
+
+
+def test_text_of_a_file_that_was_written_again_is_checked_again(tmp_path: Path):
+    source = tmp_path / "source.parquet"
+    aggregation = Aggregation(user="u", item="i", contributions=3)
+    pq.write_table(pa.table({"u": [1, 2], "i": ["a", "b"]}), source)
+    with DuckDBEngine(ParquetFiles((source,), str(source))) as engine:
+        assert len(engine.histogram(aggregation)) == 2
+        cells = pa.array([b"a", b"b", b"\xff"], pa.binary()).cast(pa.string(), safe=False)
+        pq.write_table(pa.table({"u": [1, 2, 3], "i": cells}), tmp_path / "new.parquet")
+        (tmp_path / "new.parquet").replace(source)
+        found = engine.histogram(aggregation)
+        assert as_dict(found.labels, found.counts) == {"a": 1, "b": 1}
+        assert engine.rows() == 3
+
+
+def test_small_tables_take_one_thread_and_large_ones_all(monkeypatch: pytest.MonkeyPatch):
+    table = events(20_000, 500, 60)
+    with DuckDBEngine(ArrowTable(table), salts=lambda: 12345, threads=2) as engine:
+        threads = []
+        for small in (20_000, 19_999, 20_000):
+            monkeypatch.setattr(engine_module, "SMALL_ROWS", small)
+            found = engine.histogram(BOUNDED)
+            threads.append(engine._connection.execute("SELECT current_setting('threads')").fetchall()[0][0])
+            assert as_dict(found.labels, found.counts) == histogram(table)
+    assert threads == [1, 2, 1]

@@ -1,13 +1,16 @@
 """Rows that are numbered as they stand, or grouped first: the histogram is the same, and the choice right."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.duckdb import query
 from setwise.analytics.filter.parser import parse_filter
-from tests.analytics.engines.backends import Backend
+from tests.analytics.engines.backends import Backend, DuckDBBackend
 from tests.analytics.engines.reference import as_dict
 
 
@@ -61,3 +64,15 @@ def test_rows_are_numbered_where_they_rarely_repeat(
         engine.histogram(Aggregation(user="u", item="i"))
         engine.histogram(Aggregation(user="u", item="i", value="x", contributions=3))
     assert chosen == ([] if probed.name == "postgresql" else [numbered])  # which has one form only
+
+
+def test_a_small_table_is_grouped_without_a_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(sql, "rows_rarely_repeat", lambda *_: pytest.fail("was looked at"))
+    with DuckDBBackend(tmp_path).engine(events(5_000, 200, 5000)) as engine:
+        for unprobed in (5_000, 4_999):
+            monkeypatch.setattr(query, "UNPROBED_ROWS", unprobed)
+            if unprobed == 5_000:
+                engine.histogram(Aggregation(user="u", item="i", contributions=3))
+            else:
+                with pytest.raises(pytest.fail.Exception, match="was looked at"):
+                    engine.histogram(Aggregation(user="u", item="i", contributions=3))

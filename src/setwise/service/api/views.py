@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, use_in_words
-from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.answer import EARLIER_NOTE, PrivateAnswer
 from setwise.analytics.planning import Plan
 from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.ledger.audit.verification import Verification
@@ -275,7 +275,9 @@ class AnswerView(BaseModel):
     reason: str = Field(examples=["all 10 items were found"])
     why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
     confidence: float = Field(examples=[0.95])
-    interval_note: str = Field(examples=["Each interval holds the exact number with probability 95%."])
+    interval_note: str = Field(
+        default=EARLIER_NOTE, examples=["Each interval holds the exact number with probability 95%."]
+    )
     hint: str = Field(
         default="", examples=[""], description="what would have shown more, where an answer came out short"
     )
@@ -317,8 +319,9 @@ class QueryView(BaseModel):
     @staticmethod
     def of(job: Job, outputs: Sequence[Output] | None = None) -> "QueryView":
         """Show a query; `outputs` are the columns of one that was asked in SQL."""
-        answer = None if job.answer is None else PrivateAnswer.from_stored(job.answer)
-        rows = None if answer is None or outputs is None else SqlAnswer(answer=answer, outputs=tuple(outputs)).rows
+        rows = None
+        if job.answer is not None and outputs is not None:
+            rows = SqlAnswer(answer=PrivateAnswer.from_stored(job.answer), outputs=tuple(outputs)).rows
         return QueryView(
             id=job.id,
             account=job.account,
@@ -327,7 +330,7 @@ class QueryView(BaseModel):
             progress=job.progress,
             created_at=job.created_at,
             asked=json.loads(job.request),
-            answer=None if answer is None else AnswerView.model_validate_json(answer.stored()),
+            answer=None if job.answer is None else AnswerView.model_validate_json(job.answer),
             problem=None if job.problem is None else ProblemView.model_validate_json(job.problem),
             columns=None if outputs is None else [OutputView(**asdict(each)) for each in outputs],
             rows=None if rows is None else [dict(row) for row in rows],

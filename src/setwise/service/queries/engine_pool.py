@@ -43,6 +43,7 @@ class Engines:
         self._schemas: dict[tuple[str, tuple[Join, ...]], Schema] = {}
         self._public: dict[str, dict[str, Schema]] = {}
         self._lock = threading.Lock()
+        self._checking: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def check(self, dataset: Dataset) -> Schema:
         """Return the schema of a table that is to be registered, or raise what is wrong with the registration."""
@@ -109,11 +110,22 @@ class Engines:
             raise
         finally:
             with self._lock:
-                keep = keep and not joins and len(idle) < self._settings.workers
+                keep = keep and not joins and len(idle) <= self._settings.workers
                 if keep:
                     idle.append(engine)
             if not keep:
                 engine.close()
+
+    @contextmanager
+    def lent_to_check(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Iterator[PreparingEngine]:
+        """Lend an engine that reads metadata: one of each table at a time, beside those that have their turns.
+
+        More would be opened and closed again with every question, at several times the price of a small answer.
+        """
+        with self._lock:
+            checking = self._checking[dataset.name]
+        with checking, self.lent(dataset, joins) as engine:
+            yield engine
 
     def close(self) -> None:
         """Close every idle engine."""
@@ -245,7 +257,7 @@ class TableReader:
 
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
-        with self._engines.lent(self._dataset, self._joins) as engine:
+        with self._engines.lent_to_check(self._dataset, self._joins) as engine:
             engine.check(aggregation)
 
     def histogram(self, aggregation: Aggregation) -> Histogram:

@@ -136,7 +136,7 @@ class QuestionService:
         with at_field("query"):
             reader.check(planned.aggregation)
         try:
-            answer = execute(
+            stored, _ = execute(
                 planned,
                 reader,
                 TimedAccount(question.account, running.timing, running.charged),
@@ -152,7 +152,7 @@ class QuestionService:
         except BudgetExhausted as error:
             fits = self._what_fits(replace(question, spending=spending), planned.plan.uses)
             raise (error if fits is None else BudgetExhausted(f"{error}; {fits}")) from None
-        return answer.stored()
+        return stored
 
     def _what_fits(self, question: CheckedQuestion, needed: Sequence[Use]) -> str | None:
         """Return in words a smaller total that the account would pay for, or None."""

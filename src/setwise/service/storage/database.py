@@ -69,8 +69,9 @@ class Database:
 def open_database(url: str) -> Database:
     """Open the database at a path or URL, and bring the service's tables to the current version."""
     address = _driver_url(url)
-    pool = {"pool_pre_ping": True, "pool_size": 16, "max_overflow": 16}
-    options = {} if address.startswith("sqlite") else {"options": "-c synchronous_commit=off"}
+    in_file = address.startswith("sqlite")
+    pool = {"pool_pre_ping": not in_file, "pool_size": 16, "max_overflow": 16}
+    options = {} if in_file else {"options": "-c synchronous_commit=off"}
     try:
         engine = create_engine(address, **pool)
         relaxed = create_engine(address, **pool, connect_args=options)

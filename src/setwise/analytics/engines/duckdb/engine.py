@@ -8,7 +8,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -65,6 +65,8 @@ PAIR_BYTES = 96
 TEXT_BYTES = 32
 """What a column of text adds to that."""
 CSV_ROW_BYTES = 16
+SMALL_ROWS = 100_000
+"""A table of no more rows is read in milliseconds."""
 MOST_PARTITIONS = 1024
 _PROGRESS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false", "progress_bar_time": "0"}
 """Without its bar DuckDB does not say how far a query is; these settings belong to each cursor."""
@@ -100,6 +102,8 @@ class DuckDBEngine:
         self.spill = SpillDirectory(scratch, spill)
         with _failures(self.spill):
             self._connection = _locked_connection(table, memory, threads, self.spill.path)
+            self._memory, self._most_threads = _limits(self._connection)
+        self._threads = self._most_threads
         self._schema = self._described()
 
     def describe(self) -> Schema:
@@ -134,10 +138,10 @@ class DuckDBEngine:
     def statistics(self, aggregation: Aggregation) -> GroupTable:
         """Return the exact measures of every group."""
         self.check(aggregation)
-        parts = self._parts(aggregation, self._estimated_rows())
-        with self._watched() as cursor:
+        rows = self._estimated_rows()
+        with self._running_on(rows) as cursor:
             query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
-            return query.statistics(aggregation, parts)
+            return query.statistics(aggregation, self._parts(aggregation, rows))
 
     def origin(self) -> tuple[str, str]:
         """Return the path of the source and the fingerprint of its files."""
@@ -151,10 +155,10 @@ class DuckDBEngine:
     def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Write a directory with the ranked contributions as Parquet and the manifest beside them."""
         check_suitable(aggregation, self._schema)
-        parts = self._parts(aggregation, self._estimated_rows())
-        with self._watched() as cursor:
+        rows = self._estimated_rows()
+        with self._running_on(rows) as cursor:
             query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
-            write_prepared(Path(destination), query.rank(aggregation, parts), manifest)
+            write_prepared(Path(destination), query.rank(aggregation, self._parts(aggregation, rows)), manifest)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -190,24 +194,49 @@ class DuckDBEngine:
         if self._manifest is not None:
             return self._run_prepared(self._manifest, aggregation, most)
         rows = self._estimated_rows()
-        parts = self._parts(aggregation, rows)
-        with self._watched() as cursor:
+        with self._running_on(rows) as cursor:
             query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
-            return query.run(aggregation, most, rows, parts)
+            return query.run(aggregation, most, rows, self._parts(aggregation, rows))
 
     def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:
-        with self._watched() as cursor:
+        with self._running_on(self._estimated_rows()) as cursor:
             query = DuckDBQuery(self._table, manifest.schema(), cursor, salt=0)
             return query.run_prepared(aggregation, most)
 
     def _estimated_rows(self) -> int:
+        """Return about how many rows there are; where only reading tells, more than a small table has."""
         rows = self.rows()
-        return sum(file.stat().st_size for file in self._table.files) // CSV_ROW_BYTES if rows is None else rows
+        if rows is not None:
+            return rows
+        return max(SMALL_ROWS + 1, sum(file.stat().st_size for file in self._table.files) // CSV_ROW_BYTES)
 
     @contextmanager
-    def _watched(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor of its own to a query, known to `cancel` and watched while it runs."""
+    def _running_on(self, rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give a cursor of its own to a query that reads about so many rows, known to `cancel`.
+
+        A large query is watched while it runs. A small one is over before anybody would look, on one thread: waking
+        others takes longer than their help saves.
+        """
+        small = rows <= SMALL_ROWS and not isinstance(self._table, JoinedTable)
         cursor = self._connection.cursor()
+        self._use(cursor, 1 if small else self._most_threads)
+        with self._lock:
+            self._running.add(cursor)
+        try:
+            with _failures(self.spill), nullcontext() if small else self._watching(cursor):
+                yield cursor
+        finally:
+            with self._lock:
+                self._running.discard(cursor)
+            cursor.close()
+
+    def _use(self, cursor: duckdb.DuckDBPyConnection, threads: int) -> None:
+        if threads != self._threads:
+            cursor.execute(f"SET threads = {threads}")
+            self._threads = threads
+
+    def _watching(self, cursor: duckdb.DuckDBPyConnection) -> Poller:
+        """Return what tells how far a query is, and stops it when it spills too much."""
         with suppress(duckdb.InvalidInputException):  # refused in notebooks without ipywidgets: then untold
             for name, value in _PROGRESS.items():
                 cursor.execute(f"SET {name} = {value}")
@@ -219,24 +248,14 @@ class DuckDBEngine:
             self._progress(min(1.0, max(0.0, cursor.query_progress() / 100)))
             return False
 
-        with self._lock:
-            self._running.add(cursor)
-        try:
-            with _failures(self.spill), Poller(look):
-                yield cursor
-        finally:
-            with self._lock:
-                self._running.discard(cursor)
-            cursor.close()
+        return Poller(look)
 
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
         """Return into how many parts of the users the work is cut so that each fits in half of the memory."""
         keys = [self._schema.column(aggregation.user), *(group.labels(self._schema) for group in aggregation.groups)]
         texts = [column.kind is Kind.TEXT for column in keys]
-        with self._connection.cursor() as cursor:
-            limit = _bytes(str((cursor.execute("SELECT current_setting('memory_limit')").fetchone() or ("1GiB",))[0]))
         needed = rows * (PAIR_BYTES + TEXT_BYTES * sum(texts))
-        return min(MOST_PARTITIONS, max(1, math.ceil(needed / (limit / 2))))
+        return min(MOST_PARTITIONS, max(1, math.ceil(needed / (self._memory / 2))))
 
 
 def _locked_connection(
@@ -262,9 +281,16 @@ def _locked_connection(
     files = ", ".join(_setting(str(file)) for file in table.files)
     connection.execute(f"SET allowed_paths = [{files}]")
     connection.execute("SET enable_external_access = false")
-    connection.execute(f"SET allowed_configs = [{', '.join(_setting(name) for name in _PROGRESS)}]")
+    connection.execute(f"SET allowed_configs = [{', '.join(_setting(name) for name in ('threads', *_PROGRESS))}]")
     connection.execute("SET lock_configuration = true")
     return connection
+
+
+def _limits(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    """Return how many bytes of memory and how many threads DuckDB may use."""
+    found = connection.execute("SELECT current_setting('memory_limit'), current_setting('threads')").fetchone()
+    assert found is not None
+    return _bytes(str(found[0])), int(found[1])
 
 
 def _setting(value: object) -> str:

@@ -27,6 +27,15 @@ _ARROW_SCHEMA = b"ARROW:schema"
 _FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 
 
+@dataclass(slots=True)
+class _Learned:
+    """What was read of one version of the files: types by column, whether a column of text is UTF-8, how many rows."""
+
+    types: "dict[str, pa.DataType]"
+    sound: dict[str, bool] = field(default_factory=dict)
+    rows: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetFiles:
     """One table in one or several Parquet files, which must have the same columns of the same types.
@@ -36,7 +45,7 @@ class ParquetFiles:
 
     files: tuple[Path, ...]
     origin: str
-    _sound: dict[str, bool] = field(default_factory=dict, compare=False)
+    _learned: dict[tuple[tuple[int, ...], ...], "_Learned"] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def columnar(self) -> bool:
@@ -60,7 +69,7 @@ class ParquetFiles:
         """Return the files as a relation."""
         values = [hive_values(file) for file in self.files]
         broken_path = any(value is None for of_file in values for value in of_file.values())
-        needed = self._types(columns)
+        needed = {key: kind for key, kind in self._now().types.items() if columns is None or key in columns}
         if not broken_path and not any(self._needs_care(*each, columns) for each in needed.items()):
             return f"read_parquet({_listed(self.files)}, hive_types_autocast = false)"
         keys = [key for key in values[0] if all(key in of_file for of_file in values)]
@@ -69,12 +78,23 @@ class ParquetFiles:
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return how many rows the footers state."""
-        found = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
-        return int((found.fetchone() or (0,))[0] or 0)
+        known = self._now()
+        if known.rows is None:
+            found = cursor.execute(f"SELECT SUM(num_rows)::BIGINT FROM parquet_file_metadata({_listed(self.files)})")
+            known.rows = int((found.fetchone() or (0,))[0] or 0)
+        return known.rows
 
-    def _types(self, columns: Sequence[str] | None) -> "dict[str, pa.DataType]":
-        with _opened(self.files[0]) as first:
-            return {cell.name: cell.type for cell in first.schema_arrow if columns is None or cell.name in columns}
+    def _now(self) -> "_Learned":
+        """Return what is known of the files as they are: of files that were written since, nothing is."""
+        told = [file.stat() for file in self.files]
+        version = tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in told)
+        known = self._learned.get(version)
+        if known is None:
+            with _opened(self.files[0]) as first:
+                known = _Learned({cell.name: cell.type for cell in first.schema_arrow})
+            self._learned.clear()
+            self._learned[version] = known
+        return known
 
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
         """Whether DuckDB could fail on a cell of a column that a question reads."""
@@ -83,9 +103,10 @@ class ParquetFiles:
         if columns is None:  # to be described, not read
             return False
         if is_text(kind):
-            if name not in self._sound:
-                self._sound[name] = all(_has_sound_text(file, name) for file in self.files)
-            return not self._sound[name]
+            sound = self._now().sound
+            if name not in sound:
+                sound[name] = all(_has_sound_text(file, name) for file in self.files)
+            return not sound[name]
         return reaches_beyond_microseconds(kind)
 
     def _reader(self, names: list[str], keys: list[str]) -> "pa.RecordBatchReader":

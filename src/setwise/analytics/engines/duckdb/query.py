@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PROBED_ROWS = 100_000
 """About how many rows are looked at to learn how often a user's items repeat."""
+UNPROBED_ROWS = 100_000
+"""Tables of no more rows are not probed: that would take as long as the worse of the two forms."""
 BATCH_ROWS = 250_000
 
 
@@ -92,11 +94,11 @@ class DuckDBQuery:
 
     def _found(self, builder: StatementBuilder, aggregation: Aggregation, counts: str, most: int | None) -> Histogram:
         statement = counts if most is None else builder.highest(aggregation, counts, most)
-        found = self._cursor.sql(statement, params=builder.parameters.values)
+        values = builder.parameters.values
         if len(aggregation.groups) > 1:
-            table = found.to_arrow_table()
+            table = self._cursor.sql(statement, params=values).to_arrow_table()
             return Histogram.of(arrow_labels(table, aggregation), table.column("count").to_numpy())
-        columns = found.fetchnumpy()
+        columns = self._cursor.execute(statement, values).fetchnumpy()
         return Histogram.of(columns["g0"], columns["count"])
 
     def _counts(
@@ -118,8 +120,8 @@ class DuckDBQuery:
         return builder.rows(aggregation, every)
 
     def _rows_rarely_repeat(self, aggregation: Aggregation, rows: int) -> bool:
-        """Whether users rarely have several rows for an item; learned from some of the users."""
-        if not sql.has_two_forms(aggregation) or not self._table.columnar:
+        """Whether users rarely have several rows for an item; learned from some of the users of a large table."""
+        if rows <= UNPROBED_ROWS or not sql.has_two_forms(aggregation) or not self._table.columnar:
             return False
         builder = self._builder()
         user = self._dialect.user(self._schema.column(aggregation.user))
