@@ -8,6 +8,7 @@ SOURCES = {
     "mechanisms.md": "Mechanisms",
     "truncated-gaussian-on-the-lattice.md": "Truncated Gaussian noise on the integers",
     "intervals.md": "Intervals",
+    "statistics.md": "Quantiles",
 }
 """The pages with numbered statements, and what the note calls them."""
 

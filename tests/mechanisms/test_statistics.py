@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import Use
+from setwise.accounting.guarantees import DiscreteLaplace, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
@@ -18,6 +18,7 @@ from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts
 
 UNIT = LaplaceCounts(scale=Fraction(1))
 TOTAL = Total(epsilon=1, delta=Fraction("1e-6"))
+GAUSSIAN = GaussianCounts(sigma=Fraction(20))
 MEAN = NoisyMean(reach=500, noise=UNIT)
 MEDIAN = OneQuantile(
     quantiles=GridQuantiles(shares=(Fraction(1, 2),), cells=1001, epsilon=Fraction(1)), number=0, leader=1
@@ -99,6 +100,37 @@ def test_intervals_of_means_hold(noise, size, mean):
     assert held >= 0.885  # four standard deviations below nine tenths
     assert all(each.interval[0] <= each.value <= each.interval[1] for each in release)
     assert all(each.interval[0] >= -500 and each.interval[1] <= 500 for each in release)
+
+
+@pytest.mark.parametrize(("noise", "deviation"), [(LaplaceCounts(scale=Fraction(20)), 2**0.5 * 20), (GAUSSIAN, 20)])
+def test_noise_is_as_wide_as_what_one_user_adds(noise, deviation):
+    """A mean of rows near its bound: its sum moves by reach for a row, its number by 1, and a user has three rows."""
+    size, reach, rows = 10**6, 10**4, 3
+    mean = NoisyMean(reach=reach, rows=rows, noise=noise)
+    totals = np.full(4000, size * reach * 9 // 10)
+    values = [each.value for each in mean.release(totals, np.full(4000, size), Fraction(9, 10), SystemRandomness())]
+    wide = deviation * reach * rows / size * (1 + 0.9**2) ** 0.5
+    assert np.std(values) == pytest.approx(wide, rel=0.1)  # its own deviation is below two percent
+    total = NoisyTotal(reach=50, noise=noise)
+    sums = [
+        each.value for each in total.release(np.zeros(4000, int), np.zeros(4000), Fraction(9, 10), SystemRandomness())
+    ]
+    assert np.std(sums) == pytest.approx(50 * deviation, rel=0.1)
+
+
+def test_what_is_charged_is_what_the_noise_costs():
+    laplace = NoisyTotal(reach=50, noise=LaplaceCounts(scale=Fraction(20))).guarantees()
+    assert laplace == (DiscreteLaplace(scale=1000.0, sensitivity=50),)
+    mean = NoisyMean(reach=50, rows=3, noise=GAUSSIAN).guarantees()
+    assert [each.sigma for each in mean] == [20, 20]
+
+
+@pytest.mark.parametrize("theta", [0, 2, 4])
+def test_intervals_of_means_allow_for_rounded_noise(theta):
+    """Noise so narrow that rounding is most of it."""
+    mean = NoisyMean(reach=4, noise=GaussianCounts(sigma=Fraction(1, 4)))
+    release = mean.release(np.full(4000, 200 * theta), np.full(4000, 200), Fraction(9, 10), SystemRandomness())
+    assert np.mean([each.interval[0] <= theta <= each.interval[1] for each in release]) >= 0.885
 
 
 def test_sums_may_be_negative_and_their_intervals_hold():

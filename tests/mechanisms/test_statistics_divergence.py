@@ -12,6 +12,7 @@ from setwise.mechanisms.auto_bounds import DoublingBounds
 from setwise.mechanisms.noise.laplace import LaplaceNoise
 from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.quantile import GridQuantiles, rank_scores, score_range
+from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.statistics import GroupStatistics, NoisyMean, OneQuantile, noise_of
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts
 
@@ -77,6 +78,17 @@ def _wider(noise):
     if isinstance(noise, LaplaceCounts):
         return LaplaceCounts(scale=noise.scale * 2)
     return GaussianCounts(sigma=noise.sigma * 2)
+
+
+def test_noise_of_bounds_is_as_wide_as_charged():
+    """Of two bins 30 apart in count the larger is taken where neither stands out: by the noise's own law."""
+    bounds, counts = DoublingBounds(scale=Fraction(20)), np.full(121, -(10**6))
+    counts[80], counts[90] = 0, 30
+    taken = sum(bounds.release(counts, SystemRandomness())[1] > 2**9 for _ in range(2000))
+    probabilities = law(LaplaceNoise(scale=binary(bounds.scale)))
+    difference = np.convolve(probabilities, probabilities[::-1])
+    chance = difference[len(probabilities) - 1 - 29 :].sum()
+    assert abs(taken / 2000 - chance) < 0.05  # five deviations
 
 
 def test_bounds_that_are_found_cost_one_use():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Mutant:
     """One edit: in `file` of a room, the text `before`, which occurs once, becomes `after`.
 
-    `tests` names the test files of the room that must notice; without names all of them are run.
+    `tests` names the test files that must notice, of the room unless they say another; without names all are run.
     """
 
     name: str

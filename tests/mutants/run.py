@@ -3,7 +3,7 @@
 python tests/mutants/run.py                  run them all; exit status 1 if one survives
 python tests/mutants/run.py --write FILE     and write the table to FILE
 python tests/mutants/run.py --only TEXT      run those with TEXT in their name
-python tests/mutants/run.py --room ROOM      run those of mechanisms or of accounting
+python tests/mutants/run.py --room ROOM      run those of mechanisms, analytics or accounting
 """
 
 import argparse
@@ -19,9 +19,10 @@ from pathlib import Path
 from accounting_mutants import MUTANTS as ACCOUNTING
 from mechanism_mutants import MUTANTS as MECHANISMS
 from mutant import Mutant
+from statistics_mutants import MUTANTS as STATISTICS
 
 ROOT = Path(__file__).resolve().parents[2]
-MUTANTS = MECHANISMS + ACCOUNTING
+MUTANTS = MECHANISMS + STATISTICS + ACCOUNTING
 TESTS = ROOT / "tests" / "mechanisms"
 FASTEST_FIRST = (
     "recorder",
@@ -40,7 +41,8 @@ FASTEST_FIRST = (
 def suite(mutant: Mutant | None) -> list[str]:
     """Return the test files: those named for the mutant, else all of mechanisms, those that kill quickest first."""
     if mutant is not None and mutant.tests:
-        return [str(ROOT / "tests" / mutant.room / f"test_{name}.py") for name in mutant.tests]
+        paths = (Path(name if "/" in name else f"{mutant.room}/{name}") for name in mutant.tests)
+        return [str(ROOT / "tests" / path.parent / f"test_{path.name}.py") for path in paths]
     first = [TESTS / f"test_{name}.py" for name in FASTEST_FIRST]
     # The page lists the mutants; it must not be what kills them.
     rest = (path for path in sorted(TESTS.glob("test_*.py")) if path.name != "test_mechanisms_page.py")
@@ -84,7 +86,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Break each mechanism and bound on purpose; the suite must notice.")
     parser.add_argument("--write", type=Path, help="also write the table to this file")
     parser.add_argument("--only", default="", help="run only the mutants with this text in their name")
-    parser.add_argument("--room", choices=["mechanisms", "accounting"], help="run only the mutants of this room")
+    parser.add_argument(
+        "--room", choices=["mechanisms", "analytics", "accounting"], help="run only the mutants of this room"
+    )
     arguments = parser.parse_args()
     chosen = [m for m in MUTANTS if arguments.only in m.name and arguments.room in (None, m.room)]
     lines = ["| mutant | file | killed by |", "|---|---|---|"]
