@@ -11,6 +11,9 @@ _SPACED_ROW = re.compile(r"\\\\\s*\[[^\]]*\]")
 _REFERENCE = re.compile(r"&#x0*(?P<code>[0-9A-F]+);")
 _LIMIT = re.compile(r"<msub>(<mo[^>]*>(?:sup|inf|max|min)</mo>)(.*?)</msub>", re.DOTALL)
 _SIGN = re.compile(r"(<mo[^>]*>(?:[(\[{=,≤≥∈]|&[lg]t;)</mo>)<mo>([−+±])</mo>")
+_SET_MINUS = "<mi>\u29f5</mi>"
+"""How the converter writes \\setminus: a character that few fonts have, and no operator."""
+
 _BAR = re.compile(r'<mo stretchy="false">\|</mo>')
 
 
@@ -33,5 +36,6 @@ def _formula(match: re.Match[str]) -> str:
 def _spaced(formula: str) -> str:
     """Return the formula with signs that belong to a number close to it, and bars that do not float."""
     formula = _REFERENCE.sub(lambda match: html.escape(chr(int(match["code"], 16))), formula)
+    formula = formula.replace(_SET_MINUS, "<mo>\u2216</mo>")
     formula = _SIGN.sub(r'\1<mo form="prefix">\2</mo>', formula)
     return _BAR.sub('<mo stretchy="false" lspace="0" rspace="0">|</mo>', formula)

@@ -45,6 +45,8 @@ def test_formulas_become_mathml():
     assert '<mo form="prefix">−</mo>' in block
     assert '<span class="equation-name">(7)</span>' in block
     assert "tag" not in block
+    without = with_formulas('<span class="arithmatex">\\(E \\setminus b\\)</span>')
+    assert "<mi>E</mi><mo>\u2216</mo><mi>b</mi>" in without
 
 
 def test_doctests_are_fenced():

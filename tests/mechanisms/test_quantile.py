@@ -1,5 +1,6 @@
 """Quantiles: the range of the score's change is exact, a level of halving costs one use, and ranks are close."""
 
+import math
 from collections import defaultdict
 from fractions import Fraction
 from itertools import product
@@ -255,6 +256,13 @@ def test_ranks_are_within_the_stated_error(shares):
     off = np.array([ranks_off(counts, shares, quantiles.pick(counts, SystemRandomness())) for _ in range(100)])
     assert (np.mean(off <= most, axis=0) >= 0.95).all()
     assert max(most) < 60 * quantiles.levels
+
+
+def test_an_error_of_a_cut_moves_the_quantiles_of_its_slices_by_half():
+    quartiles = GridQuantiles(shares=QUARTILES, cells=1001, epsilon=Fraction(1, 2))
+    cut, cell = (2 * math.log(candidates * 2 / 0.05) for candidates in (1001 * 1024, 1001))
+    stated = [quartiles.rank_error(number, Fraction(95, 100)) for number in range(3)]
+    assert stated == [math.ceil(cell + cut / 2), math.ceil(cut), math.ceil(cell + cut / 2)]
 
 
 def test_impossible_quantiles():
