@@ -7,10 +7,11 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.command_line import setwise
+from tests.servers.clickhouse import clickhouse_server
 from tests.servers.postgresql import postgresql_server, postgresql_url
 from tests.servers.spark import spark_session
 
-__all__ = ["postgresql_server", "postgresql_url", "setwise", "spark_session"]
+__all__ = ["clickhouse_server", "postgresql_server", "postgresql_url", "setwise", "spark_session"]
 
 SPARK_SMOKE = {
     "test_filters_come_before_bounding",

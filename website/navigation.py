@@ -13,6 +13,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "guides/reports.md",
         "guides/agents.md",
         "guides/spark.md",
+        "guides/add-an-engine.md",
     ),
     "The mathematics": (
         "optimal-composition.md",

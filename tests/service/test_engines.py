@@ -1,4 +1,4 @@
-"""Tables that a steward can register: files, prepared folders, tables of PostgreSQL; and what stays out of reach."""
+"""Tables that a steward can register: files, prepared folders, tables of servers; and what stays out of reach."""
 
 import csv
 from collections.abc import Callable
@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines.prepared import prepare
 from setwise.analytics.tables.source import open_engine
 from setwise.service.queries import engine_pool
+from tests.servers.clickhouse import ClickHouseServer
 from tests.service.replica import Replica
 from tests.service.team import SPEND, TOP_3, Team, ask, gather, write_events
 
@@ -96,6 +98,18 @@ def test_public_tables_of_postgresql_are_joined(start: Callable[..., Replica], f
     gone = ask(team.ada, "gone", body | {"query": query | {"text": text.replace(" AS n", "")}})
     assert "tell a steward" in gone.text
     assert "PostgreSQL" not in gone.text
+
+
+def test_tables_of_clickhouse_by_name_and_never_by_address(
+    start: Callable[..., Replica], folder: Path, clickhouse_server: ClickHouseServer
+):
+    url = clickhouse_server.database()
+    users, words, minutes = zip(*ROWS, strict=True)
+    clickhouse_server.store(pa.table({"user_id": users, "word": words, "minutes": minutes}), "visits", url)
+    team = gather(start(data_dir=folder, engine=("duckdb", url)))
+    assert set(top(team, "seen", {"engine": "clickhouse", "table": "visits"})) <= {"w0", "w1", "w2"}
+    for response in (team.ada.get("/datasets"), team.ada.get("/datasets/seen"), team.steward.get("/datasets")):
+        assert "clickhouse://" not in response.text
 
 
 def test_nothing_outside_the_data_folder_can_be_reached(start: Callable[..., Replica], folder: Path, tmp_path: Path):

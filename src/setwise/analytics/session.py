@@ -277,7 +277,7 @@ class Session(Askable):
     ) -> None:
         """Rank every user's items once and store the result, for quick questions with any bound on contributions.
 
-        `destination` is a directory for files, or the name of a table for PostgreSQL and Spark; `setwise.open` opens
+        `destination` is a directory for files, or the name of a table for other engines; `setwise.open` opens
         it like any other source, until the original changes. Nothing is shown, so nothing is charged; what is stored is
         as private as the table.
         """
@@ -389,7 +389,7 @@ def open(  # noqa: A001 - it is called as setwise.open
 
     `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
     pandas or Polars frame, a Polars LazyFrame or DuckDB relation (computed once, now), or, with another `engine`
-    ("spark", "postgresql://..."), a table it knows. `types` says which columns of text, as all of a CSV file are,
+    ("spark", or a server's address), a table it knows. `types` says which columns of text, as all of a CSV file are,
     hold something else. For CSV files `separator` is what stands between cells, `columns` are the names of files
     without a header, `encoding` is UTF-8, UTF-16 or one of a byte per character such as cp1252, `skip_lines` counts
     the lines above the header, `header=True` says that the first line is one even if it looks like a row, and

@@ -79,7 +79,12 @@ Item = Annotated[str, typer.Option(metavar="COL", help="The column whose values 
 Value = Annotated[str | None, OPTIONS["value"]]
 Where = Annotated[str | None, OPTIONS["where"]]
 NullItem = Annotated[str | None, OPTIONS["null_item"]]
-EngineName = Annotated[str, typer.Option("--engine", help="duckdb, spark, a Spark master, or postgresql://... .")]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine", help="duckdb, spark, a Spark master, postgresql://..., clickhouse://... or chdb:///folder."
+    ),
+]
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database file.")]
 ColumnTypes = Annotated[
     list[str] | None,

@@ -14,7 +14,7 @@ def prepare(
     user: options.User,
     item: options.Item,
     out: Annotated[
-        str, typer.Option(metavar="DEST", help="A directory for files; the name of a table for PostgreSQL and Spark.")
+        str, typer.Option(metavar="DEST", help="A directory for files; the name of a table for other engines.")
     ],
     replace: Annotated[bool, typer.Option("--replace", help="Put it in the place of what is at DEST already.")] = False,
     value: options.Value = None,

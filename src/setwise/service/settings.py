@@ -12,6 +12,7 @@ from setwise.errors import InvalidParameter
 from setwise.service.telemetry import LogFormat
 
 PREFIX = "SETWISE_"
+_ENGINES = ("spark", "local", "postgresql://", "postgres://", "clickhouse://", "chdb://")
 """The environment variable of a field is its name in capitals after this prefix."""
 
 Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
@@ -66,8 +67,8 @@ class Settings(BaseSettings):
         ("duckdb",),
         min_length=1,
         repr=False,
-        description="where tables may live: `duckdb`, `spark`, `spark://...`, `postgresql://...`; the option may be "
-        "repeated, the variable separates by spaces",
+        description="where tables may live: `duckdb`, `spark`, `spark://...`, `postgresql://...`, `clickhouse://...`, "
+        "`chdb:///folder`; the option may be repeated, the variable separates by spaces",
     )
     workers: Count = Field(2, description="queries that read tables at once; others wait")
     memory: str | None = Field(
@@ -184,7 +185,9 @@ class Settings(BaseSettings):
     @classmethod
     def _known(cls, engines: tuple[str, ...]) -> tuple[str, ...]:
         for engine in engines:
-            if engine != "duckdb" and not engine.startswith(("spark", "local", "postgresql://", "postgres://")):
+            if engine != "duckdb" and not engine.startswith(_ENGINES):
                 kind = engine.partition(":")[0]
-                raise ValueError(f"engine must be duckdb, spark, spark://... or postgresql://..., not {kind!r}")
+                raise ValueError(
+                    f"engine must be duckdb, spark, spark://..., postgresql://... or clickhouse://..., not {kind!r}"
+                )
         return engines

@@ -1,4 +1,4 @@
-"""The three engines behind one door: a table in memory becomes an engine that reads it where it really lives."""
+"""The four engines behind one door: a table in memory becomes an engine that reads it where it really lives."""
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,6 +19,7 @@ from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.engines.postgresql.tables import PostgresqlJoin, PostgresqlTable
 from setwise.analytics.engines.sql import secret_salt
 from setwise.analytics.tables.source import open_engine
+from tests.servers.clickhouse import ClickHouseServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,6 +193,38 @@ class SparkBackend:
 
     def grow(self, engine: Engine) -> None:
         DuckDBBackend(self._folder).grow(engine)
+
+
+class ClickHouseBackend:
+    name = "clickhouse"
+
+    def __init__(self, server: ClickHouseServer) -> None:
+        self._server = server
+        self.url = server.database()
+        self._numbers = itertools.count(1)
+
+    def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
+        from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+
+        return ClickHouseEngine(self.url, self.store(table), salts=salts)
+
+    def stored(self, table: pa.Table) -> Engine:
+        return self.reopened(self.store(table))
+
+    def reopened(self, name: str) -> Engine:
+        return open_engine(name, self.url)
+
+    def destination(self) -> str:
+        return "prepared `%s` table"
+
+    def grow(self, engine: Engine) -> None:
+        name = engine.origin()[0]
+        self._server.run(f"INSERT INTO `{name}` SELECT * FROM `{name}` LIMIT 1", self.url)
+
+    def store(self, table: pa.Table) -> str:
+        name = f"Table {next(self._numbers)}"
+        self._server.store(table, name, self.url)
+        return name
 
 
 def _written(kind: pa.DataType) -> str:

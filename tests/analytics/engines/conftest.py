@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from setwise.analytics.engines.duckdb import query
-from tests.analytics.engines.backends import Backend, DuckDBBackend, PostgresqlBackend, SparkBackend
+from tests.analytics.engines.backends import Backend, ClickHouseBackend, DuckDBBackend, PostgresqlBackend, SparkBackend
 
 
 @pytest.fixture(autouse=True)
@@ -14,12 +14,14 @@ def small_tables_are_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(query, "UNPROBED_ROWS", 0)
 
 
-@pytest.fixture(params=["duckdb", "postgresql", "spark"])
+@pytest.fixture(params=["duckdb", "postgresql", "clickhouse", "spark"])
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     match request.param:
         case "duckdb":
             return DuckDBBackend(tmp_path)
         case "postgresql":
             return PostgresqlBackend(request.getfixturevalue("postgresql_server").schema())
+        case "clickhouse":
+            return ClickHouseBackend(request.getfixturevalue("clickhouse_server"))
         case _:
             return SparkBackend(request.getfixturevalue("spark_session"), tmp_path)

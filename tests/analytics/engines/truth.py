@@ -73,8 +73,8 @@ def ordered(value: object) -> tuple[int, object]:
     match value:
         case float() if math.isnan(value):
             return (1, 0.0)
-        case datetime() if value.tzinfo is not None:
-            return (0, value.astimezone(UTC))
+        case datetime():  # a time without a zone is one in UTC where an engine has points in time alone
+            return (0, value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC))
         case _:
             return (0, value)
 

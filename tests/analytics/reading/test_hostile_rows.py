@@ -1,14 +1,17 @@
 """The contract for reading: whatever rows one user adds, the rest of the table is read as before (docs/reading.md)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from setwise.analytics.schema import Kind
 from tests.analytics.reading import hostile
+from tests.servers.clickhouse import ClickHouseServer
 from tests.servers.postgresql import PostgresqlServer
 from tests.sizes import HOSTILE_CASES, cases
 
@@ -67,3 +70,52 @@ def test_no_row_decides_on_postgresql(database: tuple[str, str], tmp_path: Path,
         monkeypatch.setattr(hostile, "others", lambda seed: [row for row in every(seed) if row[0] != "\ufffd"])
     types: dict[str, Kind] = {}
     assert not hostile.violations(table_writer(url, encoding), types, url, tmp_path, cases(60))
+
+
+CLICKHOUSE = {
+    "text": {"broken": "i"},
+    "user": {"broken": "u"},
+    "seconds": {"t": "DateTime"},
+    "milliseconds": {"t": "DateTime64(3)"},
+    "nanoseconds": {"t": "DateTime64(9, 'Asia/Tokyo')"},
+    "low cardinality": {"text": "LowCardinality(Nullable(String))", "broken": "i"},
+    "fixed": {"text": "FixedString(40)", "broken": "u"},
+    "unsigned": {"v": "UInt64"},
+}
+"""What a hostile user breaks, and the types of columns."""
+
+
+def clickhouse_writer(
+    server: ClickHouseServer,
+    url: str,
+    *,
+    broken: str = "",
+    text: str = "String",
+    v: str = "Int64",
+    t: str = "DateTime64(6)",
+) -> hostile.Writer:
+    """Return a writer of a table; times are made of any 64 bits."""
+
+    def write(folder: Path, rows: list[hostile.Row], case: hostile.Case | None) -> hostile.Source:
+        name = f"rows_{folder.name}_{abs(hash((broken, text, v, t)))}"
+        if text.startswith("Fixed") and case is not None:
+            case = replace(case, cells=tuple((user, item[:10], *rest) for user, item, *rest in case.cells))
+        table = hostile.arrow_table(rows, case, broken=broken)
+        integers = table.set_column(3, "t", table.column("t").cast(pa.int64()))
+        server.store(integers, f"{name}_raw", url)
+        server.run(f"CREATE TABLE {name} (u {text}, i {text}, v {v}, t {t}) ENGINE = MergeTree ORDER BY tuple()", url)
+        bits = "toUInt32(t)" if t == "DateTime" else "t"
+        moment = f"reinterpret(assumeNotNull({bits}), '{t}')".replace("'Asia/Tokyo'", "\\'Asia/Tokyo\\'")
+        server.run(
+            f"INSERT INTO {name} SELECT u, i, reinterpret(assumeNotNull(v), '{v}'), {moment} FROM {name}_raw", url
+        )
+        return name, url, None
+
+    return write
+
+
+@pytest.mark.parametrize("name", list(CLICKHOUSE))
+def test_no_row_decides_on_clickhouse(name: str, clickhouse_server: ClickHouseServer, tmp_path: Path):
+    url = clickhouse_server.database()
+    write = clickhouse_writer(clickhouse_server, url, **CLICKHOUSE[name])
+    assert not hostile.violations(write, {}, url, tmp_path, cases(24))

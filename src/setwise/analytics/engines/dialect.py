@@ -1,4 +1,4 @@
-"""What the shared statements need of an engine's SQL: the differences between DuckDB, PostgreSQL and Spark."""
+"""What the shared statements need of an engine's SQL: the differences between engines."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -54,6 +54,10 @@ class Dialect(Protocol):
         """Return a value as text that is compared by code points."""
         ...
 
+    def decimal_text(self, units: str, places: int) -> str:
+        """Return a whole number of 10^-places as text with that many decimals."""
+        ...
+
     def day(self, column: Column) -> str:
         """Return the date of a moment, in UTC where the column has a time zone; null outside the years 1 to 9999."""
         ...
@@ -97,3 +101,8 @@ class Dialect(Protocol):
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
         """Return the salted hash of a user's item by which it is ranked among that user's items."""
         ...
+
+
+def scaled_decimal(units: str, places: int) -> str:
+    """Return SQL for a whole number of 10^-places, of at most 18 digits, as a decimal with that many places."""
+    return f"CAST({units} AS DECIMAL(18, 0)) * CAST({10.0**-places:.{places}f} AS DECIMAL({places}, {places}))"

@@ -59,8 +59,7 @@ def _lower_end(width: Width, name: str, schema: Schema, dialect: Dialect) -> str
     end = f"CASE WHEN {number} BETWEEN -{most} AND {most} THEN {bins} * {units} END"
     if scale == 1:
         return end
-    places = width.decimals
-    return dialect.text(f"CAST({end} AS DECIMAL(18, 0)) * CAST({1 / scale:.{places}f} AS DECIMAL({places}, {places}))")
+    return dialect.decimal_text(end, width.decimals)
 
 
 def _period(unit: TimeUnit, name: str, schema: Schema, dialect: Dialect) -> str:
@@ -150,12 +149,13 @@ class Measures:
             if measure.doubling:
                 doubled = _doubled(f"{added} * {_real(unit)}")
                 return f"CASE WHEN COUNT({values}) > 0 THEN {self.dialect.whole(doubled)} END"
-            number = _clipped(f"{added} * {_real(unit / measure.step)} + {_real(shift)}", measure)
+            ends = (_real(measure.least), _real(measure.most))  # not every engine compares integers with reals
+            number = _clipped(f"{added} * {_real(unit / measure.step)} + {_real(shift)}", *ends)
             if measure.rows is not None:
                 number = f"{number} * {self.user_rows(measure)}"
             number = f"FLOOR({number} + 0.5)"  # both ends are whole, so it stays between them
         else:
-            number = _clipped(total, measure)
+            number = _clipped(total, str(measure.least), str(measure.most))
         return f"CASE WHEN COUNT({values}) > 0 THEN {self.dialect.whole(number)} END"
 
 
@@ -184,8 +184,8 @@ def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     return origin, min(each.step for each in measures) / UNITS
 
 
-def _clipped(number: str, measure: Measure) -> str:
-    return f"GREATEST(LEAST({number}, {measure.most}), {measure.least})"
+def _clipped(number: str, least: str, most: str) -> str:
+    return f"GREATEST(LEAST({number}, {most}), {least})"
 
 
 def _real(number: Fraction | float) -> str:

@@ -111,7 +111,7 @@ def prepare(
 ) -> Manifest:
     """Rank every user's items once and store the result, and return what was stored.
 
-    `destination` is a directory for DuckDB, and the name of a table for PostgreSQL and Spark. `open_engine` opens
+    `destination` is a directory for DuckDB, and the name of a table for the other engines. `open_engine` opens
     it like any other source, and refuses it once the original source has changed.
     """
     aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)

@@ -28,6 +28,7 @@ Opened = TypeVar("Opened")
 
 _POSTGRESQL = ("postgresql://", "postgres://")
 _MASTERS = ("spark://", "local", "yarn", "k8s://")
+_CLICKHOUSE = ("clickhouse://", "chdb://")
 _DUCKDB_MAGIC = b"DUCK"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _PARQUET_MAGIC = b"PAR1"
@@ -47,9 +48,9 @@ def open_engine(
 
     `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
     "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
-    "postgresql://..." (for the table that `source` names). `table` names a table inside a database file;
-    `file::table` says the same. `types` says which columns of text, as all of a CSV file are, hold something else.
-    `csv` says how CSV files are written. `memory` limits DuckDB, as in "4GiB".
+    "postgresql://...", "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a
+    table inside a database file; `file::table` says the same. `types` says which columns of text, as all of a CSV file
+    are, hold something else. `csv` says how CSV files are written. `memory` limits DuckDB, as in "4GiB".
     """
     if engine == "duckdb" and not _is_spark_frame(source):
         from setwise.analytics.engines.duckdb.engine import DuckDBEngine
@@ -61,13 +62,17 @@ def open_engine(
         from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 
         return PostgresqlEngine(engine, _postgresql_table(source, table, types))
+    if engine.startswith(_CLICKHOUSE):
+        from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+
+        return ClickHouseEngine(engine, _table_name(source, table, types, "ClickHouse"))
     if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
         from setwise.analytics.engines.spark.tables import open_spark
 
         return open_spark(_spark_source(source, types, csv), _master(engine), progress)
     raise InvalidParameter(
-        "engine must be duckdb, spark, a Spark master such as spark://host:7077, or postgresql://..., not "
-        f"{without_password(engine)!r}"
+        "engine must be duckdb, spark, a Spark master such as spark://host:7077, postgresql://..., clickhouse://... or "
+        f"chdb:///folder, not {without_password(engine)!r}"
     )
 
 
@@ -144,6 +149,8 @@ def open_joined(
 
         tables = opened(lambda each: _postgresql_table(each.source, each.table, each.types))
         return PostgresqlEngine(engine, PostgresqlJoin(tables=tables, joins=joins, user=main.user))
+    if engine.startswith(_CLICKHOUSE):
+        raise UnsuitableTable("tables of ClickHouse are not joined here so far: join them in a view")
     if engine != "duckdb" or _is_spark_frame(main.source):
         from setwise.analytics.engines.spark.tables import open_spark_join
 
@@ -159,11 +166,16 @@ def open_joined(
 def _postgresql_table(source: Source, table: str | None, types: Mapping[str, Kind] | None) -> "PostgresqlTable":
     from setwise.analytics.engines.postgresql.tables import PostgresqlTable
 
+    return PostgresqlTable(_table_name(source, table, types, "PostgreSQL"))
+
+
+def _table_name(source: Source, table: str | None, types: Mapping[str, Kind] | None, server: str) -> str:
+    """Return the name of a server's table, or raise `InvalidParameter` for what only files take."""
     if types:
-        raise InvalidParameter("types are for columns of text in files: a PostgreSQL table has types of its own")
+        raise InvalidParameter(f"types are for columns of text in files: a {server} table has types of its own")
     if not isinstance(source, str | Path):
-        raise InvalidParameter(f"PostgreSQL reads tables of its own, by name, not {type(source).__name__}")
-    return PostgresqlTable(table or str(source))
+        raise InvalidParameter(f"{server} reads tables of its own, by name, not {type(source).__name__}")
+    return table or str(source)
 
 
 def _spark_source(source: Source, types: Mapping[str, Kind] | None, csv: CsvOptions | None) -> "SparkSource":
@@ -348,7 +360,7 @@ def location_of(source: Source, engine: str = "duckdb", table: str | None = None
         return IN_MEMORY
     path, separator, named = str(source).partition("::")
     table = named if separator else table
-    if engine.startswith(_POSTGRESQL):
+    if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
         return Location(name=_last_part(table or path))
     files = _files(path)
     prepared = read_prepared(Path(path)) if Path(path).is_dir() else None

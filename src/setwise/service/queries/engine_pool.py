@@ -177,6 +177,8 @@ class Engines:
                 found = [each for each in self._settings.engine if each.startswith(("spark", "local"))]
             case EngineKind.POSTGRESQL:
                 found = [each for each in self._settings.engine if each.startswith("postgres")]
+            case EngineKind.CLICKHOUSE:
+                found = [each for each in self._settings.engine if each.startswith(("clickhouse://", "chdb://"))]
             case _:
                 assert_never(kind)
         if not found:
@@ -211,7 +213,7 @@ class Engines:
                 if _CATALOGUE_TABLE.fullmatch(table) or table.startswith(_SHARED_STORAGE):
                     return table
                 return self._inside(table)
-            case EngineKind.POSTGRESQL:
+            case EngineKind.POSTGRESQL | EngineKind.CLICKHOUSE:
                 return table
             case _:
                 assert_never(kind)

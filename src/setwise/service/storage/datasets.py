@@ -21,6 +21,7 @@ class EngineKind(StrEnum):
     DUCKDB = "duckdb"
     SPARK = "spark"
     POSTGRESQL = "postgresql"
+    CLICKHOUSE = "clickhouse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from setwise.analytics.bins import TimeUnit
+from setwise.analytics.engines.dialect import scaled_decimal
 from setwise.analytics.schema import Column, Kind
 
 _TYPES = {
@@ -73,6 +74,10 @@ class DuckDBDialect:
     def text(self, value: str) -> str:
         """Return a value as text; text compares by bytes, which is by code points."""
         return f"CAST({value} AS VARCHAR)"
+
+    def decimal_text(self, units: str, places: int) -> str:
+        """Return a whole number of 10^-places as text with that many decimals."""
+        return self.text(scaled_decimal(units, places))
 
     def day(self, column: Column) -> str:
         """Return the date of a moment; null outside the years 1 to 9999."""

@@ -1,0 +1,305 @@
+"""ClickHouse: a table of a server, or of a chDB folder read inside this process, bounded and counted there."""
+
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
+from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect, clickhouse_column, quoted
+from setwise.analytics.engines.clickhouse.settings import CHANGED, settings_clause
+from setwise.analytics.engines.errors import without_driver_error
+from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.results import domain_rows, group_table, joined_labels
+from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder, label_columns
+from setwise.analytics.schema import Schema
+from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.labels import Cell
+from setwise.mechanisms.statistics import GroupTable
+
+try:
+    from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.exceptions import ClickHouseError
+except ImportError:  # pragma: no cover - said in one sentence instead
+    raise MissingExtra("ClickHouse needs clickhouse-connect: pip install 'setwise[clickhouse]'") from None
+
+from setwise.analytics.engines.clickhouse.connection import connected
+from setwise.analytics.engines.clickhouse.prepared import store_table, stored_manifest, table_fingerprint
+
+Columns: TypeAlias = Mapping[str, Sequence[Any]]
+
+_SERVER_SALT = "assumeNotNull((SELECT rand64()))"
+"""A salt that the server draws itself, once for a statement, so that no log of statements can hold it."""
+
+_TABLE = """
+    SELECT engine, total_rows, comment FROM system.tables
+    WHERE database = if(empty({database:String}), currentDatabase(), {database:String}) AND name = {table:String}
+"""
+_COLUMNS = """
+    SELECT name, type FROM system.columns
+    WHERE database = if(empty({database:String}), currentDatabase(), {database:String}) AND table = {table:String}
+        AND default_kind NOT IN ('ALIAS', 'EPHEMERAL')
+    ORDER BY position
+"""
+_KILL = "KILL QUERY WHERE user = currentUser() AND Settings['log_comment'] = {comment:String} ASYNC"
+_STORED = ("Memory", "Log", "TinyLog", "StripeLog", "Buffer", "Dictionary")
+_OF_OTHERS = ("Distributed", "Merge", "View", "MaterializedView")
+
+_CHUNK = 50_000
+"""Characters of a domain in one parameter; a server takes no more than 131,072 bytes."""
+
+_CANCELLED, _DENIED, _READ_ONLY, _CONSTRAINED = 394, 497, 164, 452
+"""Codes of ClickHouse's errors."""
+
+
+class ClickHouseEngine:
+    """A table or view of ClickHouse; `table` is its name, with or without a database.
+
+    Computed columns (ALIAS) are left out, because a row could make their expressions fail. `salts` is for tests:
+    without it the server draws the salt.
+    """
+
+    @without_driver_error
+    def __init__(self, url: str, table: str, *, salts: SaltSource | None = None) -> None:
+        self._url = url
+        self._table = table
+        self._salts = salts
+        self._running: set[str] = set()
+        self._lock = threading.Lock()
+        with _failures("the ClickHouse server cannot be reached or refuses the login"):
+            self._client = connected(url)
+        try:
+            self._described()
+        except BaseException:
+            self.close()
+            raise
+
+    def _described(self) -> None:
+        database, name = _parts(self._table)
+        named = {"database": database, "table": name}
+        found = self._asked(_TABLE, named)
+        if not found:
+            raise UnsuitableTable(f"ClickHouse has no table {self._table!r} that this login may see")
+        engine = str(found["engine"][0])
+        if not engine.endswith("MergeTree") and engine not in (*_STORED, *_OF_OTHERS):
+            raise UnsuitableTable(
+                f"{self._table!r} is a table of the engine {engine}, whose rows are converted when they are read: "
+                "copy it to a MergeTree table"
+            )
+        columns = self._asked(_COLUMNS, named)
+        self._schema = Schema(tuple(map(clickhouse_column, columns["name"], columns["type"])))
+        self._relation = ".".join(quoted(part) for part in (database, name) if part)
+        self._manifest = stored_manifest(str(found["comment"][0]))
+        rows = found["total_rows"][0]
+        self._rows = None if rows is None else int(rows)
+
+    def describe(self) -> Schema:
+        """Return the columns and their kinds, from the catalogue."""
+        return self._schema if self._manifest is None else self._manifest.schema()
+
+    def rows(self) -> int | None:
+        """Return how many rows there are, where the table knows."""
+        return self._rows
+
+    @without_driver_error
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+            return
+        self._manifest.check(aggregation)
+        origin = self._manifest.origin
+        self._manifest.check_fresh(table_fingerprint(self._asked, origin, _parts(origin)))
+
+    @without_driver_error
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        return self._run(aggregation, None)
+
+    @without_driver_error
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        return self._run(aggregation, most)
+
+    @without_driver_error
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Return the exact measures of every group."""
+        self.check(aggregation)
+        builder = self._builder()
+        rows = builder.rows(aggregation, self._in_domain(aggregation, builder, builder.labels(aggregation)))
+        salt = None if aggregation.items_kept_per_user is None else self._salt(builder)
+        found = self._asked(builder.statistics(aggregation, rows, salt), builder.parameters.values)
+        names = ["cell", "measure", "users"]
+        for place, measure in enumerate(aggregation.measures):
+            names += [] if measure.in_cells else [f"s{place}", f"n{place}"]
+        columns = {name: np.array(found.get(name, ()), dtype=np.int64) for name in names}
+        return group_table(_labels(found, aggregation.label_width), columns, aggregation)
+
+    @without_driver_error
+    def origin(self) -> tuple[str, str]:
+        """Return the table's name and the fingerprint of its parts."""
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
+        return self._table, table_fingerprint(self._asked, self._table, _parts(self._table))
+
+    @without_driver_error
+    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Write a table with the ranked contributions, and the manifest as its comment."""
+        check_suitable(aggregation, self._schema)
+        builder = self._builder()
+        pairs = builder.pairs(aggregation, builder.rows(aggregation))
+        prepared = builder.prepared(builder.ranked(aggregation, pairs, self._salt(builder)))
+        name = ".".join(quoted(part) for part in _parts(destination) if part)
+        there = self._asked(_TABLE, dict(zip(("database", "table"), _parts(destination), strict=True)))
+        store_table(
+            lambda statement: self._asked(statement, builder.parameters.values),
+            name,
+            None if not there else str(there["comment"][0]),
+            prepared,
+            manifest,
+        )
+
+    def cancel(self) -> None:
+        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
+        with self._lock:
+            running = list(self._running)
+        if running:
+            with suppress(ClickHouseError), _closing(connected(self._url)) as client:
+                for comment in running:
+                    client.query(_KILL, parameters={"comment": comment})
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
+        self.check(aggregation)
+        builder = self._builder()
+        if self._manifest is None:
+            counts = self._counts(aggregation, builder)
+        else:
+            counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, builder, ["item"]))
+        statement = counts if most is None else builder.highest(aggregation, counts, most)
+        found = self._asked(statement, builder.parameters.values)
+        width = len(label_columns(aggregation).split(", "))
+        return Histogram.of(_labels(found, width), np.array(found.get("count", ()), dtype=np.int64))
+
+    def _counts(self, aggregation: Aggregation, builder: StatementBuilder) -> str:
+        conditions = self._in_domain(aggregation, builder, builder.labels(aggregation))
+        kept = builder.bounded_pairs(aggregation, builder.rows(aggregation, conditions))
+        if aggregation.items_kept_per_user is not None:
+            kept = builder.kept(aggregation, builder.ranked(aggregation, kept, self._salt(builder)))
+        return builder.counts(aggregation, kept)
+
+    def _builder(self) -> StatementBuilder:
+        dialect = ClickHouseDialect()
+        return StatementBuilder(dialect, self._relation, self._schema, Parameters(dialect))
+
+    def _salt(self, builder: StatementBuilder) -> str:
+        return _SERVER_SALT if self._salts is None else f"toUInt64({builder.parameters.add(self._salts())})"
+
+    def _in_domain(self, aggregation: Aggregation, builder: StatementBuilder, labels: Sequence[str]) -> list[str]:
+        if aggregation.domain is None or not aggregation.groups:
+            return []
+        columns, rows = domain_rows(aggregation, self.describe())
+        arrays = []
+        for place, column in enumerate(columns):
+            native = "Int64" if label_kind(column) is int else "String"
+            arrays.append(_array([row[place] for row in rows], f"d{place}", native, builder.parameters))
+        wide = [column.native == "UInt64" for column in columns]  # a domain may hold negative numbers
+        sought = [f"toInt128({label})" if each else label for each, label in zip(wide, labels, strict=True)]
+        listed = arrays[0] if len(arrays) == 1 else f"arrayZip({', '.join(arrays)})"
+        return [f"({', '.join(sought)}) IN (SELECT arrayJoin({listed}))"]
+
+    def _asked(self, statement: str, parameters: Mapping[str, object]) -> Columns:
+        """Run a statement under settings of its own, and return its columns by name; none when there are no rows."""
+        comment = f"setwise-{uuid.uuid4().hex}"
+        sent = {name: _sent(value) for name, value in parameters.items()}
+        with self._lock:
+            self._running.add(comment)
+        try:
+            with _failures("ClickHouse could not answer the query"):
+                changed = self._client.query(CHANGED, column_oriented=True)
+                clause = settings_clause(dict(zip(*changed.result_set, strict=True)), comment)
+                found = self._client.query(f"{statement} {clause}", parameters=sent, column_oriented=True)
+                return dict(zip(found.column_names, found.result_set, strict=False))
+        finally:
+            with self._lock:
+                self._running.discard(comment)
+
+
+def _parts(table: str) -> tuple[str, str]:
+    """Return the database of a table, empty for that of the connection, and its name."""
+    database, _, name = table.rpartition(".")
+    return database, name
+
+
+def _labels(found: Columns, width: int) -> list[Any]:
+    return joined_labels([list(found.get(f"g{place}", ())) for place in range(width)])
+
+
+def _sent(value: object) -> object:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case _:
+            return value
+
+
+def _array(cells: Sequence[Cell], name: str, native: str, parameters: Parameters) -> str:
+    """Return an array of cells, in as many parameters as it takes."""
+    chunks: list[list[Cell]] = [[]]
+    size = 0
+    for cell in cells:
+        size += len(str(cell)) + 4
+        if size > _CHUNK and chunks[-1]:
+            chunks.append([])
+            size = len(str(cell)) + 4
+        chunks[-1].append(cell)
+    named = {f"{name}_{number}": chunk for number, chunk in enumerate(chunks)}
+    parameters.values.update(named)
+    listed = ", ".join(f"{{{each}:Array({native})}}" for each in named)
+    return f"arrayConcat({listed})" if len(chunks) > 1 else listed
+
+
+@contextmanager
+def _closing(client: Client) -> Iterator[Client]:
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@contextmanager
+def _failures(sentence: str) -> Iterator[None]:
+    """Turn the driver's errors into ours with fixed sentences: its own quote rows, statements and addresses."""
+    try:
+        yield
+    except (ClickHouseError, UnicodeError) as error:
+        match getattr(error, "code", None):
+            case int(code) if code == _CANCELLED:
+                raise EngineFailed("the query was cancelled") from None
+            case int(code) if code == _DENIED:
+                raise EngineFailed("ClickHouse does not let this login read the table") from None
+            case int(code) if code in (_READ_ONLY, _CONSTRAINED):
+                raise UnsuitableTable(
+                    "this ClickHouse login may not change settings, so that its profile could change answers: "
+                    "give it readonly = 2, and no constraints on settings"
+                ) from None
+            case _:
+                raise EngineFailed(sentence) from None

@@ -1,0 +1,54 @@
+"""A prepared dataset as a MergeTree table of ClickHouse, whose comment is the manifest."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from setwise.analytics.engines.prepared import Manifest
+from setwise.errors import InvalidParameter, UnsuitableTable
+
+MARK = "setwise prepared dataset: "
+
+_PARTS = """
+    SELECT partition_id, sum(rows) AS held, min(min_block_number) AS first, max(max_block_number) AS last,
+        maxIf(data_version, data_version > max_block_number) AS mutated
+    FROM system.parts
+    WHERE active AND database = if(empty({database:String}), currentDatabase(), {database:String})
+        AND table = {table:String}
+    GROUP BY partition_id ORDER BY partition_id
+"""
+_UUID = """
+    SELECT uuid, engine LIKE '%MergeTree' AS parted FROM system.tables
+    WHERE database = if(empty({database:String}), currentDatabase(), {database:String}) AND name = {table:String}
+"""
+
+
+def stored_manifest(comment: str) -> Manifest | None:
+    """Return the manifest in the comment of a table that is a prepared dataset, or None."""
+    return Manifest.read(comment[len(MARK) :]) if comment.startswith(MARK) else None
+
+
+def table_fingerprint(
+    asked: Callable[[str, Mapping[str, object]], Mapping[str, Sequence[Any]]], table: str, parts: tuple[str, str]
+) -> str:
+    """Return a digest of which table it is, and of the rows, block numbers and last mutation of its partitions.
+
+    Merges in the background leave all of them as they are.
+    """
+    named = {"database": parts[0], "table": parts[1]}
+    found = asked(_UUID, named)
+    if not found or not found["parted"][0]:
+        raise UnsuitableTable(f"{table!r} is no MergeTree table, so changes of it would not be noticed: prepare one")
+    held = asked(_PARTS, named)
+    told = [str(found["uuid"][0]), *([list(map(str, column)) for column in held.values()])]
+    return hashlib.sha256(repr(told).encode()).hexdigest()
+
+
+def store_table(
+    run: Callable[[str], object], name: str, comment: str | None, prepared: str, manifest: Manifest
+) -> None:
+    """Make the table with its comment, in place of a prepared dataset of that name; `comment` is of what is there."""
+    if comment is not None and not comment.startswith(MARK):
+        raise InvalidParameter(f"{name} exists and is not a prepared dataset: name another destination")
+    told = (MARK + manifest.written()).replace("\\", "\\\\").replace("'", "\\'")
+    run(f"CREATE OR REPLACE TABLE {name} ENGINE = MergeTree ORDER BY rank COMMENT '{told}' AS {prepared}")

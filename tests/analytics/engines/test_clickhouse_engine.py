@@ -1,0 +1,374 @@
+"""What ClickHouse does otherwise than the other engines: its settings, its types, its text, its tables."""
+
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from setwise.analytics.bins import parse_group
+from setwise.analytics.engines.base import Aggregation, Measure
+from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.schema import Kind
+from setwise.analytics.tables.source import location_of, open_engine
+from setwise.errors import EngineFailed, InvalidParameter, SetwiseError, UnsuitableTable
+from tests.analytics.engines.reference import as_dict
+from tests.servers.clickhouse import ClickHouseServer
+
+EVENTS = pa.table(
+    {
+        "who": pa.array([n % 20 if n % 13 else None for n in range(400)], pa.int64()),
+        "word": pa.array([f"w{n % 7}" if n % 11 else None for n in range(400)], pa.string()),
+        "minutes": pa.array([n % 9 if n % 5 else None for n in range(400)], pa.int64()),
+        "score": pa.array([n / 8 if n % 3 else float("nan") for n in range(400)], pa.float64()),
+    }
+)
+MEASURES = (
+    Measure(most=3),
+    Measure(column="minutes", least=-5, most=30),
+    Measure(column="score", averaged=True, step=Fraction(1, 4), least=0, most=100, in_cells=True),
+)
+QUESTIONS = [
+    Aggregation(user="who", item="word", contributions=3, per_item=2),
+    Aggregation(user="who", item="word", null_item="none", value="minutes", per_item=9),
+    Aggregation(user="who", item="word", domain=("w1", "w2", "w9")),
+    Aggregation(user="who"),
+]
+
+
+@pytest.fixture(scope="module")
+def url(clickhouse_server: ClickHouseServer) -> str:
+    address = clickhouse_server.database()
+    clickhouse_server.store(EVENTS, "events", address)
+    return address
+
+
+def told(engine: ClickHouseEngine) -> list[object]:
+    """Everything that questions find, under a salt that is always the same."""
+    found: list[object] = []
+    for question in QUESTIONS:
+        histogram, top = engine.histogram(question), engine.top(question, 3)
+        found += [as_dict(histogram.labels, histogram.counts), list(zip(top.labels, top.counts.tolist(), strict=True))]
+    table = engine.statistics(Aggregation(user="who", item="word", contributions=3, measures=MEASURES))
+    found += [as_dict(table.users.labels, table.users.counts), table.totals, table.numbers]
+    found.append({label: counts.tolist() for label, counts in table.cells[2].items()})
+    return found
+
+
+PROFILES: dict[str, dict[str, object]] = {
+    "nothing": {},
+    "limits": {"limit": 1},
+    "results cut off": {"max_result_rows": 1, "result_overflow_mode": "break", "max_block_size": 1},
+    "reading cut off": {"max_rows_to_read": 1, "read_overflow_mode": "break", "max_block_size": 10},
+    "groups cut off": {
+        "max_rows_to_group_by": 1,
+        "group_by_overflow_mode": "any",
+        "max_threads": 1,
+        "max_block_size": 10,
+    },
+    "time cut off": {"max_execution_time": 1000, "timeout_overflow_mode": "break"},
+    "sets cut off": {"max_rows_in_set": 1, "set_overflow_mode": "break"},
+    "sorts cut off": {"max_rows_to_sort": 1, "sort_overflow_mode": "break"},
+    "rows filtered": {"additional_table_filters": "{'events': 'who = 1'}"},
+    "nulls otherwise": {"aggregate_functions_null_for_empty": 1, "transform_null_in": 1, "group_by_use_nulls": 1},
+    "no short circuits": {"short_circuit_function_evaluation": "disable"},
+    "aliases": {"prefer_column_name_to_alias": 0, "cast_keep_nullable": 0},
+    "another time": {"session_timezone": "America/New_York", "compatibility": "22.3"},
+    "a cache": {
+        "use_query_cache": 1,
+        "query_cache_nondeterministic_function_handling": "save",
+        "query_cache_system_table_handling": "save",
+    },
+    "read only, with settings": {"readonly": 2, "limit": 2},
+}
+
+
+@pytest.mark.parametrize("name", list(PROFILES))
+def test_no_profile_changes_an_answer(clickhouse_server: ClickHouseServer, url: str, name: str):
+    login = name.replace(" ", "_").replace(",", "")
+    clickhouse_server.login(login, **PROFILES[name])
+    with ClickHouseEngine(url, "events", salts=lambda: 7) as engine:
+        wanted = told(engine)
+    with ClickHouseEngine(url.replace("default:", f"{login}:"), "events", salts=lambda: 7) as engine:
+        assert told(engine) == wanted
+
+
+@pytest.mark.parametrize("name", ["limits", "results cut off", "groups cut off", "rows filtered"])
+def test_the_profiles_do_change_what_others_ask(clickhouse_server: ClickHouseServer, url: str, name: str):
+    login = clickhouse_server.login(f"plain_{name.replace(' ', '_')}", **PROFILES[name])
+    statement = "SELECT word AS g0, count() FROM events GROUP BY g0 ORDER BY g0"
+    of_login = url.replace("default:", f"{login.partition('//')[2].partition(':')[0]}:")
+    assert clickhouse_server.run(statement, of_login) != clickhouse_server.run(statement, url)
+
+
+def test_a_login_that_may_not_change_settings_is_refused(clickhouse_server: ClickHouseServer, url: str):
+    clickhouse_server.login("bound", limit=3, readonly=1)
+    with pytest.raises(UnsuitableTable, match="may not change settings, so that its profile could change answers"):
+        ClickHouseEngine(url.replace("default:", "bound:"), "events")
+
+
+def test_final_does_not_let_one_user_replace_another(clickhouse_server: ClickHouseServer, url: str):
+    clickhouse_server.run("CREATE TABLE seats (seat String, who Int64) ENGINE = ReplacingMergeTree ORDER BY seat", url)
+    clickhouse_server.run("SYSTEM STOP MERGES seats", url)
+    for who in (1, 2):
+        clickhouse_server.run(f"INSERT INTO seats VALUES ('a', {who})", url)
+    clickhouse_server.login("final", final=1)
+    of_login = url.replace("default:", "final:")
+    assert clickhouse_server.run("SELECT count() FROM seats", of_login) == [(1,)]
+    with ClickHouseEngine(of_login, "seats") as engine:
+        assert engine.histogram(Aggregation(user="who", item="seat")).counts.tolist() == [2]
+
+
+TYPED = """
+    CREATE TABLE typed (
+        u UInt64, low LowCardinality(Nullable(String)), fixed FixedString(4), chosen Enum8('red' = 1, 'blue' = 2),
+        big UInt64, wide Int128, id UUID, flag Nullable(Bool), day Date, clock DateTime('Asia/Tokyo'),
+        exact DateTime64(3), finest DateTime64(9, 'UTC'), half BFloat16, price Nullable(Decimal(40, 3)),
+        many Array(Int8), raw String, computed Int64 ALIAS toInt64(raw),
+        written String MATERIALIZED concat('m', toString(u))
+    ) ENGINE = MergeTree ORDER BY u
+"""
+ROWS = """
+    INSERT INTO typed VALUES
+    (1, 'a', 'ab', 'red', 18446744073709551615, 170141183460469231731687303715884105727,
+     '00000000-0000-0000-0000-000000000001', true, '2024-12-31', '2025-01-01 08:30:00', '2024-12-31 23:30:00.250',
+     '2024-12-31 23:30:00.250000001', 1.5, 1.25, [1], 'x'),
+    (2, NULL, 'abcd', 'blue', 5, -1, '00000000-0000-0000-0000-000000000002', NULL, '1970-01-01', 0, 0, 0, nan, NULL, [],
+     '\\xff'),
+    (3, 'a', '', 'red', 5, -1, '00000000-0000-0000-0000-000000000002', false, '2149-06-06', 4294967295,
+     '9999-12-31 23:59:59.999', '2261-01-01', inf, -9999999999999999999999999999999999999.999, [], '\\xfe\\xff')
+"""
+KINDS = {
+    **dict.fromkeys(("u", "big"), Kind.INTEGER),
+    **dict.fromkeys(("low", "fixed", "chosen", "raw", "written"), Kind.TEXT),
+    **dict.fromkeys(("wide", "id"), Kind.IDENTIFIER),
+    **dict.fromkeys(("clock", "exact", "finest"), Kind.INSTANT),
+    "flag": Kind.BOOLEAN,
+    "day": Kind.DATE,
+    "half": Kind.FLOAT,
+    "price": Kind.DECIMAL,
+    "many": Kind.OTHER,
+}
+
+
+@pytest.fixture(scope="module")
+def typed(clickhouse_server: ClickHouseServer, url: str) -> ClickHouseEngine:
+    clickhouse_server.run(TYPED, url)
+    clickhouse_server.run(ROWS, url)
+    with ClickHouseEngine(url, "typed") as engine:
+        yield engine
+
+
+def test_types_have_kinds_and_computed_columns_are_left_out(typed: ClickHouseEngine):
+    schema = typed.describe()
+    assert {column.name: column.kind for column in schema} == KINDS
+    assert (schema.column("price").precision, schema.column("price").scale) == (40, 3)
+    assert schema.column("chosen").native == "Enum8"  # its values are data
+
+
+@pytest.mark.parametrize(
+    ("item", "wanted"),
+    [
+        ("low", {"a": 2}),
+        ("fixed", {"ab": 1, "abcd": 1, "": 1}),
+        ("chosen", {"red": 2, "blue": 1}),
+        ("big", {2**64 - 1: 1, 5: 2}),
+        ("flag", {"true": 1, "false": 1}),
+        ("day", {"2024-12-31": 1, "1970-01-01": 1, "2149-06-06": 1}),
+        ("raw", {"x": 1}),  # the others are not UTF-8
+        ("written", {"m1": 1, "m2": 1, "m3": 1}),
+        ("clock by day", {"2024-12-31": 1, "1970-01-01": 1, "2106-02-07": 1}),  # in UTC
+        ("hour of clock", {23: 1, 0: 1, 6: 1}),
+        ("exact by year", {"2024": 1, "1970": 1, "9999": 1}),
+        ("finest by hour", {"2024-12-31 23:00": 1, "1970-01-01 00:00": 1, "2261-01-01 00:00": 1}),
+        ("big by 10", {0: 2}),  # beyond 2^53 there is no bin
+        ("half by 1", {1: 1}),
+        ("price by 0.5", {"1.0": 1}),
+    ],
+)
+def test_labels_of_every_type(typed: ClickHouseEngine, item: str, wanted: dict[str | int, int]):
+    found = typed.histogram(Aggregation(user="u", item=parse_group(item)))
+    assert as_dict(found.labels, found.counts) == wanted
+
+
+def test_text_that_is_no_text_still_tells_users_apart(typed: ClickHouseEngine):
+    assert typed.histogram(Aggregation(user="raw")).counts.tolist() == [3]
+    for user in ("wide", "id"):
+        assert typed.histogram(Aggregation(user=user)).counts.tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("item", "domain", "missing", "wanted"),
+    [
+        ("big", (5, 17, -1), None, {5: 2}),
+        ("low", ("a", "b"), None, {"a": 2}),
+        ("low", ("a", "none"), "none", {"a": 2, "none": 1}),
+        ("chosen", ("red",), None, {"red": 2}),
+        ("big by 10", (0, -7), -7, {0: 2, -7: 1}),
+    ],
+)
+def test_domains_and_missing_labels(typed: ClickHouseEngine, item: str, domain, missing, wanted):
+    found = typed.histogram(Aggregation(user="u", item=parse_group(item), domain=domain, null_item=missing))
+    assert as_dict(found.labels, found.counts) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("exact >= '2024-12-31 23:30:00.250001'", {3}),
+        ("exact <= '2024-12-31 23:30:00.250'", {1, 2}),
+        ("finest > '2024-12-31 23:30:00.250'", {1, 3}),
+        ("finest < '9999-12-31 23:59:59'", {1, 2, 3}),
+        ("finest > '0001-01-01'", {1, 2, 3}),
+        ("clock = '2024-12-31 23:30:00Z'", {1}),
+        ("half > 1e308", {2, 3}),
+        ("NOT half < 1", {1, 2, 3}),
+        ("price < 0", {3}),
+        ("fixed = 'ab'", {1}),
+        ("chosen in ('blue', 'green')", {2}),
+        ("low <> 'b'", {1, 3}),
+        ("big > 9223372036854775807", {1}),
+        ("big in (5, -1)", {2, 3}),
+        ("flag = false", {3}),
+        ("day > '2100-01-01'", {3}),
+        ("raw LIKE '_'", {1}),
+    ],
+)
+def test_filters_of_every_type(typed: ClickHouseEngine, text: str, wanted: set[int]):
+    where = parse_filter(text, typed.describe())
+    assert set(typed.histogram(Aggregation(user="u", item="u", where=where)).labels) == wanted
+
+
+def test_sums_do_not_wrap_around(clickhouse_server: ClickHouseServer, url: str):
+    large = 2**63 - 1
+    table = pa.table({"u": [1, 1, 2, 2], "x": [large, large, -large, -large]})
+    clickhouse_server.store(table, "large", url)
+    assert clickhouse_server.run("SELECT sum(x) FROM large WHERE u = 1", url) == [(-2,)]
+    with ClickHouseEngine(url, "large") as engine:
+        found = engine.histogram(Aggregation(user="u", value="x", per_item=7))
+        assert found.counts.tolist() == [7]
+        measure = Measure(column="x", least=-5, most=9)
+        assert engine.statistics(Aggregation(user="u", measures=(measure,))).totals[0] == {"all": 4}
+
+
+def test_columns_may_have_the_names_that_statements_use(clickhouse_server: ClickHouseServer, url: str):
+    names = [
+        "g0",
+        "u",
+        "v",
+        "n",
+        "rank",
+        "count",
+        "w0",
+        "item",
+        "users",
+        "cell",
+        "measure",
+        "all",
+        "setting s {p1:Int8}",
+    ]
+    columns = {name: [f"{name} {n % 3}" for n in range(12)] for name in names}
+    columns["v0"] = list(range(12))
+    clickhouse_server.store(pa.table(columns), "names", url)
+    with ClickHouseEngine(url, "names") as engine:
+        for user, item in zip(names, [*names[1:], names[0]], strict=True):
+            aggregation = Aggregation(
+                user=user, item=item, contributions=2, value="v0", per_item=5, measures=(Measure(column="v0", most=9),)
+            )
+            found = engine.histogram(aggregation)
+            assert as_dict(found.labels, found.counts) == {f"{item} {n}": 5 for n in range(3)}
+            assert engine.statistics(aggregation).totals[0] == {f"{item} {n}": 9 for n in range(3)}
+
+
+def test_large_domains_go_in_several_parameters(clickhouse_server: ClickHouseServer, url: str):
+    domain = tuple(f"item {n} {'x' * 40}" for n in range(6000))
+    clickhouse_server.store(pa.table({"u": list(range(6000)), "i": domain}), "wide", url)
+    with ClickHouseEngine(url, "wide") as engine:
+        found = engine.histogram(Aggregation(user="u", item="i", domain=domain[:5990]))
+        assert len(found) == 5990
+
+
+def test_tables_that_convert_rows_when_they_are_read_are_refused(clickhouse_server: ClickHouseServer, url: str):
+    clickhouse_server.run("CREATE TABLE lines (x Int64) ENGINE = File(CSV)", url)
+    with pytest.raises(UnsuitableTable, match="of the engine File, whose rows are converted when they are read"):
+        open_engine("lines", url)
+    clickhouse_server.run("CREATE VIEW seen AS SELECT who, word FROM events", url)
+    with open_engine("seen", url) as engine:
+        assert engine.describe().names == ("who", "word")
+        assert len(engine.histogram(Aggregation(user="who", item="word"))) == 7
+
+
+def test_addresses_passwords_and_missing_tables(
+    clickhouse_server: ClickHouseServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    bare = url.replace(":secret", "")
+    with pytest.raises(EngineFailed, match="cannot be reached or refuses the login") as refused:
+        open_engine("events", bare)
+    assert refused.value.__context__ is None
+    monkeypatch.setenv("CLICKHOUSE_PASSWORD", "secret")
+    with open_engine("events", bare) as engine:
+        assert engine.rows() == 400
+    monkeypatch.setenv("CLICKHOUSE_PASSWORD", "wrong")
+    (tmp_path / "password").write_text("secret\n")
+    monkeypatch.setenv("CLICKHOUSE_PASSWORD_FILE", str(tmp_path / "password"))
+    database = url.rpartition("/")[2]
+    with open_engine(f"{database}.events", bare.replace(database, "default")) as engine:
+        assert engine.rows() == 400
+    with pytest.raises(SetwiseError, match="ClickHouse has no table 'nothing' that this login may see"):
+        open_engine("nothing", url)
+    with pytest.raises(InvalidParameter, match=r"takes secure, verify, .*, not 'ssl'"):
+        open_engine("events", url + "?ssl=1")
+    with pytest.raises(InvalidParameter, match="types are for columns of text in files"):
+        open_engine("events", url, types={"who": Kind.TEXT})
+    with pytest.raises(InvalidParameter, match="is no folder of a chDB database"):
+        open_engine("events", f"chdb://{tmp_path}/missing")
+    assert location_of("shop.events", url).name == "events"
+
+
+def test_the_server_draws_the_salt(url: str, monkeypatch: pytest.MonkeyPatch):
+    with ClickHouseEngine(url, "events") as engine:
+        statements: list[str] = []
+        query = engine._client.query
+
+        def seen(statement, **options):
+            statements.append(f"{statement} {options.get('parameters')}")
+            return query(statement, **options)
+
+        monkeypatch.setattr(engine._client, "query", seen)
+        assert len(engine.histogram(Aggregation(user="who", item="word", contributions=1)))
+    asked = [statement for statement in statements if "sipHash64Keyed" in statement]
+    assert len(asked) == 1
+    assert "(SELECT rand64())" in asked[0]
+    assert asked[0].endswith(" {}")
+
+
+EMBEDDED = """
+import sys
+import chdb
+from setwise.cli.main import main
+
+connection = chdb.connect(sys.argv[1])
+connection.query("CREATE TABLE events (who Int64, word String) ENGINE = MergeTree ORDER BY who")
+connection.query("INSERT INTO events SELECT number, concat('w', toString(number % 3)) FROM numbers(3000)")
+connection.close()
+words = ["top-k", "events", "--user", "who", "--item", "word", "-k", "3", "--epsilon", "5", "--delta", "1e-6"]
+sys.argv = ["setwise", *words, "--engine", f"chdb://{sys.argv[1]}"]
+main()
+"""
+
+
+def test_a_folder_of_chdb_is_read_in_this_process(tmp_path: Path, clickhouse_server: ClickHouseServer):
+    ran = subprocess.run(
+        [sys.executable, "-c", EMBEDDED, str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    assert {word for word in ("w0", "w1", "w2") if word in ran.stdout} == {"w0", "w1", "w2"}

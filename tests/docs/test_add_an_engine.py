@@ -1,0 +1,45 @@
+"""The guide on adding an engine names what there is: methods, types, files and about how long they are."""
+
+import re
+
+from tests.docs.pages import DOCS, ROOT
+
+from setwise.analytics.engines.base import Engine
+from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.prepared import PreparingEngine
+from setwise.analytics.engines.sql import StatementBuilder
+from setwise.analytics.schema import Kind
+
+PAGE = (DOCS / "guides" / "add-an-engine.md").read_text(encoding="utf-8")
+NAMED = set(re.findall(r"`([^`\n]+)`", PAGE))
+
+
+def public(protocol: type) -> set[str]:
+    return {name for name in vars(protocol) if not name.startswith("_")}
+
+
+def test_every_method_to_write_and_every_kind_is_named():
+    assert public(Dialect) <= NAMED
+    assert public(Engine) | public(PreparingEngine) <= NAMED
+    assert {f"Kind.{kind.name}" for kind in Kind} <= NAMED
+
+
+def test_every_file_exists_and_every_statement_and_helper_too():
+    files = {name for name in NAMED if "/" in name and " " not in name}
+    assert len(files) > 20
+    assert not [name for name in files if not (ROOT / name).exists()]
+    section = PAGE.partition("## 2.")[2].partition("Where the SQL")[0]
+    statements = {name for name in re.findall(r"`(\w+)`", section) if name != "StatementBuilder"}
+    assert len(statements) > 5
+    assert statements <= public(StatementBuilder)
+    source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    words = {name for name in NAMED if re.fullmatch(r"[A-Za-z_]{5,}", name)} - {"accurateCastOrNull", "toString"}
+    assert not [name for name in words if not re.search(rf"\b{name}\b", source)]
+
+
+def test_the_lines_that_it_took_are_about_those_of_today():
+    table = re.findall(r"\| `([\w/.]+)` \| (\d+) \|", PAGE)
+    assert len(table) == 6
+    for name, lines in table:
+        now = len((ROOT / name).read_text(encoding="utf-8").splitlines())
+        assert abs(now - int(lines)) <= 0.25 * now, (name, now)
