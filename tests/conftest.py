@@ -25,6 +25,19 @@ SPARK_SMOKE = {
 }
 """The tests on Spark that `make test` runs; all others on Spark are slow."""
 
+CLICKHOUSE_SLOW = {
+    "test_a_single_user_keeps_every_item_equally_often_over_many_salts",
+    "test_any_bounds_are_answered_as_from_the_source",
+    "test_bad_columns_give_the_same_sentence",
+    "test_bad_filters_give_the_same_sentence",
+    "test_every_item_is_kept_equally_often",
+    "test_every_pair_of_items_is_kept_equally_often_and_anew_under_another_salt",
+    "test_one_user_changes_few_groups_and_each_by_little",
+    "test_one_user_moves_what_is_paid_for_and_no_more",
+    "test_rows_are_numbered_where_they_rarely_repeat",
+}
+"""The tests on ClickHouse that `make test` leaves out: many tables to put there, for what others show as well."""
+
 BROWSER_JOURNEY = {"test_sign_in_preview_ask_and_see_the_chart"}
 """The test in a browser that `make test` runs; all others in a browser are slow."""
 
@@ -40,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
             if name not in SPARK_SMOKE:
                 item.add_marker("slow")
+        if parameters.get("backend") == "clickhouse" and name in CLICKHOUSE_SLOW:
+            item.add_marker("slow")
         if "browser" in needs:
             item.add_marker("browser")
             if name not in BROWSER_JOURNEY:

@@ -114,7 +114,10 @@ def clickhouse_writer(
     return write
 
 
-@pytest.mark.parametrize("name", list(CLICKHOUSE))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in ("text", "nanoseconds") else pytest.mark.slow) for name in CLICKHOUSE],
+)
 def test_no_row_decides_on_clickhouse(name: str, clickhouse_server: ClickHouseServer, tmp_path: Path):
     url = clickhouse_server.database()
     write = clickhouse_writer(clickhouse_server, url, **CLICKHOUSE[name])
