@@ -22,6 +22,7 @@ SPARK_SMOKE = {
     "test_a_session_of_the_caller_outlives_the_table",
     "test_csv_files_share_names_in_any_order_and_have_types",
     "test_partitions_are_text_whatever_they_are_called",
+    "test_private_tables_meet_on_their_users_alone",
 }
 """The tests on Spark that `make test` runs; all others on Spark are slow."""
 

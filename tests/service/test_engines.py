@@ -98,6 +98,9 @@ def test_public_tables_of_postgresql_are_joined(start: Callable[..., Replica], f
     gone = ask(team.ada, "gone", body | {"query": query | {"text": text.replace(" AS n", "")}})
     assert "tell a steward" in gone.text
     assert "PostgreSQL" not in gone.text
+    team.replica.service.engines._public.clear()  # as in a replica that starts now
+    listed = team.ada.get("/datasets/visits")
+    assert (listed.status_code, "tell a steward" in listed.text, "PostgreSQL" in listed.text) == (503, True, False)
 
 
 def test_tables_of_clickhouse_by_name_and_never_by_address(

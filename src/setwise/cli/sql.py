@@ -24,7 +24,8 @@ def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declar
     from setwise.cli.ask import SqlTables, answer_sql
 
     text, explain = _text(given.pop("query")), given.pop("explain")
-    tables, public = (_named(given.pop(name) or (), f"--{name.rstrip('s')}") for name in ("tables", "public"))
+    tables = _named(given.pop("tables") or (), "--table", given["engine"])
+    public = _named(given.pop("public") or (), "--public", given["engine"])
     user = given.pop("user")
     words = {name: given.pop(name) for name in ("contributions", "domain")}
     statement = parse_sql(text, user=user, contributions=words["contributions"])
@@ -46,15 +47,15 @@ def _text(query: str) -> str:
         raise InvalidParameter(f"the query cannot be read from {query[1:]!r}: {error}") from None
 
 
-def _named(given: Sequence[str], option: str) -> dict[str, str]:
-    """Return paths by the names they are given; a public table without one is called by its file."""
+def _named(given: Sequence[str], option: str, engine: str) -> dict[str, str]:
+    """Return paths by the names they are given; a public table without one goes by its own, or that of its file."""
     from setwise.analytics.tables.source import location_of
 
     tables = {}
     for each in given:
         name, equals, path = each.partition("=")
         if option == "--public" and not (equals and name.isidentifier()):
-            name, path = location_of(each).name, each
+            name, path = location_of(each, engine).name, each
         elif not (name and equals and path):
             raise InvalidParameter(f"{option} is written NAME=PATH, not {each!r}")
         if name in tables:

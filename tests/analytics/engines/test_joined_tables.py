@@ -1,5 +1,6 @@
 """A join on every engine is the table that nested loops make of its tables, and no row of a private one decides."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
@@ -14,7 +15,9 @@ import pytest
 
 import setwise
 from setwise.analytics.engines.base import Aggregation, Measure
-from setwise.analytics.engines.joins import Join, Key
+from setwise.analytics.engines.joins import Join, Key, NamedTable
+from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
+from setwise.analytics.engines.postgresql.tables import PostgresqlJoin, PostgresqlTable
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -224,7 +227,25 @@ def test_no_row_of_a_private_table_decides(backend: Backend, key: str):
     assert found[0][0] != found[1][0]
 
 
-def test_what_was_prepared_is_not_joined_and_a_join_not_prepared(backend: Backend):
+def test_broken_text_of_a_key_meets_nothing(backend: Backend):
+    """PostgreSQL holds none."""
+    if backend.name == "postgresql":
+        return
+    keys = [pa.array([b"a", broken], pa.binary()).view(pa.string()) for broken in (b"b", b"\xff")]
+    found = []
+    for key in keys:
+        tables = {
+            "main": pa.table({"who": [1, 2], "key": key}),
+            "other": pa.table({"key": keys[1], "label": ["x", "y"]}),
+        }
+        with backend.joined(JoinedTables(tables, [on("other", "key", "key")], "who")) as joined:
+            histogram = joined.histogram(Aggregation(user="who", item="label"))
+            found.append((joined.describe(), as_dict(histogram.labels, histogram.counts)))
+    assert found[0] == found[1]
+    assert found[0][1] == {"x": 1}
+
+
+def test_a_join_is_not_prepared(backend: Backend):
     main = pa.table({"who": [1, 2], "key": [1, 2]})
     tables = JoinedTables({"main": main, "other": pa.table({"key": [1]})}, [on("other", "key", "key")], "who")
     with backend.joined(tables) as joined, pytest.raises(UnsuitableTable):
@@ -280,6 +301,38 @@ def test_postgresql_refuses_what_it_cannot_join(shop: str):
     ):
         with setwise.open(source, user="who", engine=shop, public=beside) as session, pytest.raises(error, match=said):
             session.join(*beside, using="page")
+
+
+def test_keys_that_only_postgresql_has_meet_themselves(shop: str):
+    """No number, no end of time: equal to themselves there, and no error."""
+    with psycopg.connect(shop, autocommit=True) as connection:
+        for table in ("odd", "keys"):
+            connection.execute(f"CREATE TABLE {table} (number numeric, day date, moment timestamp, at timestamptz)")
+            for row in (
+                "'NaN', 'infinity', '-infinity', 'infinity'",
+                "'-Infinity', '4713-01-01 BC', '294276-01-01', '1-1-1 BC'",
+            ):
+                connection.execute(f"INSERT INTO {table} VALUES ({row})")
+        connection.execute("ALTER TABLE odd ADD COLUMN who integer DEFAULT 7")
+        connection.execute("ALTER TABLE keys ADD COLUMN label text DEFAULT 'x'")
+    for key in ("number", "day", "moment", "at"):
+        named = [
+            NamedTable(name="odd", table=PostgresqlTable("odd"), private=True),
+            NamedTable(name="keys", table=PostgresqlTable("keys")),
+        ]
+        join = PostgresqlJoin(tables=named, joins=[on("keys", key, key)], user="who")
+        with PostgresqlEngine(shop, join) as engine:
+            found = engine.histogram(Aggregation(user="who", item="label", per_item=100))
+            assert as_dict(found.labels, found.counts) == {"x": 2}
+
+
+def test_the_command_line_joins_tables_of_postgresql(shop: str, request: pytest.FixtureRequest):
+    run = request.getfixturevalue("setwise")
+    text = "SELECT part, COUNT(DISTINCT who) AS n FROM visits JOIN pages USING (page) GROUP BY part"
+    words = ["--engine", shop, "--user", "who", "--epsilon", "20", "--delta", "1e-6", "--contributions", "2", "--json"]
+    for public in ("pages", "public.pages", "pages=public.pages"):
+        found = json.loads(run("sql", text, "--public", public, *words).stdout)
+        assert {row["part"] for row in found["rows"]} == {"low", "high"}
 
 
 def test_spark_joins_files_frames_and_tables(spark_session: "SparkSession", tmp_path: Path):

@@ -79,7 +79,12 @@ class Engines:
     def public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
         """Return the columns of the public tables that may be joined to a data set, by name."""
         if dataset.name not in self._public:
-            self._public[dataset.name] = self._public_schemas(dataset)
+            try:
+                self._public[dataset.name] = self._public_schemas(dataset)
+            except BadRequest:
+                raise EngineFailed(
+                    f"a public table of the data set {dataset.name!r} cannot be opened; tell a steward"
+                ) from None
         return self._public[dataset.name]
 
     def _public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
