@@ -6,9 +6,11 @@ import sys
 from dataclasses import replace
 
 import mpmath
+import numpy as np
 import pytest
 
 from setwise.accounting.adaptive import stages
+from setwise.accounting.adaptive.operator import specification
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.answer import Effort, Interaction
 from setwise.accounting.bounds import bounds_for
@@ -161,3 +163,29 @@ def test_what_drowns_in_round_off_is_given_up_early():
     uses = ["bounded-range:0.002x3000", "approx:0,5e-31", "discrete-laplace:1000x1000"]
     assert compose(uses, progress=steps.append).epsilon(1e-30).method == "gaussian-majorant"
     assert len(steps) < 2000
+
+
+def test_losses_whose_common_unit_is_tiny_are_tabulated_on_a_usual_lattice():
+    """The lattice had the common unit of all losses, too fine for any transform, and the bracket was 12% wide."""
+    uses = "discrete-laplace:4.5,1x3 discrete-laplace:60.3,5x3 discrete-laplace:8525,500x3 bounded-range:0.1658x3"
+    answer = compose([*uses.split(), "discrete-laplace:603,50x3"]).epsilon(1e-8)
+    assert answer.method == "certified-optimum"
+    assert answer.width < 1e-3 * answer.upper
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 1.0, 5.0, 300.0])
+@pytest.mark.parametrize("interaction", ["batch", "ordered", "setwise"])
+def test_one_pick_alone_has_a_closed_form(epsilon, interaction):
+    """(exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1), at 50 digits; its bracket was 1e-4 wide."""
+    composition = compose([f"bounded-range:{epsilon}"], interaction)
+    with mpmath.workdps(50):
+        for share in (0.0, 0.2, 0.9, 0.999999):
+            x = share * epsilon
+            truth = (mpmath.exp(mpmath.mpf(epsilon) / 2) - mpmath.exp(mpmath.mpf(x) / 2)) ** 2 / mpmath.expm1(epsilon)
+            found = composition.delta(x)
+            assert found.lower <= truth <= found.upper
+            assert found.upper <= truth * (1 + mpmath.mpf(1e-12))
+            if epsilon <= 5.0 and share < 0.99:
+                tried = specification(lambda at: np.maximum(0.0, -np.expm1(np.minimum(at, 0.0))), epsilon, x)
+                assert tried == pytest.approx(float(truth), rel=1e-5)
+    assert composition.delta(epsilon).upper == 0.0

@@ -264,14 +264,14 @@ def _closed_form(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Intera
         if three is not None:
             return _from_curve("three-closed-form", "lem:ordbrdp2", three, kinds.failure, tight=True)
     epsilons = {*(epsilon for epsilon, _ in kinds.ranges), *(kinds.pure_epsilons() or [])}
-    alone = len(epsilons) == 1 and sum(count for _, count in kinds.ranges) == 1 and kinds.linear
+    alone = len(epsilons) == 1 and sum(count for _, count in kinds.ranges) == 1
     if interaction is not Interaction.BATCH and not alone:
         return None
     batch = _batch(kinds)
     if batch is None:
         return None
     statement = "thm:opt_nonadaptive" if kinds.linear else "thm:non-adaptive"
-    if interaction is not Interaction.BATCH:
+    if interaction is not Interaction.BATCH and kinds.linear:
         statement = f"prop:sbr-ord with {statement}"
     return _from_curve("batch-optimum", statement, batch, kinds.failure, tight=True)
 

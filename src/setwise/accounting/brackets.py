@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from setwise.errors import InvalidParameter, Unattainable
 
@@ -132,6 +133,8 @@ class Tuning:
     """Distance of log delta from the target's at which a point is near enough: about its rounding."""
     halve_every: int = 6
     """Steps of which one is a bisection, so that a curve with a jump is enclosed as well."""
+    first_lower: float = 0.99
+    """Share of the upper end at which the search for the lower end begins; from 0 where that is too much."""
     largest: float = 1e30
     """Epsilon beyond which none is looked for."""
     lowest: float = -60.0
@@ -148,48 +151,56 @@ def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1
     Ensures: curve(upper).upper <= delta, and curve(lower).lower > delta unless lower is 0. Where a curve ends flat at
     just delta, as an outright failure does, upper is where that begins.
     """
-    seen: dict[float, Bracket] = {}
+    at = cache(curve)
+    return epsilon_between(delta, lambda x: at(x).upper, lambda x: at(x).lower, guess, near=0.0)
 
-    def at(x: float) -> Bracket:
-        if x not in seen:
-            seen[x] = curve(x)
-        return seen[x]
 
-    def upper(x: float) -> float:
-        return _height(at(x).upper, delta)
+def epsilon_between(
+    delta: float, upper: Callable[[float], float], lower: Callable[[float], float], guess: float, near: float
+) -> Bracket:
+    """Return what `epsilon_at` does where the ends of a curve are read one by one, each end to the share `near`."""
 
-    def lower(x: float) -> float:
-        return _height(at(x).lower, delta)
+    def from_above(x: float) -> float:
+        return _height(upper(x), delta)
 
-    if upper(0.0) <= 0.0:
+    def from_below(x: float) -> float:
+        return _height(lower(x), delta)
+
+    if from_above(0.0) <= 0.0:
         return Bracket(0.0, 0.0)
-    high = crossing(upper, 0.0, _beyond(upper, max(guess, 1e-9), delta), keep_left=False)
-    if lower(0.0) <= 0.0:
-        return Bracket(0.0, high)
-    return Bracket(crossing(lower, 0.0, high, keep_left=True), high)
+    high = crossing(from_above, *_enclosed(from_above, max(guess, 1e-9), delta), keep_left=False, near=near)
+    below = next((low for low in (TUNING.first_lower * high, 0.0) if from_below(low) > 0.0), None)
+    return Bracket(0.0 if below is None else crossing(from_below, below, high, keep_left=True, near=near), high)
 
 
 def _height(value: float, delta: float) -> float:
     return max(math.log(value / delta), TUNING.lowest) if value > 0.0 else TUNING.lowest
 
 
-def _beyond(height: Callable[[float], float], start: float, delta: float) -> float:
+def _enclosed(height: Callable[[float], float], start: float, delta: float) -> tuple[float, float]:
+    """Return a point where the height is positive and one where it is not, by doubling from the start."""
+    left = 0.0
     while height(start) > 0.0:
-        start *= 2.0
+        left, start = start, 2.0 * start
         if start > TUNING.largest:
             raise Unattainable(f"no epsilon brings delta down to {delta!r} for these uses")
-    return start
+    return left, start
 
 
-def crossing(height: Callable[[float], float], left: float, right: float, *, keep_left: bool) -> float:
-    """Return a point just left (height > 0) or just right (height <= 0) of where the falling height crosses 0."""
+def crossing(
+    height: Callable[[float], float], left: float, right: float, *, keep_left: bool, near: float = 0.0
+) -> float:
+    """Return a point just left (height > 0) or just right (height <= 0) of where the falling height crosses 0.
+
+    It is at most a share `near` away from there, or as near as floats are, or `TUNING.close` in height.
+    """
     f_left, f_right = height(left), height(right)
     if keep_left and f_right > 0.0:
         return right
     weight_left, weight_right = f_left, f_right
     side = 0
     for step in range(TUNING.most_steps):
-        if right - left <= 4 * math.ulp(right) or (
+        if right - left <= max(4 * math.ulp(right), near * right) or (
             f_left <= TUNING.close if keep_left else -TUNING.close <= f_right < 0.0
         ):
             break

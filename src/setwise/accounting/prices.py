@@ -49,6 +49,8 @@ class Tuning:
     """Uses are paid in blocks that raise the wallet by at most one part in this many."""
     lattice_shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0)
     """Values of b that are tried for integer Gaussian noise, in units of the price of the Gaussian over sigma^2."""
+    slight: float = 1e-6
+    """Relative curvature of an integral below which it counts as a parabola: a price gives away the square of it."""
 
 
 TUNING = Tuning()
@@ -207,8 +209,14 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, left: 
 def _spent(root: float, gained: float) -> float:
     """Return 4 d (2 w + d), rounded up, for a d with int_0^d exp(-w x - x^2/2) dx >= `gained`; w = `root`.
 
-    Newton's steps come from the left, because the integral is concave in d. The d returned was checked.
+    Newton's steps come from the left, because the integral is concave in d. The d returned was checked. It is at least
+    d (1 - d (w / 2 + d / 6)), which is close enough where d is next to nothing.
     """
+    slight = gained * (root + gained)
+    if slight < TUNING.slight:
+        d = gained * (1.0 + gained * (0.5 * root + gained / 6.0) * (1.0 + 4.0 * slight) + 4.0 * _CHARGE)
+        if d * (1.0 - d * (0.5 * root + d / 6.0)) * (1.0 - _CHARGE) >= gained:
+            return 4.0 * d * (2.0 * root + d) * (1.0 + 16.0 * UNIT)
 
     def area(d: float) -> float:
         return _integral(lambda x: math.exp(-x * (root + 0.5 * x)), d, 2.0 / max(1.0, root))

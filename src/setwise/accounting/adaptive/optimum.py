@@ -37,7 +37,7 @@ from setwise.accounting.adaptive.stages import (
     proxy_saddle,
 )
 from setwise.accounting.answer import USUAL, Effort
-from setwise.accounting.brackets import UNIT, Bracket, either_fails, epsilon_at
+from setwise.accounting.brackets import UNIT, Bracket, either_fails, epsilon_at, epsilon_between
 from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
 from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.tilting import Saddle
@@ -61,6 +61,8 @@ class Tuning:
     kink_work: float = 16.0
     """Work of a step on a profile with kinks, over its squared number of cells: between two kinks round-off decides
     where t is best, and every t is tried."""
+    near: float = 1e-3
+    """Share of the relative width aimed for to which an epsilon is read off a grid."""
     epsilon_sharpness: float = 0.78
     """Relative width of epsilon times the squared number of cells, as seen on grids; the width of delta is about
     -log delta over the square."""
@@ -108,9 +110,10 @@ class Optimum:
         saddle = self._saddle()
         tilt = saddle.moderate(saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt)
+        near = TUNING.near * (width or self.effort.width)
 
         def attempt(trial: Trial) -> Bracket:
-            return self._solved(saddle.at(tilt)[1], tilt, trial).epsilon(delta)
+            return self._solved(saddle.at(tilt)[1], tilt, trial).epsilon(delta, near)
 
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
         found = self._refined(attempt, width, tilt, TUNING.epsilon_sharpness, floor)
@@ -291,14 +294,24 @@ class _Solved:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        above = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
-        below = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
-        above = above * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped
-        below = below * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT)
-        above, below = min(above, 1.0), max(below, 0.0)
+        above, below = self._above(epsilon), self._below(epsilon)
         return either_fails(self.failure, Bracket(min(above, below), above))
 
-    def epsilon(self, delta: float) -> Bracket:
+    def epsilon(self, delta: float, near: float) -> Bracket:
         if self.delta(_FAR).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
-        return epsilon_at(delta, self.delta, guess=max(1e-6, self.rest.end))
+        return epsilon_between(
+            delta,
+            lambda x: either_fails(self.failure, Bracket(0.0, self._above(x))).upper,
+            lambda x: either_fails(self.failure, Bracket(self._below(x), 1.0)).lower,
+            guess=max(1e-6, self.rest.end),
+            near=near,
+        )
+
+    def _above(self, epsilon: float) -> float:
+        found = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
+        return min(found * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
+
+    def _below(self, epsilon: float) -> float:
+        found = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
+        return min(max(found * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT), 0.0), 1.0)

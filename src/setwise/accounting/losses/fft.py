@@ -70,10 +70,13 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     """
     height, mean, variance = saddle.at(tilt)
     ends = []
-    for side in (-1.0, 1.0):
+    for side, farthest in zip((-1.0, 1.0), saddle.support, strict=True):
         reach = TUNING.reach
         while True:
             end = mean + side * reach * math.sqrt(variance)
+            if side * (end - farthest) >= 0.0:  # nothing lies beyond, so no tilt has to point there
+                further = tilt
+                break
             further = saddle.for_loss(end)
             exponent = saddle.at(further)[0] - height - (further - tilt) * end
             if exponent < -TUNING.rare * TUNING.reach**2 or reach > TUNING.farthest * TUNING.reach:

@@ -234,9 +234,9 @@ def worst_t(epsilon: float, tilt: float) -> float:
 
     Against a tail that falls like exp(-tilt x), this is the worst of all epsilon-BR mechanisms.
     """
-    short = math.exp(-tilt * epsilon)
+    short, rest = math.exp(-tilt * epsilon), -math.expm1(-tilt * epsilon)
     scale = -1.0 / math.expm1(-epsilon)
-    v = tilt * (short + (1.0 - short) * scale) / ((1.0 - short) * scale * math.exp(-epsilon) * (1.0 + tilt))
+    v = tilt * (short + rest * scale) / (rest * scale * math.exp(-epsilon) * (1.0 + tilt))
     return min(max(math.log(v), 1e-3 * epsilon), (1 - 1e-3) * epsilon)
 
 

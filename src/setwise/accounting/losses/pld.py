@@ -33,8 +33,8 @@ class Tuning:
     """Losses in the window beyond which a coarser lattice is taken."""
     lower_coarser: float = 2.0
     """Step of the lattice from below over that from above: the lower end promises nothing."""
-    least_unit: float = 0.01
-    """Share of the step below which a common unit of the losses is no use: the lattice would be as fine."""
+    least_unit: float = 0.2
+    """Share of the step of a lattice without a common unit below which that unit is no use: too many losses."""
     loose: float = 1e-4
     """Relative width beyond which the window was probably in the wrong place."""
     misplaced: float = 0.1
@@ -116,8 +116,9 @@ class LatticeSum:
 
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
         """Return the tail of the total loss from above and from below; `whole` as in `atoms`."""
-        fitting = self._fitting(window(saddle, tilt, whole=whole))
-        upper, lower = fitting.atoms(saddle, tilt, whole=whole)
+        view = window(saddle, tilt, whole=whole)
+        fitting = self._fitting(view)
+        upper, lower = fitting._seen(view)
         return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(TUNING.lower_coarser))
 
     def _fitting(self, view: Window) -> "LatticeSum":
@@ -136,10 +137,15 @@ class LatticeSum:
         atoms serve to average any falling profile, else only to read tails from about the mean under the tilt on.
         """
         view = window(saddle, tilt, whole=whole)
-        fitting = self._fitting(view)
-        fine, coarse = fitting.step(), fitting.step(TUNING.lower_coarser)
-        above = [(tabulated(known, fine, self._reach(known, tilt)).upper, count) for known, count in self.uses]
-        below = [(tabulated(known, coarse, self._reach(known, tilt)).lower, count) for known, count in self.uses]
+        return self._fitting(view)._seen(view)
+
+    def _seen(self, view: Window) -> tuple[Atoms, Atoms]:
+        """Return the atoms in the window, from above and from below."""
+        fine, coarse = self.step(), self.step(TUNING.lower_coarser)
+        reaches = [self._reach(known, view.tilts[0]) for known, _ in self.uses]
+        counted = list(zip(self.uses, reaches, strict=True))
+        above = [(tabulated(known, fine, reach).upper, count) for (known, count), reach in counted]
+        below = [(tabulated(known, coarse, reach).lower, count) for (known, count), reach in counted]
         upper = sums([Part(lattice, count) for lattice, count in above], view, from_above=True)
         lower = sums([Part(lattice, count) for lattice, count in below], view, from_above=False)
         lost = sum(count * lattice.infinite for lattice, count in above)
@@ -156,10 +162,9 @@ class LatticeSum:
         largest = math.sqrt(6.0 * self.tolerance * variance / between) if between else math.inf
         units = sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
         unit = common_unit(units) if units else math.inf
-        if unit is None or unit < TUNING.least_unit * largest < math.inf:
-            every = math.fsum(count for _, count in self.uses)
-            largest = math.sqrt(6.0 * self.tolerance * variance / every)
-            return largest / 4.0 if coarser > 1.0 else largest
+        anywhere = math.sqrt(6.0 * self.tolerance * variance / math.fsum(count for _, count in self.uses))
+        if unit is None or unit < TUNING.least_unit * min(largest, anywhere):
+            return anywhere / 4.0 if coarser > 1.0 else anywhere
         if self.grid is not None and not units:
             steps = coarser * largest / self.grid
             return self.grid * math.floor(steps) if steps >= 1.0 else self.grid / math.ceil(1.0 / steps)

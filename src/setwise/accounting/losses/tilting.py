@@ -6,11 +6,15 @@ Nothing is certified by a tilt; a good one makes the certified bounds tight.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread, tabulated
-from setwise.accounting.losses.lattice import LossLattice, multiples
+from setwise.accounting.losses.lattice import LossLattice, multiples, odds_of_low, worst_t
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,36 +49,85 @@ class Part:
 
 def cumulant(parts: Sequence[Part], tilt: float) -> float:
     """Return log E[exp(tilt x)] of the sum, x counted from the shifts."""
-    return math.fsum(part.count * _moments(part.lattice, tilt)[0] for part in parts)
+    return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
 
-def _moments(lattice: LossLattice, tilt: float) -> tuple[float, float, float]:
-    """Return log E[exp(tilt x)], and mean and variance of x under the tilt."""
-    x = multiples(lattice.step, lattice.first, lattice.mass.size)
-    exponent = tilt * x
+def _cumulant(lattice: LossLattice, tilt: float) -> float:
+    """Return log E[exp(tilt x)]."""
+    exponent = multiples(tilt * lattice.step, lattice.first, lattice.mass.size)
     with np.errstate(divide="ignore"):
         exponent += np.log(lattice.mass)
     top = float(exponent.max())
-    weight = np.exp(np.maximum(exponent - top, -700.0))  # no denormal numbers, which are slow
-    total = float(weight.sum())
-    mean = float((weight * x).sum()) / total
-    return top + math.log(total), mean, float((weight * (x - mean) ** 2).sum()) / total
+    return top + math.log(float(np.exp(np.maximum(exponent - top, -700.0)).sum()))  # no denormal numbers: they are slow
 
 
 @dataclass(frozen=True, slots=True)
+class _Tables:
+    """The losses of all parts and the logarithms of their masses, one part after the other."""
+
+    loss: Floats
+    log_mass: Floats
+    part: NDArray[np.intp]
+    """The part of each loss."""
+    start: NDArray[np.intp]
+    """Where each part begins."""
+    count: Floats
+
+    @classmethod
+    def of(cls, parts: Sequence[Part]) -> "_Tables":
+        lattices = [part.lattice for part in parts]
+        sizes = [lattice.mass.size for lattice in lattices]
+        with np.errstate(divide="ignore"):
+            log_mass = np.log(np.concatenate([lattice.mass for lattice in lattices]))
+        return cls(
+            np.concatenate([multiples(lattice.step, lattice.first, lattice.mass.size) for lattice in lattices]),
+            log_mass,
+            np.repeat(np.arange(len(sizes)), sizes),
+            np.cumsum([0, *sizes[:-1]]),
+            np.array([float(part.count) for part in parts]),
+        )
+
+    def moments(self, tilt: float) -> tuple[Floats, Floats, Floats]:
+        """Return log E[exp(tilt x)] of each part, and mean and variance of x under the tilt."""
+        exponent = tilt * self.loss + self.log_mass
+        top = np.maximum.reduceat(exponent, self.start)
+        weight = np.exp(np.maximum(exponent - top[self.part], -700.0))  # no denormal numbers, which are slow
+        total = np.add.reduceat(weight, self.start)
+        mean = np.add.reduceat(weight * self.loss, self.start) / total
+        variance = np.add.reduceat(weight * (self.loss - mean[self.part]) ** 2, self.start) / total
+        return top + np.log(total), mean, variance
+
+
+@dataclass(frozen=True)
 class Saddle:
-    """A coarse version of a sum of losses."""
+    """A coarse version of a sum of losses.
+
+    Beside the parts there are bounded-range uses, (epsilon, count), whose analyst takes what is worst under each tilt.
+    """
 
     parts: tuple[Part, ...]
+    ranges: tuple[tuple[float, int], ...] = ()
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        return _Tables.of(self.parts)
+
+    @cached_property
+    def support(self) -> tuple[float, float]:
+        """Losses of the parts that none is below or above, a step of each use beyond the coarse ones."""
+        nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
+        least = math.fsum(steps * (first - 1) for steps, first, _ in nodes)
+        return least, math.fsum(steps * (first + size) for steps, first, size in nodes)
 
     def at(self, tilt: float) -> tuple[float, float, float]:
         """Return the cumulant, mean and variance of the sum under the tilt."""
         height = mean = variance = 0.0
-        for part in self.parts:
-            one = _moments(part.lattice, tilt)
-            height += part.count * one[0]
-            mean += part.count * one[1]
-            variance += part.count * one[2]
+        if self.parts:
+            of_parts = self._tables.moments(tilt)
+            height, mean, variance = (float((self._tables.count * each).sum()) for each in of_parts)
+        for epsilon, count in self.ranges:
+            one = _adapted_moments(epsilon, tilt)
+            height, mean, variance = height + count * one[0], mean + count * one[1], variance + count * one[2]
         return height, mean, variance
 
     def for_loss(self, loss: float) -> float:
@@ -116,6 +169,17 @@ class Saddle:
         height, _, variance = self.at(tilt)
         return height - tilt * epsilon - _log_spread(tilt, variance)
 
+    def epsilon(self, delta: float) -> float:
+        """Return about the epsilon at which delta is as given, by the saddle-point approximation.
+
+        The tilt need not be exact: log delta falls by the tilt per unit of epsilon.
+        """
+        tilt = self.for_delta(delta)
+        height, mean, variance = self.at(tilt)
+        if tilt <= 0.0:
+            return max(0.0, mean)
+        return max(0.0, mean + (height - tilt * mean - _log_spread(tilt, variance) - math.log(delta)) / tilt)
+
     def moderate(self, tilt: float) -> float:
         """Return the tilt, kept where round-off in a sum of the parts is not magnified beyond use.
 
@@ -123,12 +187,15 @@ class Saddle:
         """
         return min(tilt, TUNING.largest_moderate / math.sqrt(max(self.at(0.0)[2], 1e-300)))
 
-    @property
+    @cached_property
     def _largest(self) -> float:
         """The largest tilt of use; a loss that hardly varies counts as spread over a thousandth of a step."""
-        return TUNING.largest / min(
-            max(math.sqrt(_moments(part.lattice, 0.0)[2]), 1e-3 * part.lattice.step) for part in self.parts
-        )
+        deviations = [epsilon / 2 for epsilon, _ in self.ranges]
+        if self.parts:
+            variances = self._tables.moments(0.0)[2].tolist()
+            steps = [part.lattice.step for part in self.parts]
+            deviations += [max(math.sqrt(one), 1e-3 * step) for one, step in zip(variances, steps, strict=True)]
+        return TUNING.largest / min(deviations)
 
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return about where `too_small` turns false, by doubling or halving from the guess and then bisecting."""
@@ -152,6 +219,16 @@ class Saddle:
 def _log_spread(tilt: float, variance: float) -> float:
     """Return log(sqrt(2 pi) deviation tilt (tilt + 1)): delta is about exp(height - tilt mean) over that."""
     return math.log(max(1.0, math.sqrt(2 * math.pi * variance) * tilt * (tilt + 1.0)))
+
+
+def _adapted_moments(epsilon: float, tilt: float) -> tuple[float, float, float]:
+    """Return log E[exp(tilt loss)] of the worst bounded-range mechanism for the tilt, and its mean and variance."""
+    t = worst_t(epsilon, max(tilt, 1e-9))
+    odds = odds_of_low(t, t - epsilon)
+    tilted = odds * math.exp(min(-tilt * epsilon, 700.0))
+    share = 1.0 / (1.0 + tilted)
+    height = tilt * t + math.log1p(tilted) - math.log1p(odds)
+    return height, t - (1.0 - share) * epsilon, share * (1.0 - share) * epsilon**2
 
 
 def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:

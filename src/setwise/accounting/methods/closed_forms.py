@@ -25,9 +25,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.brackets import UNIT, Bracket, either_fails, probability
+from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, either_fails, probability
 from setwise.accounting.guarantees import BoundedRange, PureDP, Use
-from setwise.accounting.losses.lattice import Atoms, two_point_loss
+from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss
 from setwise.errors import InvalidParameter
 
 Floats = NDArray[np.float64]
@@ -95,6 +95,8 @@ class BatchBoundedRange:
         return self.beside.average(two_point_loss(high, low, self.count, TUNING.smallest_ratio), x)
 
     def _worst(self, x: float) -> Bracket:
+        if self.count == 1 and self.beside is NOTHING:
+            return _alone(self.epsilon, x)
         points = self.candidates(x)
         seen: dict[float, Bracket] = {}
 
@@ -147,6 +149,18 @@ class BatchBoundedRange:
                 push(a, 0.5 * (a + b))
                 push(0.5 * (a + b), b)
         return -blocks[0][0] if blocks else 0.0
+
+
+def _alone(epsilon: float, x: float) -> Bracket:
+    """Return the optimal delta at x >= 0 of one epsilon-BR mechanism with nothing beside.
+
+    With v = exp(t) it is the largest (exp(epsilon) - v)(1 - exp(x) / v) / (exp(epsilon) - 1), at v = exp((epsilon +
+    x) / 2): (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1).
+    """
+    if x >= epsilon:
+        return Bracket(0.0, 0.0)
+    value = math.exp(x) * math.expm1((epsilon - x) / 2) ** 2 / math.expm1(epsilon)
+    return probability(value, value * (4 * ELEMENTARY + 8 * (1.0 + epsilon)) * UNIT)
 
 
 def shared_offset(epsilon: float, beside: list[float]) -> bool:
