@@ -12,6 +12,7 @@ from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.planning import cost, planner
+from setwise.mechanisms.planning.cost import EstimatedSpread
 from setwise.mechanisms.planning.planner import _calibrated, plan
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 from setwise.mechanisms.planning.search import Split
@@ -77,9 +78,9 @@ def test_every_cell_is_planned_within_budget_and_nearly_spends_it(asked, kind):
     found = plan(*asked)
     assert isinstance(found.mechanism, kind)
     certified = compose(found.mechanism.guarantees()).epsilon(float(asked[1].delta)).upper
-    assert certified == pytest.approx(found.epsilon, rel=1e-9)
-    assert certified <= asked[1].epsilon
-    wasteful = compose(sharper(found.mechanism, Fraction(101, 100)).guarantees()).epsilon(float(asked[1].delta)).upper
+    assert certified <= found.epsilon <= 1.001 * certified  # comparing interactions may lower it a little
+    assert found.epsilon <= asked[1].epsilon
+    wasteful = compose(sharper(found.mechanism, Fraction(1005, 1000)).guarantees()).epsilon(float(asked[1].delta)).upper
     assert wasteful > asked[1].epsilon
     assert found.preview == found.mechanism.preview()
 
@@ -95,7 +96,7 @@ def test_a_thousand_picks_are_certified_once_or_twice(changes, monkeypatch):
 
     solved = Optimum.epsilon
     monkeypatch.setattr(Optimum, "epsilon", counted)
-    cost._composed.cache_clear()
+    cost._searched.cache_clear()
     found = plan(*question(epsilon=Fraction(3, 2), k=1000, **changes))
     assert 1 <= len(optima) <= 3
     assert Fraction(149, 100) < found.epsilon <= Fraction(3, 2)
@@ -106,8 +107,8 @@ def test_an_estimate_is_never_promised(monkeypatch):
     monkeypatch.setattr(planner, "_estimated", lambda mechanism, delta: 0.9 * planner._certified(mechanism, delta))
     found = plan(*question(k=300, counts=CountNoise.NONE))
     certified = compose(found.mechanism.guarantees()).epsilon(float(DELTA)).upper
-    assert certified == pytest.approx(found.epsilon, rel=1e-9)
-    assert certified <= 1.0
+    assert certified <= found.epsilon <= 1.0
+    assert found.epsilon > 0.99
 
 
 def test_the_better_noise_is_taken():
@@ -162,7 +163,7 @@ def fixed_split(asked, name, counts):
     ratio = {CountNoise.LAPLACE: 1.0, CountNoise.GAUSSIAN: 2.0}.get(counts, 1.0)
     share = 0.0 if asked[0].domain is not None else 0.5
     split = Split(name=name, counts=counts, share=share, ratio=ratio, spread=10.0, error=0.0, merit=0.0)
-    return _calibrated(split, *asked, CONFIDENCE).merit
+    return _calibrated(split, EstimatedSpread(split.spread, 1.0), *asked, CONFIDENCE).merit
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Statistics of groups: priced for the groups a user can change, certified, and intervals that hold."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import DiscreteLaplace, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.planning import cost
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
 from setwise.mechanisms.planning.statistics import plan_statistics
 from setwise.mechanisms.quantile import GridQuantiles
@@ -59,6 +61,39 @@ def test_plans_are_certified_and_nearly_spend_the_total(bounds, counts):
     most = {use.guarantee: use.count for use in mechanism.guarantees()}
     assert all(use.count <= most[use.guarantee] for use in release.spent)
     assert [len(each) for each in release.estimates] == [3] * len(release.labels)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [[MEAN], [replace(MEDIAN, leader=0)], [UsersFound(), MEAN, replace(MEDIAN, leader=2)]],
+    ids=["mean", "median", "three"],
+)
+@pytest.mark.parametrize("bounds", [Bounds(contributions=3), Bounds(k=5)], ids=["found", "top"])
+def test_a_few_compositions_find_noise_that_half_a_percent_less_would_not_allow(bounds, wanted):
+    cost._searched.cache_clear()
+    found = plan_statistics(bounds, Total(epsilon=1, delta=Fraction("1e-6")), wanted).mechanism
+    assert cost._searched.cache_info().misses <= 6
+    assert compose(found.guarantees()).epsilon(1e-6).upper <= 1.0
+    less = replace(found, statistics=tuple(_with_less_noise(each, Fraction(1000, 1005)) for each in found.statistics))
+    assert compose(less.guarantees()).epsilon(1e-6).upper > 0.9995  # what is found first keeps its share
+
+
+def _with_less_noise(release, factor):
+    match release:
+        case NoisyMean(noise=LaplaceCounts(scale=scale)):
+            return replace(release, noise=LaplaceCounts(scale=scale * factor))
+        case NoisyMean(noise=GaussianCounts(sigma=sigma)):
+            return replace(release, noise=GaussianCounts(sigma=sigma * factor))
+        case OneQuantile(quantiles=quantiles):
+            return replace(release, quantiles=replace(quantiles, epsilon=quantiles.epsilon / factor))
+        case _:
+            return release
+
+
+def test_of_noises_as_narrow_the_one_with_the_least_mean_error_is_taken():
+    """Intervals of a mean per group are as wide with either noise; Gaussian noise is 22% further off on average."""
+    found = plan_statistics(Bounds(contributions=3), Total(epsilon=1, delta=Fraction("1e-6")), [MEAN]).mechanism
+    assert isinstance(found.statistics[0].noise, LaplaceCounts)
 
 
 def test_a_statistic_costs_the_groups_that_a_user_can_change():

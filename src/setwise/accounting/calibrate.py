@@ -9,27 +9,57 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from setwise.accounting.adaptive.stages import proxy_saddle
 from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.bounds import classify
 from setwise.accounting.checks import LARGEST_COUNT, LARGEST_EPSILON, check_delta, check_total_epsilon
 from setwise.accounting.compose import Composition, compose
-from setwise.accounting.guarantees import KINDS, BoundedRange, Use, largest_loss
-from setwise.accounting.methods.moments import zero_concentrated_sum
+from setwise.accounting.estimates import estimated_delta
+from setwise.accounting.guarantees import KINDS, Use
 from setwise.accounting.notation import as_uses, parse_guarantee, parse_use
 from setwise.errors import InvalidParameter, Unattainable
 
-_CLOSE = 1e-9
-"""Parameters are found to this relative accuracy, on the safe side, or as closely as brackets of delta tell."""
 
-_CLEARLY = 0.25
-"""A count is the largest when the next is estimated to exceed the target, and brackets are narrower than this share."""
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How a boundary is searched. The value returned was certified, whatever these numbers are.
 
-_MOST_CERTIFIED = 60
-"""Compositions certified in one search; a handful is usual."""
+    An excess is log(delta found / delta wanted). Values other than counts are searched by their logarithm.
+    """
 
-_OUT_OF_REACH = 60.0
-"""Stands for log(delta found / delta wanted) where a composition is refused or delta vanishes."""
+    spacing: float = 1e-9
+    """Distance in log value at which a good and a bad value are neighbours; counts are neighbours at 1."""
+    rounding: float = 1e-12
+    """Excess below which a good value is at the boundary whatever its bracket: about the rounding of delta."""
+    clearly: float = 0.25
+    """A count is the largest when its bracket is narrower than this share of what one more is estimated to add."""
+    most_certified: int = 60
+    """Compositions certified in one search; a handful is usual."""
+    out_of_reach: float = 60.0
+    """Excess that stands for a composition that is refused, or with the other sign for a delta that vanishes."""
+    most_estimates: int = 60
+    estimate_close: float = 1e-6
+    """Bisections of the estimate at most, and the relative distance at which they end: far closer than it is right."""
+    rate_apart: float = 1e-3
+    """Distance in log value, or share of a count, over which the slope of the estimate is taken."""
+    inside: float = 0.3
+    """Share of a bracket by which points aim below the target, so that what is certified is good."""
+    most_inside: float = 0.5
+    """That aim as a share of the excess of the last good value at most: each step must gain."""
+    further: float = 4.0
+    """Factor on each step away from the start while only one side of the boundary is known."""
+    least_share: float = 0.05
+    most_share: float = 0.95
+    """Part of the way from the bad to the good value where a secant may point: nearer the ends it would crawl."""
+    beyond: float = 0.02
+    """Part of the rest of the way that a secant goes further, to end on the good side."""
+    slow_steps: int = 2
+    """Steps that do not halve the interval before one takes its middle."""
+    least_epsilon: float = 1e-9
+    """The smallest per-use epsilon that is tried."""
+    largest_epsilon: float = 4.0
+    """The largest per-use epsilon that is tried, over the larger of the total and 1: one use loses up to its own."""
+
+
+TUNING = Tuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +94,13 @@ class _Target:
         try:
             found = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
         except Unattainable:
-            return _OUT_OF_REACH, 0.0
+            return TUNING.out_of_reach, 0.0
         self.certified[value] = found
         return self._log(found.upper), self._log(found.upper) - self._log(found.lower)
 
     def estimated_excess(self, value: float) -> float:
-        """Return about the excess of a value, in a moment: by the saddle point, every pick with one fixed answer."""
-        uses = self.plan(value)
-        kinds = classify(uses)
-        if kinds.classes:
-            return self._log(zero_concentrated_sum(uses).delta(self.epsilon).upper)
-        if self.epsilon >= largest_loss([*kinds.linear, *((BoundedRange(epsilon=e), c) for e, c in kinds.ranges)]):
-            return self._log(kinds.failure.upper)
-        estimate = proxy_saddle(kinds.linear, kinds.ranges).log_delta(self.epsilon)
-        return self._log(kinds.failure.upper + math.exp(min(estimate, 0.0)))
+        """Return about the excess of a value, in a moment."""
+        return self._log(estimated_delta(self.plan(value), self.epsilon))
 
     def calibrated(self, value: float) -> Calibrated:
         """Return a value that was certified, with its delta compared with those of other interactions."""
@@ -86,14 +109,15 @@ class _Target:
         return Calibrated(value, uses, composition, composition.compared(self.certified[value], self.epsilon))
 
     def _log(self, found: float) -> float:
-        return min(max(math.log(found / self.delta), -_OUT_OF_REACH), _OUT_OF_REACH) if found > 0.0 else -_OUT_OF_REACH
+        excess = math.log(found / self.delta) if found > 0.0 else -math.inf
+        return min(max(excess, -TUNING.out_of_reach), TUNING.out_of_reach)
 
 
 def _crossing(height: Callable[[float], float], bad: float, good: float) -> float:
     """Return about where a height falls through 0 between a bad and a good value."""
-    for _ in range(60):
+    for _ in range(TUNING.most_estimates):
         middle = 0.5 * (bad + good)
-        if abs(good - bad) <= 1e-6 * max(1.0, abs(good)):
+        if abs(good - bad) <= TUNING.estimate_close * max(1.0, abs(good)):
             break
         bad, good = (middle, good) if height(middle) > 0.0 else (bad, middle)
     return good
@@ -114,8 +138,9 @@ def _boundary(target: _Target, worst: float, best: float, what: str) -> float:
         return target.estimated_excess(math.exp(point))
 
     start = _crossing(estimate, *ends)
-    rate = abs(estimate(start + 1e-3) - estimate(start - 1e-3)) / 2e-3
-    found = _search(lambda point: target.excess(at(point)), start, rate, *ends, spacing=_CLOSE)
+    apart = TUNING.rate_apart
+    rate = abs(estimate(start + apart) - estimate(start - apart)) / (2 * apart)
+    found = _search(lambda point: target.excess(at(point)), start, rate, *ends, spacing=TUNING.spacing)
     if found is None:
         raise Unattainable(f"no {what} up to {best:g} meets the target; allow a larger epsilon or delta")
     return at(found)
@@ -142,7 +167,7 @@ def _search(
     good: tuple[float, float] | None = None
     further, width, slow = 1.0, math.inf, 0
     point = min(max(start, left), right)
-    for _ in range(_MOST_CERTIFIED):
+    for _ in range(TUNING.most_certified):
         value, slack = excess(point)
         if value > 0.0:
             if point == best:
@@ -150,22 +175,23 @@ def _search(
             bad = (point, value)
         else:
             good = (point, value)
-            if point == worst or (not whole and -value <= max(slack, 1e-12)):
+            if point == worst or (not whole and -value <= max(slack, TUNING.rounding)):
                 return point
-            if whole and 0.0 < slack < _CLEARLY * (value + rate):
+            if whole and 0.0 < slack < TUNING.clearly * (value + rate):
                 return point
         if bad is None or good is None:  # go on to where the rate says, just on the good side, then further and further
-            aim = value + 0.3 * slack
+            aim = value + TUNING.inside * slack
             move = further * max(abs(aim) / rate if rate > 0.0 else spacing, spacing)
-            point, further = point + (forward if bad else -forward) * move, 4.0 * further
+            point, further = point + (forward if bad else -forward) * move, TUNING.further * further
         elif abs(good[0] - bad[0]) <= spacing:
             return good[0]
         else:  # just beyond the crossing, on the good side; the middle where the excess jumps and secants crawl
-            aim = min(0.3 * slack, -0.5 * good[1])
-            share = min(max((bad[1] + aim) / (bad[1] - good[1]), 0.05), 0.95)
+            aim = min(TUNING.inside * slack, -TUNING.most_inside * good[1])
+            share = min(max((bad[1] + aim) / (bad[1] - good[1]), TUNING.least_share), TUNING.most_share)
             now = abs(good[0] - bad[0])
             slow, width = (slow + 1 if now > 0.5 * width else 0), now
-            point = bad[0] + (0.5 if slow > 2 else share + 0.02 * (1.0 - share)) * (good[0] - bad[0])
+            share = 0.5 if slow > TUNING.slow_steps else share + TUNING.beyond * (1.0 - share)
+            point = bad[0] + share * (good[0] - bad[0])
         if whole:
             point = float(round(point))
             if bad is not None and good is not None:
@@ -208,9 +234,9 @@ def largest_epsilon(
     how = Interaction.parse(interaction)
     check_total_epsilon(epsilon)
     check_delta(delta)
-    most = min(LARGEST_EPSILON, max(epsilon, 1.0) * 4)
+    most = min(LARGEST_EPSILON, max(epsilon, 1.0) * TUNING.largest_epsilon)
     target = _Target(plan, epsilon, delta, how)
-    return target.calibrated(_boundary(target, most, 1e-9, "per-use epsilon"))
+    return target.calibrated(_boundary(target, most, TUNING.least_epsilon, "per-use epsilon"))
 
 
 def largest_count(
@@ -233,7 +259,7 @@ def largest_count(
 
     target = _Target(lambda value: plan(int(value)), epsilon, delta, how)
     start = float(round(math.exp(_crossing(lambda at: target.estimated_excess(math.exp(at)), math.log(most), 0.0))))
-    apart = max(1.0, 1e-3 * start)
+    apart = max(1.0, TUNING.rate_apart * start)
     rate = abs(target.estimated_excess(start + apart) - target.estimated_excess(start)) / apart
     found = _search(target.excess, start, rate, float(most), 1.0, spacing=1.0)
     if found is None:

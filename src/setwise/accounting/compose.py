@@ -89,9 +89,17 @@ class Composition:
         """Return a certified delta to a few percent, not compared with other interactions: for searches."""
         return self._best(_Question(check_total_epsilon(epsilon), "delta"), None, _QUICK)
 
+    def quick_epsilon(self, delta: float) -> Answer:
+        """Return a certified epsilon, not compared with other interactions, which could only lower it: for searches."""
+        return self._best(_Question(check_delta(delta), "epsilon"), None, Effort(progress=self.progress))
+
     def compared(self, quick: Answer, epsilon: float) -> Answer:
         """Return what `quick_delta(epsilon)` found in line with the deltas of other interactions."""
         return self._coherent(quick, _Question(epsilon, "delta"), _QUICK)
+
+    def compared_epsilon(self, quick: Answer, delta: float) -> Answer:
+        """Return what `quick_epsilon(delta)` found in line with other interactions: the same as `epsilon(delta)`."""
+        return self._coherent(quick, _Question(delta, "epsilon"), Effort(progress=self.progress))
 
     def _answer(self, question: _Question, width: float | None) -> Answer:
         """Return the default answer where it is narrow enough, else one as narrow as asked for."""

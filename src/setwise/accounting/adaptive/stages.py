@@ -100,6 +100,11 @@ def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Grou
     return coarse_saddle((*linear, *halves))
 
 
+def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
+    """Return a coarse version of all uses, a bounded-range one as whatever is worst under each tilt."""
+    return Saddle(coarse_saddle(linear).parts, tuple(groups))
+
+
 def enumerated_uses(uses: Sequence[tuple[KnownNoise, int]]) -> Atoms | None:
     """Return the exact losses of pure DP uses when there are few, else None."""
     responses = [(known.epsilon, count) for known, count in uses if isinstance(known, PureDP)]

@@ -1,38 +1,47 @@
 """What one release costs, certified or estimated quickly, and the least noise that stays within a total."""
 
-import contextlib
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import TypeAlias
 
 from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.compose import compose
-from setwise.accounting.guarantees import (
-    BoundedRange,
-    DiscreteLaplace,
-    Gaussian,
-    Guarantee,
-    PureDP,
-    TruncatedDiscreteGaussian,
-    Use,
-    merged,
-)
+from setwise.accounting.estimates import estimated_epsilon
+from setwise.accounting.guarantees import Use, merged
 from setwise.accounting.methods.exact import pure_sum
 from setwise.errors import InvalidParameter, Unattainable
 
-_LEAST_SPREAD = 0.05
 MOST_SPREAD = 10**6
-"""Noise is looked for between these, in units of what one user adds to a count."""
+"""The widest noise that is looked for, in units of what one user adds to a count."""
 
-_CLOSE = 1.003
-"""Calibration stops when the spread is known within this factor, or when this much of epsilon at most is left."""
 
-_MOST_REMEMBERED = 1024
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How noise is searched. What is returned was certified, whatever these numbers are."""
 
-_LARGEST_ROUGH = 512.0
-"""The largest epsilon that is estimated: beyond it the estimate stays there."""
+    least_spread: float = 0.05
+    """The narrowest noise that is looked for, in units of what one user adds to a count."""
+    close: float = 1.003
+    """Calibration stops when the spread is known within this factor, or when this much of epsilon at most is left."""
+    near: float = 1e-3
+    """Distance in log epsilon at which an estimate is one step from its target."""
+    most_estimates: int = 30
+    """Estimates of one search; five are usual."""
+    least_slope: float = 0.1
+    most_slope: float = 2.0
+    """Fall of log epsilon per unit of log spread: 1 where all noise grows, less where a part of the cost is fixed."""
+    largest_move: float = 1.5
+    """Logarithm of the largest factor between one spread tried and the next."""
+    least_cost: float = 1e-12
+    """Stands for an epsilon of 0 in logarithms."""
+    most_remembered: int = 1024
+    """Certified prices that are remembered."""
+
+
+TUNING = Tuning()
 
 
 def certified_price(uses: Iterable[Use], delta: float, interaction: Interaction = Interaction.SETWISE) -> Answer:
@@ -40,96 +49,120 @@ def certified_price(uses: Iterable[Use], delta: float, interaction: Interaction 
     return _composed(merged(uses), interaction, delta)
 
 
+def searched_price(uses: Iterable[Use], delta: float) -> float:
+    """Return a certified set-wise epsilon of the uses at delta, which `certified_price` may lower but never raises."""
+    return _searched(merged(uses), delta).upper
+
+
 def estimated_price(uses: Iterable[Use], delta: float) -> float:
-    """Return about the set-wise epsilon of uses of which many are picks: a guess, and never a promise.
+    """Return about the set-wise epsilon of the uses at delta, which may be 0, in a moment: never a promise."""
+    return estimated_epsilon(merged(uses), delta)
 
-    Each pick is taken for the randomized response with half its range, which an analyst with many of them gains little
-    on by adapting; the certified optimum of thousands of picks takes seconds, this one moments.
+
+Price: TypeAlias = Callable[[Fraction], float]
+"""The epsilon that a spread of noise costs; it falls as the spread grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatedSpread:
+    """About the least spread that an epsilon buys, and by how much log epsilon falls there per unit of log spread."""
+
+    spread: float
+    slope: float
+
+
+def estimated_spread(price: Price, first: float, epsilon: float) -> EstimatedSpread | None:
+    """Return about the least spread whose price, an estimate, is epsilon; None if none in range costs so little.
+
+    Secants of log price over log spread begin at `first`, with the slope of 1 that all noise together has.
     """
-    return certified_price([Use(_not_adapting(use.guarantee), use.count) for use in uses], delta).upper
+    point, slope = math.log(_in_range(first)), 1.0
+    before: tuple[float, float] | None = None
+    nearest, found = math.inf, point
+    for _ in range(TUNING.most_estimates):
+        excess = math.log(max(_asked(price, Fraction(f"{math.exp(point):.8g}")), TUNING.least_cost) / epsilon)
+        settled = nearest <= TUNING.near
+        if before is not None and math.isfinite(excess) and not settled:
+            slope = min(max((before[1] - excess) / (point - before[0]), TUNING.least_slope), TUNING.most_slope)
+        before = (point, excess) if math.isfinite(excess) else None
+        if abs(excess) < nearest:
+            nearest, found = abs(excess), point
+        if settled:  # the last step is as close as estimates are smooth
+            break
+        moved = point + min(max(excess / slope, -TUNING.largest_move), TUNING.largest_move)
+        moved = min(max(moved, math.log(TUNING.least_spread)), math.log(MOST_SPREAD))
+        if moved == point:  # at an end of the range, or there
+            break
+        point = moved
+    unaffordable = excess > TUNING.near and point == math.log(MOST_SPREAD)
+    return None if unaffordable else EstimatedSpread(math.exp(found), slope)
 
 
-def rough_price(uses: Iterable[Use], delta: float) -> float:
-    """Return about the epsilon of the uses, in a moment: the lesser of their plain sum and a Gaussian of their zCDP."""
-    counted = [(use.count, *_rough(use.guarantee)) for use in uses]
-    rho, plain = (math.fsum(line[0] * line[place] for line in counted) for place in (1, 2))
-    if not (rho and delta):
-        return plain
-    return min(plain, _gaussian_epsilon(math.sqrt(2 * rho), delta))
-
-
-def _gaussian_epsilon(shift: float, delta: float) -> float:
-    """Return about the epsilon at delta of a Gaussian that one user moves by `shift` standard deviations."""
-
-    def above(epsilon: float) -> bool:
-        near, far = (epsilon / shift + sign * shift / 2 for sign in (-1, 1))
-        return math.erfc(near / math.sqrt(2)) - math.exp(epsilon) * math.erfc(far / math.sqrt(2)) > 2 * delta
-
-    least, most = 0.0, 1.0
-    while above(most) and most < _LARGEST_ROUGH:
-        least, most = most, 2 * most
-    for _ in range(30):
-        middle = (least + most) / 2
-        least, most = (middle, most) if above(middle) else (least, middle)
-    return most
-
-
-def _rough(guarantee: Guarantee) -> tuple[float, float]:
-    """Return about the zCDP of a use, and its largest loss."""
-    match guarantee:
-        case Gaussian(sigma=sigma):
-            return 1 / (2 * sigma**2), math.inf
-        case TruncatedDiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
-            return sensitivity**2 / (2 * sigma**2), math.inf
-        case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
-            return sensitivity**2 / (2 * scale**2), sensitivity / scale
-        case BoundedRange(epsilon=epsilon):
-            return epsilon**2 / 8, epsilon
-        case _:  # a threshold's failure, which costs delta alone
-            return 0.0, 0.0
-
-
-def least_spread(price: Callable[[Fraction], float], first: float, epsilon: float) -> Fraction | None:
+def least_spread(price: Price, first: EstimatedSpread, epsilon: float) -> Fraction | None:
     """Return the least spread of noise whose price is at most epsilon, beginning at `first`; None if none in range is.
 
-    The price falls about as 1/spread, which gives the next guess; a bracket of guesses keeps it honest. Every spread
-    tried is a short decimal, so that plans are easy to read and repeat.
+    Secants of log price over log spread give the next guess; a bracket of guesses keeps it honest. Every spread tried
+    is a short decimal, so that plans are easy to read and repeat.
     """
-    least, most = _LEAST_SPREAD, math.inf
+    least, most = TUNING.least_spread, math.inf
     best: float | None = None
-    spread = min(max(first, _LEAST_SPREAD), float(MOST_SPREAD))
+    before: tuple[float, float] | None = None
+    spread, slope = _in_range(first.spread), first.slope
     while True:
-        short = float(f"{spread:.4g}")
-        cost = math.inf
-        with contextlib.suppress(InvalidParameter, Unattainable):  # noise out of range, or a bound that says nothing
-            cost = price(Fraction(f"{short:.4g}"))
+        short = _short(spread)
+        cost = _asked(price, decimal(short))
         if cost <= epsilon:
             best = most = short
-            if cost * _CLOSE >= epsilon:
+            if cost * TUNING.close >= epsilon:
                 break
         else:
             least = short
-        if most / least <= _CLOSE or least >= MOST_SPREAD:
+        if most / least <= TUNING.close or least >= MOST_SPREAD:
             break
-        step = min(max(cost / epsilon * math.sqrt(_CLOSE), 0.5), 2.0)
-        spread = short * step
-        if not least < float(f"{spread:.4g}") < most:
+        if before is not None and 0.0 < cost < math.inf and short != before[0]:
+            seen = math.log(before[1] / cost) / math.log(short / before[0])
+            slope = min(max(seen, TUNING.least_slope), TUNING.most_slope)
+        before = (short, cost) if 0.0 < cost < math.inf else None
+        excess = math.log(max(cost, TUNING.least_cost) / epsilon) + math.log(TUNING.close) / 2
+        spread = short * math.exp(min(max(excess / slope, -TUNING.largest_move), TUNING.largest_move))
+        if not least < _short(spread) < most:
             spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, MOST_SPREAD)
-            if not least < float(f"{spread:.4g}") < most:
+            if not least < _short(spread) < most:
                 break
-    return None if best is None else Fraction(f"{best:.4g}")
+    return None if best is None else decimal(best)
 
 
-@lru_cache(maxsize=_MOST_REMEMBERED)
+def decimal(spread: float) -> Fraction:
+    """Return the spread in four digits."""
+    return Fraction(f"{spread:.4g}")
+
+
+def _short(spread: float) -> float:
+    return float(f"{spread:.4g}")
+
+
+def _in_range(spread: float) -> float:
+    return min(max(spread, TUNING.least_spread), float(MOST_SPREAD))
+
+
+def _asked(price: Price, spread: Fraction) -> float:
+    """Return the price of a spread; infinite where noise is out of range, or where a bound says nothing."""
+    try:
+        return price(spread)
+    except (InvalidParameter, Unattainable):
+        return math.inf
+
+
+@lru_cache(maxsize=TUNING.most_remembered)
 def _composed(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> Answer:
     if Fraction(delta) == 0:
         return pure_sum(uses, interaction)
-    return compose(uses, interaction).epsilon(delta)
+    composition = compose(uses, interaction)
+    if interaction is Interaction.SETWISE:
+        return composition.compared_epsilon(_searched(uses, delta), delta)
+    return composition.epsilon(delta)
 
 
-def _not_adapting(guarantee: Guarantee) -> Guarantee:
-    match guarantee:
-        case BoundedRange(epsilon=epsilon):
-            return PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON))
-        case _:
-            return guarantee
+@lru_cache(maxsize=TUNING.most_remembered)
+def _searched(uses: tuple[Use, ...], delta: float) -> Answer:
+    return pure_sum(uses, Interaction.SETWISE) if Fraction(delta) == 0 else compose(uses).quick_epsilon(delta)

@@ -10,7 +10,16 @@ from typing import TypeAlias, assert_never
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.parameters import float_below
-from setwise.mechanisms.planning.cost import MOST_SPREAD, certified_price, estimated_price, least_spread
+from setwise.mechanisms.planning.cost import (
+    MOST_SPREAD,
+    EstimatedSpread,
+    Price,
+    decimal,
+    estimated_price,
+    estimated_spread,
+    least_spread,
+    searched_price,
+)
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 from setwise.mechanisms.planning.search import Split, ranking_shortfall, splits, weighed
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate
@@ -24,9 +33,6 @@ Mechanism: TypeAlias = HistogramMechanism
 
 _WORTH_A_LOOK = 1.5
 """A mechanism is calibrated when its rough merit is within this factor of the best."""
-
-_MANY_PICKS = 200
-"""From this number of picks on, noise is found by an estimate first and then certified."""
 
 _CLEARLY_WORSE = 1.03
 """A mechanism whose estimated merit is worse by this factor is not certified."""
@@ -55,28 +61,45 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
         mechanisms that can answer, the one of the smallest merit is taken.
     """
+    tried, unlikely = _estimates(bounds, total, confidence)
+    found: list[Choice] = []
+    others = []
+    for rough in tried:
+        if found and rough.choice.merit > _CLEARLY_WORSE * min(each.merit for each in found):
+            others.append(rough.choice)
+        elif (sure := _calibrated(rough.split, rough.spread, bounds, total, confidence)) is not None:
+            found.append(sure)
+    if not found:
+        raise Unattainable(_no_noise([each.split for each in tried], bounds, total))
+    best, *rest = sorted(found, key=lambda each: each.merit)
+    return replace(best, why=_why(best, rest + others, unlikely, bounds, total))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rough:
+    """A split of the total with about the least spread that it buys, and the plan that this would be."""
+
+    split: Split
+    spread: EstimatedSpread
+    choice: Choice
+
+
+def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[Split, ...]]:
+    """Return the mechanisms worth a look with their noise estimated, best first, and those that are not."""
     _check(bounds, total)
     suggested = splits(bounds, total)
     if not suggested:
         raise InvalidParameter(_no_mechanism(total))
     tried = [split for split in suggested if split.merit <= _WORTH_A_LOOK * suggested[0].merit]
-    long = [split for split in tried if _has_many_picks(split, bounds, total)]
-    found = [sure for split in tried if split not in long and (sure := _calibrated(split, bounds, total, confidence))]
-    guesses = [
-        (_planned(guess, bounds, total, confidence, _estimated), guess)
-        for split in long
-        if (guess := _searched(split, bounds, total, _estimated)) is not None
-    ]
-    others = []
-    for rough, guess in sorted(guesses, key=lambda each: each[0].merit):
-        if found and rough.merit > _CLEARLY_WORSE * min(each.merit for each in found):
-            others.append(rough)
-        elif (sure := _calibrated(guess, bounds, total, confidence)) is not None:
-            found.append(sure)
+    found = []
+    for split in tried:
+        spread = estimated_spread(_price(split, bounds, total, _estimated), split.spread, float_below(total.epsilon))
+        if spread is not None:
+            choice = _planned(split, decimal(spread.spread), bounds, total, confidence, _estimated)
+            found.append(_Rough(split, spread, choice))
     if not found:
         raise Unattainable(_no_noise(tried, bounds, total))
-    best, *rest = sorted(found, key=lambda each: each.merit)
-    return replace(best, why=_why(best, rest + others, suggested[len(tried) :], bounds, total))
+    return sorted(found, key=lambda rough: rough.choice.merit), suggested[len(tried) :]
 
 
 def _check(bounds: Bounds, total: Total) -> None:
@@ -91,49 +114,40 @@ def _check(bounds: Bounds, total: Total) -> None:
         raise InvalidParameter("a histogram without counts says nothing: give k, or ask for counts")
 
 
-def _has_many_picks(split: Split, bounds: Bounds, total: Total) -> bool:
-    """Whether the certified optimum of the split takes so long that a guess comes first."""
-    match split.name:
-        case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
-            return total.delta > 0 and min(bounds.k or 0, bounds.rivals) >= _MANY_PICKS
-        case _:
-            return False
-
-
-Price: TypeAlias = Callable[[Mechanism, Fraction], float]
+Priced: TypeAlias = Callable[[Mechanism, Fraction], float]
 """The epsilon of one release at a delta."""
 
 
 def _certified(mechanism: Mechanism, delta: Fraction) -> float:
-    return certified_price(mechanism.guarantees(), float_below(delta)).upper
+    return searched_price(mechanism.guarantees(), float_below(delta))
 
 
 def _estimated(mechanism: Mechanism, delta: Fraction) -> float:
     return estimated_price(mechanism.guarantees(), float_below(delta))
 
 
-def _calibrated(split: Split, bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
+def _price(split: Split, bounds: Bounds, total: Total, priced: Priced) -> Price:
+    return lambda spread: priced(_made(split, bounds, total, spread), total.delta)
+
+
+def _calibrated(
+    split: Split, first: EstimatedSpread, bounds: Bounds, total: Total, confidence: Fraction
+) -> Choice | None:
     """Return the plan of the least spread that is certified to stay within the total; None if none in range does."""
-    found = _searched(split, bounds, total, _certified)
-    return None if found is None else _planned(found, bounds, total, confidence, _certified)
+    found = least_spread(_price(split, bounds, total, _certified), first, float_below(total.epsilon))
+    return None if found is None else _planned(split, found, bounds, total, confidence, _certified)
 
 
-def _searched(split: Split, bounds: Bounds, total: Total, price: Price) -> Split | None:
-    """Return the split with the least spread that stays within the total at that price; None if none in range does."""
-    found = least_spread(
-        lambda spread: price(_made(split, bounds, total, spread), total.delta), split.spread, float_below(total.epsilon)
-    )
-    return None if found is None else replace(split, spread=float(found))
-
-
-def _planned(split: Split, bounds: Bounds, total: Total, confidence: Fraction, price: Price) -> Choice:
+def _planned(
+    split: Split, spread: Fraction, bounds: Bounds, total: Total, confidence: Fraction, priced: Priced
+) -> Choice:
     """Return the plan of a split whose spread was found."""
-    mechanism = _made(split, bounds, total, Fraction(f"{split.spread:.4g}"))
+    mechanism = _made(split, bounds, total, spread)
     preview = _previewed(mechanism, bounds, confidence)
     return Choice(
         mechanism=mechanism,
         name=str(split.name) if split.counts is CountNoise.NONE else f"{split.name}+{split.counts}",
-        epsilon=price(mechanism, total.delta),
+        epsilon=priced(mechanism, total.delta),
         preview=preview,
         merit=_merit(preview, total),
         why="",
