@@ -14,8 +14,7 @@ from setwise.accounting.notation import as_uses, format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.cap import SharedCap
-from setwise.ledger.clock import Clock, microseconds
-from setwise.ledger.records import Contents, Entry, EntryKind, check_name, check_text, write_uses
+from setwise.ledger.records import Clock, Contents, Entry, EntryKind, check_name, check_text, microseconds, write_uses
 from setwise.ledger.register import same_data
 from setwise.ledger.slices import Rule
 from setwise.ledger.status import AccountStatus, pathwise_bound, status_of

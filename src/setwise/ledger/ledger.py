@@ -21,12 +21,11 @@ from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import Totals, WalletTotals, totals_of, wallet_totals
 from setwise.ledger.audit.export import Restoration, export
-from setwise.ledger.audit.heads import sign
+from setwise.ledger.audit.signed_heads import sign
 from setwise.ledger.audit.verification import Anchor, Verification, verify
 from setwise.ledger.cap import SharedCap
-from setwise.ledger.clock import Clock, SystemClock, microseconds
 from setwise.ledger.joint import Joint, joint_of
-from setwise.ledger.records import Entry, check_label, check_name
+from setwise.ledger.records import Clock, Entry, SystemClock, check_label, check_name, microseconds
 from setwise.ledger.register import (
     Act,
     ActKind,

@@ -1,4 +1,4 @@
-"""Entries of an account (charges, settlements, slices), how their hashes are computed, and which texts they may hold.
+"""Entries of an account (charges, settlements, slices): when they are stamped, how they are hashed, what they may hold.
 
 Each entry has the hash of the one before it, so that an account is a chain from its opening on.
 """
@@ -7,13 +7,48 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
+from datetime import UTC, datetime, timedelta
+from typing import Literal, Protocol
 
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
-from setwise.ledger.clock import moment_of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Clock(Protocol):
+    """Anything that tells the time."""
+
+    def now(self) -> datetime:
+        """Return the present moment, with its time zone."""
+        ...
+
+
+class SystemClock:
+    """The clock of this machine."""
+
+    def now(self) -> datetime:
+        """Return the present moment in UTC."""
+        return datetime.now(UTC)
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a moment as whole microseconds since 1970, UTC: how entries are stamped.
+
+    >>> microseconds(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC))
+    1000000
+    """
+    if moment.tzinfo is None:
+        raise InvalidParameter(f"a clock must tell its time zone, and {moment.isoformat()} has none")
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment_of(stamp: int) -> datetime:
+    """Return the moment of a stamp, in UTC."""
+    return _EPOCH + stamp * _MICROSECOND
+
 
 NOTHING_BEFORE = "0" * 64
 """What the first link of a chain follows."""

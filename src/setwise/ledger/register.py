@@ -12,8 +12,7 @@ from typing import Any, Literal, get_args
 from sqlalchemy import Connection, insert, select, update
 
 from setwise.errors import BadRequest, InvalidParameter
-from setwise.ledger.clock import moment_of
-from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest
+from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest, moment_of
 from setwise.ledger.stores.schema import accounts, lines, openings
 from setwise.ledger.terms import WHOLE_LIFE, Terms
 

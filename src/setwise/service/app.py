@@ -14,11 +14,11 @@ from starlette.responses import Response
 from setwise.service import openapi
 from setwise.service.api import accounts, calculators, datasets, operations, people, queries
 from setwise.service.auth.permissions import API, check_routes, methods_at
-from setwise.service.middleware import BodyLimit, ResponseHeaders
 from setwise.service.pages import PAGE_ROUTERS
 from setwise.service.pages.rendering import error_page
 from setwise.service.problems import error_response
 from setwise.service.replica import Service, open_service
+from setwise.service.route import BodyLimit, ResponseHeaders
 from setwise.service.settings import Settings
 from setwise.service.telemetry import RequestIds
 

@@ -10,8 +10,7 @@ from sqlalchemy import Connection, RowMapping, and_, select
 from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import WALLET, Totals, WalletTotals
-from setwise.ledger.clock import moment_of
-from setwise.ledger.records import Entry, link, read_amounts, read_uses, write_amounts, write_uses
+from setwise.ledger.records import Entry, link, moment_of, read_amounts, read_uses, write_amounts, write_uses
 from setwise.ledger.register import Record
 from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Movement

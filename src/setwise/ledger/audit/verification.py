@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Table, and_, select
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import Totals
 from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
-from setwise.ledger.audit.heads import check_signatures, witnesses
+from setwise.ledger.audit.signed_heads import check_signatures, witnesses
 from setwise.ledger.records import NOTHING_BEFORE, digest
 from setwise.ledger.register import ACTS, Act, Record, State, account_row, next_state, record_hash, records_of
 from setwise.ledger.slices import RULE, CapTotals
