@@ -29,7 +29,7 @@ from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.release import with_noise
 from setwise.mechanisms.two_phase import OrderedLeastSquares, non_increasing
-from setwise.paper.macbeth import EPSILON, SIGMA, macbeth_words
+from setwise.paper.figures.macbeth_noise import EPSILON, SIGMA, macbeth_words
 
 K, DELTA, TRIALS, MACBETH_TRIALS = 10, 1e-6, 60, 400
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.paper.macbeth import SIGMA, compare, macbeth_words
+from setwise.paper.figures.macbeth_noise import SIGMA, compare, macbeth_words
 
 
 def test_the_table_of_words():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from setwise.errors import InvalidParameter
-from setwise.paper.macbeth import SeededRandomness
+from setwise.paper.figures.macbeth_noise import SeededRandomness
 
 ROOT = Path(__file__).parents[2]
 

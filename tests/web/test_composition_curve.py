@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
-from setwise.service.workers.curves import Along, Curve, CurvePoints, Mixture
+from setwise.service.workers.tasks import Along, Curve, CurvePoints, Mixture
 from tests.service.team import Team
 from tests.sizes import examples
 

@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 import setwise
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.csv_format import CsvFormat
-from setwise.analytics.engines.csv_header import UnreadableHeader
-from setwise.analytics.engines.csv_reader import CsvFile
+from setwise.analytics.engines.csv_reader import CsvFile, UnreadableHeader
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.tables.source import open_engine
 from setwise.cli.main import app

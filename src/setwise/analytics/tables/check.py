@@ -13,10 +13,16 @@ from statistics import mode
 from typing import TYPE_CHECKING, BinaryIO
 
 from setwise.analytics.engines.csv_format import COMPRESSIONS, MARKS, CsvFormat
-from setwise.analytics.engines.csv_header import SEPARATORS, suggested_names, value_among
-from setwise.analytics.engines.files import CSV_SEPARATORS, CsvOptions, files_of, suffix_of
+from setwise.analytics.engines.csv_reader import SEPARATORS, suggested_names, value_among
+from setwise.analytics.engines.files import (
+    CSV_SEPARATORS,
+    CsvOptions,
+    described,
+    files_of,
+    suffix_of,
+    write_description,
+)
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.description import described, write_description
 from setwise.analytics.tables.source import duckdb_table, magic_of
 from setwise.errors import UnsuitableTable
 

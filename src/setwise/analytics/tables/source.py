@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines.csv_format import COMPRESSIONS
-from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, files_of
+from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, described, files_of
 from setwise.analytics.engines.joins import Join, NamedTable
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.description import described
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 if TYPE_CHECKING:
@@ -233,8 +232,7 @@ def duckdb_table(
 def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable":
     from setwise.analytics.engines.duckdb.csv_files import CsvFiles
     from setwise.analytics.engines.duckdb.parquet_files import ParquetFiles
-    from setwise.analytics.engines.duckdb.sqlite import SqliteTable
-    from setwise.analytics.engines.duckdb.tables import DatabaseTable
+    from setwise.analytics.engines.duckdb.tables import DatabaseTable, SqliteTable
 
     path, separator, named = source.partition("::")
     table = named if separator else table

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse, Response
 
 from setwise.service.pages.rendering import render
 from setwise.service.route import GuardedRoute, caller, service_of
-from setwise.service.workers.curves import MOST_USES, Along, Curve, CurvePoints, Mixture
+from setwise.service.workers.tasks import MOST_USES, Along, Curve, CurvePoints, Mixture
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 

@@ -7,9 +7,7 @@ import sys
 from multiprocessing.connection import Connection
 
 from setwise.errors import SetwiseError, Unattainable
-from setwise.service.workers import curves, tasks
-
-__all__ = ["curves", "main", "tasks"]  # loaded before the worker says that it is ready
+from setwise.service.workers.tasks import Task  # loads all tasks before the worker says that it is ready
 
 READY = "ready"
 
@@ -19,7 +17,7 @@ def main(connection: Connection) -> None:
     connection.send(READY)
     while True:
         try:
-            task: tasks.Task = connection.recv()
+            task: Task = connection.recv()
         except EOFError:
             return
         try:

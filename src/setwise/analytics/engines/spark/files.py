@@ -20,10 +20,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from setwise.analytics.engines import csv_format, csv_header, csv_reader, csv_records
+from setwise.analytics.engines import csv_format, csv_reader, csv_records
 from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
-from setwise.analytics.engines.csv_header import LONGEST_HEADER
-from setwise.analytics.engines.csv_reader import CsvFile
+from setwise.analytics.engines.csv_reader import LONGEST_HEADER, CsvFile
 from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, check_headers, csv_file
 from setwise.errors import UnsuitableTable
 
@@ -34,7 +33,7 @@ _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _SETTING = threading.Lock()
 
 # Sent to the executors as they are: Setwise need not be installed there, NumPy and PyArrow must be.
-for module in (csv_format, csv_header, csv_reader, csv_records):
+for module in (csv_format, csv_reader, csv_records):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
