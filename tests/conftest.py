@@ -27,12 +27,15 @@ SPARK_SMOKE = {
 """The tests on Spark that `make test` runs; all others on Spark are slow."""
 
 CLICKHOUSE_SLOW = {
+    "test_a_join_is_what_nested_loops_find",
     "test_a_single_user_keeps_every_item_equally_often_over_many_salts",
     "test_any_bounds_are_answered_as_from_the_source",
     "test_bad_columns_give_the_same_sentence",
     "test_bad_filters_give_the_same_sentence",
     "test_every_item_is_kept_equally_often",
     "test_every_pair_of_items_is_kept_equally_often_and_anew_under_another_salt",
+    "test_keys_fit_by_their_types_alone",
+    "test_no_row_of_a_private_table_decides",
     "test_one_user_changes_few_groups_and_each_by_little",
     "test_one_user_moves_what_is_paid_for_and_no_more",
     "test_rows_are_numbered_where_they_rarely_repeat",

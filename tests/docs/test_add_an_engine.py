@@ -39,7 +39,7 @@ def test_every_file_exists_and_every_statement_and_helper_too():
 
 def test_the_lines_that_it_took_are_about_those_of_today():
     table = re.findall(r"\| `([\w/.]+)` \| (\d+) \|", PAGE)
-    assert len(table) == 6
+    assert len(table) == 7
     for name, lines in table:
         now = len((ROOT / name).read_text(encoding="utf-8").splitlines())
         assert abs(now - int(lines)) <= 0.25 * now, (name, now)

@@ -208,6 +208,14 @@ class ClickHouseBackend:
 
         return ClickHouseEngine(self.url, self.store(table), salts=salts)
 
+    def joined(self, tables: JoinedTables, salts: Salts = None) -> Engine:
+        from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+        from setwise.analytics.engines.clickhouse.tables import ClickHouseJoin, ClickHouseTable
+
+        named = tables.named(lambda table: ClickHouseTable(self.store(table)))
+        join = ClickHouseJoin(tables=named, joins=tables.joins, user=tables.user)
+        return ClickHouseEngine(self.url, join, salts=salts)
+
     def stored(self, table: pa.Table) -> Engine:
         return self.reopened(self.store(table))
 

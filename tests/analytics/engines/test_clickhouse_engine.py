@@ -12,9 +12,10 @@ import pytest
 from setwise.analytics.bins import parse_group
 from setwise.analytics.engines.base import Aggregation, Measure
 from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.source import location_of, open_engine
+from setwise.analytics.tables.source import Beside, JoinedSource, location_of, open_engine, open_joined
 from setwise.errors import EngineFailed, InvalidParameter, SetwiseError, UnsuitableTable
 from tests.analytics.engines.reference import as_dict
 from tests.servers.clickhouse import ClickHouseServer
@@ -246,6 +247,32 @@ def test_domains_and_missing_labels(typed: ClickHouseEngine, item: str, domain, 
 def test_filters_of_every_type(typed: ClickHouseEngine, text: str, wanted: set[int]):
     where = parse_filter(text, typed.describe())
     assert set(typed.histogram(Aggregation(user="u", item="u", where=where)).labels) == wanted
+
+
+def test_keys_of_different_types_meet(typed: ClickHouseEngine, clickhouse_server: ClickHouseServer, url: str):
+    """Unsigned and signed integers, fixed and enumerated text, and times of different precision."""
+    names = pa.table(
+        {
+            "number": [5, -1, 2**63 - 1],
+            "text": ["red", "ab", "x"],
+            "time": pa.array([1735687800250000, 0, 1], pa.timestamp("us")),
+            "met": ["one", "two", "three"],
+        }
+    )
+    clickhouse_server.store(names, "names_of", url)
+    for left, right, wanted in (
+        ("big", "number", {"one": 2}),
+        ("chosen", "text", {"one": 2}),
+        ("fixed", "text", {"two": 1}),
+        ("exact", "time", {"one": 1, "two": 1}),
+        ("clock", "time", {"two": 1}),
+    ):
+        beside = Beside(public={"names_of": "names_of"})
+        join = Join(table="names_of", keys=(Key(column=left, joined=right),))
+        source = JoinedSource(source="typed", name="typed", user="u")
+        with open_joined(source, url, joins=[join], beside=beside) as engine:
+            found = engine.histogram(Aggregation(user="u", item="met"))
+            assert as_dict(found.labels, found.counts) == wanted, left
 
 
 def test_sums_do_not_wrap_around(clickhouse_server: ClickHouseServer, url: str):

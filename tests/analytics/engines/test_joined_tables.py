@@ -184,6 +184,8 @@ def test_keys_fit_by_their_types_alone(backend: Backend, left: pa.DataType, righ
     main = pa.table({"who": pa.array([], pa.int64()), "key": pa.array([], left)})
     public = pa.table({"key": pa.array([], right), "label": pa.array([], pa.string())})
     tables = JoinedTables({"main": main, "other": public}, [on("other", "key", "key")], "who")
+    if backend.name == "clickhouse" and pa.types.is_timestamp(left) and pa.types.is_timestamp(right):
+        fits = True  # all of its times are points in time
     if not fits:
         with pytest.raises(InvalidParameter, match="compared"):
             backend.joined(tables)

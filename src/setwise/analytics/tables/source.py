@@ -149,7 +149,11 @@ def open_joined(
         tables = opened(lambda each: _postgresql_table(each.source, each.table, each.types))
         return PostgresqlEngine(engine, PostgresqlJoin(tables=tables, joins=joins, user=main.user))
     if engine.startswith(_CLICKHOUSE):
-        raise UnsuitableTable("tables of ClickHouse are not joined here so far: join them in a view")
+        from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+        from setwise.analytics.engines.clickhouse.tables import ClickHouseJoin, ClickHouseTable
+
+        stored = opened(lambda each: ClickHouseTable(_table_name(each.source, each.table, each.types, "ClickHouse")))
+        return ClickHouseEngine(engine, ClickHouseJoin(tables=stored, joins=joins, user=main.user))
     if engine != "duckdb" or _is_spark_frame(main.source):
         from setwise.analytics.engines.spark.tables import open_spark_join
 

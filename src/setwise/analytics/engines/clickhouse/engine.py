@@ -5,12 +5,12 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
 from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
-from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect, clickhouse_column, quoted
+from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.settings import CHANGED, settings_clause
 from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.prepared import Manifest
@@ -29,26 +29,13 @@ except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("ClickHouse needs clickhouse-connect: pip install 'setwise[clickhouse]'") from None
 
 from setwise.analytics.engines.clickhouse.connection import connected
-from setwise.analytics.engines.clickhouse.prepared import store_table, stored_manifest, table_fingerprint
-
-Columns: TypeAlias = Mapping[str, Sequence[Any]]
+from setwise.analytics.engines.clickhouse.prepared import check_replaceable, storing
+from setwise.analytics.engines.clickhouse.tables import ClickHouseSource, ClickHouseTable, Columns
 
 _SERVER_SALT = "assumeNotNull((SELECT rand64()))"
 """A salt that the server draws itself, once for a statement, so that no log of statements can hold it."""
 
-_TABLE = """
-    SELECT engine, total_rows, comment FROM system.tables
-    WHERE database = if(empty({database:String}), currentDatabase(), {database:String}) AND name = {table:String}
-"""
-_COLUMNS = """
-    SELECT name, type FROM system.columns
-    WHERE database = if(empty({database:String}), currentDatabase(), {database:String}) AND table = {table:String}
-        AND default_kind NOT IN ('ALIAS', 'EPHEMERAL')
-    ORDER BY position
-"""
 _KILL = "KILL QUERY WHERE user = currentUser() AND Settings['log_comment'] = {comment:String} ASYNC"
-_STORED = ("Memory", "Log", "TinyLog", "StripeLog", "Buffer", "Dictionary")
-_OF_OTHERS = ("Distributed", "Merge", "View", "MaterializedView")
 
 _CHUNK = 50_000
 """Characters of a domain in one parameter; a server takes no more than 131,072 bytes."""
@@ -58,63 +45,43 @@ _CANCELLED, _DENIED, _READ_ONLY, _CONSTRAINED = 394, 497, 164, 452
 
 
 class ClickHouseEngine:
-    """A table or view of ClickHouse; `table` is its name, with or without a database.
+    """A table of ClickHouse, or a join; `source` is the name of a table or view, or a join of several.
 
-    Computed columns (ALIAS) are left out, because a row could make their expressions fail. `salts` is for tests:
-    without it the server draws the salt.
+    `salts` is for tests: without it the server draws the salt.
     """
 
     @without_driver_error
-    def __init__(self, url: str, table: str, *, salts: SaltSource | None = None) -> None:
+    def __init__(self, url: str, source: str | ClickHouseSource, *, salts: SaltSource | None = None) -> None:
         self._url = url
-        self._table = table
+        self._source = ClickHouseTable(source) if isinstance(source, str) else source
         self._salts = salts
         self._running: set[str] = set()
         self._lock = threading.Lock()
         with _failures("the ClickHouse server cannot be reached or refuses the login"):
             self._client = connected(url)
         try:
-            self._described()
+            self._relation = self._source.found(self._asked)
         except BaseException:
             self.close()
             raise
 
-    def _described(self) -> None:
-        database, name = _parts(self._table)
-        named = {"database": database, "table": name}
-        found = self._asked(_TABLE, named)
-        if not found:
-            raise UnsuitableTable(f"ClickHouse has no table {self._table!r} that this login may see")
-        engine = str(found["engine"][0])
-        if not engine.endswith("MergeTree") and engine not in (*_STORED, *_OF_OTHERS):
-            raise UnsuitableTable(
-                f"{self._table!r} is a table of the engine {engine}, whose rows are converted when they are read: "
-                "copy it to a MergeTree table"
-            )
-        columns = self._asked(_COLUMNS, named)
-        self._schema = Schema(tuple(map(clickhouse_column, columns["name"], columns["type"])))
-        self._relation = ".".join(quoted(part) for part in (database, name) if part)
-        self._manifest = stored_manifest(str(found["comment"][0]))
-        rows = found["total_rows"][0]
-        self._rows = None if rows is None else int(rows)
-
     def describe(self) -> Schema:
         """Return the columns and their kinds, from the catalogue."""
-        return self._schema if self._manifest is None else self._manifest.schema()
+        return self._relation.schema if self._manifest is None else self._manifest.schema()
 
     def rows(self) -> int | None:
         """Return how many rows there are, where the table knows."""
-        return self._rows
+        return self._relation.rows
 
     @without_driver_error
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
         if self._manifest is None:
-            check_suitable(aggregation, self._schema)
+            check_suitable(aggregation, self._relation.schema)
             return
         self._manifest.check(aggregation)
-        origin = self._manifest.origin
-        self._manifest.check_fresh(table_fingerprint(self._asked, origin, _parts(origin)))
+        _, fingerprint = ClickHouseTable(self._manifest.origin).origin(self._asked)
+        self._manifest.check_fresh(fingerprint)
 
     @without_driver_error
     def histogram(self, aggregation: Aggregation) -> Histogram:
@@ -145,24 +112,18 @@ class ClickHouseEngine:
         """Return the table's name and the fingerprint of its parts."""
         if self._manifest is not None:
             raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
-        return self._table, table_fingerprint(self._asked, self._table, _parts(self._table))
+        return self._source.origin(self._asked)
 
     @without_driver_error
     def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
         """Write a table with the ranked contributions, and the manifest as its comment."""
-        check_suitable(aggregation, self._schema)
+        check_suitable(aggregation, self._relation.schema)
         builder = self._builder()
         pairs = builder.pairs(aggregation, builder.rows(aggregation))
         prepared = builder.prepared(builder.ranked(aggregation, pairs, self._salt(builder)))
-        name = ".".join(quoted(part) for part in _parts(destination) if part)
-        there = self._asked(_TABLE, dict(zip(("database", "table"), _parts(destination), strict=True)))
-        store_table(
-            lambda statement: self._asked(statement, builder.parameters.values),
-            name,
-            None if not there else str(there["comment"][0]),
-            prepared,
-            manifest,
-        )
+        table = ClickHouseTable(destination)
+        check_replaceable(destination, table.comment(self._asked))
+        self._asked(storing(table.text, prepared, manifest), builder.parameters.values)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -204,9 +165,13 @@ class ClickHouseEngine:
             kept = builder.kept(aggregation, builder.ranked(aggregation, kept, self._salt(builder)))
         return builder.counts(aggregation, kept)
 
+    @property
+    def _manifest(self) -> Manifest | None:
+        return self._relation.manifest
+
     def _builder(self) -> StatementBuilder:
         dialect = ClickHouseDialect()
-        return StatementBuilder(dialect, self._relation, self._schema, Parameters(dialect))
+        return StatementBuilder(dialect, self._relation.text, self._relation.schema, Parameters(dialect))
 
     def _salt(self, builder: StatementBuilder) -> str:
         return _SERVER_SALT if self._salts is None else f"toUInt64({builder.parameters.add(self._salts())})"
@@ -239,12 +204,6 @@ class ClickHouseEngine:
         finally:
             with self._lock:
                 self._running.discard(comment)
-
-
-def _parts(table: str) -> tuple[str, str]:
-    """Return the database of a table, empty for that of the connection, and its name."""
-    database, _, name = table.rpartition(".")
-    return database, name
 
 
 def _labels(found: Columns, width: int) -> list[Any]:

@@ -29,26 +29,27 @@ def stored_manifest(comment: str) -> Manifest | None:
 
 
 def table_fingerprint(
-    asked: Callable[[str, Mapping[str, object]], Mapping[str, Sequence[Any]]], table: str, parts: tuple[str, str]
+    ask: Callable[[str, Mapping[str, object]], Mapping[str, Sequence[Any]]], table: str, named: Mapping[str, object]
 ) -> str:
     """Return a digest of which table it is, and of the rows, block numbers and last mutation of its partitions.
 
     Merges in the background leave all of them as they are.
     """
-    named = {"database": parts[0], "table": parts[1]}
-    found = asked(_UUID, named)
+    found = ask(_UUID, named)
     if not found or not found["parted"][0]:
         raise UnsuitableTable(f"{table!r} is no MergeTree table, so changes of it would not be noticed: prepare one")
-    held = asked(_PARTS, named)
-    told = [str(found["uuid"][0]), *([list(map(str, column)) for column in held.values()])]
+    held = ask(_PARTS, named)
+    told = [str(found["uuid"][0]), *(list(map(str, column)) for column in held.values())]
     return hashlib.sha256(repr(told).encode()).hexdigest()
 
 
-def store_table(
-    run: Callable[[str], object], name: str, comment: str | None, prepared: str, manifest: Manifest
-) -> None:
-    """Make the table with its comment, in place of a prepared dataset of that name; `comment` is of what is there."""
+def check_replaceable(destination: str, comment: str | None) -> None:
+    """Raise unless nothing is there, or a dataset prepared earlier, as the comment of what is there tells."""
     if comment is not None and not comment.startswith(MARK):
-        raise InvalidParameter(f"{name} exists and is not a prepared dataset: name another destination")
+        raise InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
+
+
+def storing(name: str, prepared: str, manifest: Manifest) -> str:
+    """Return the statement that makes a table with the manifest as its comment, in place of what has its name."""
     told = (MARK + manifest.written()).replace("\\", "\\\\").replace("'", "\\'")
-    run(f"CREATE OR REPLACE TABLE {name} ENGINE = MergeTree ORDER BY rank COMMENT '{told}' AS {prepared}")
+    return f"CREATE OR REPLACE TABLE {name} ENGINE = MergeTree ORDER BY rank COMMENT '{told}' AS {prepared}"

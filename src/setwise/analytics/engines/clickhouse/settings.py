@@ -22,6 +22,9 @@ _RELIED_ON = {
     "final": "0",  # it would let one user's row replace another's
     "force_grouping_standard_compatibility": "1",
     "group_by_use_nulls": "0",
+    "any_join_distinct_right_table_keys": "0",
+    "join_any_take_last_row": "0",
+    "join_default_strictness": "ALL",
     "join_use_nulls": "1",
     "least_greatest_legacy_null_behavior": "0",
     "limit": "0",
