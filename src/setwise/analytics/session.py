@@ -394,11 +394,11 @@ def open(  # noqa: A001 - it is called as setwise.open
     without a header, `encoding` is UTF-8, UTF-16 or one of a byte per character such as cp1252, `skip_lines` counts
     the lines above the header, `header=True` says that the first line is one even if it looks like a row, and
     `format` is the ending that the name of the file ought to have, such as "csv.gz". `public` and `private` are other
-    tables by name, which SQL and `join` may put beside this one: public ones say nothing about users, private ones
-    have the same user column. With an `account` of a ledger, questions draw on that account. An account that was
-    opened for a dataset pays only for that one: `dataset` says that the table is it, and without it the name of the
-    file or table must say so. `name` is how the table is called in requests that a ledger keeps; by default what was
-    given as source. `randomness` is the operating system's unless a test brings its own.
+    tables by name on the same engine, which SQL and `join` may put beside this one: public ones say nothing about
+    users, private ones have the same user column. With an `account` of a ledger, questions draw on that account. An
+    account that was opened for a dataset pays only for that one: `dataset` says that the table is it, and without it
+    the name of the file or table must say so. `name` is how the table is called in requests that a ledger keeps; by
+    default what was given as source. `randomness` is the operating system's unless a test brings its own.
 
     >>> import pyarrow as pa
     >>> visits = pa.table({"who": [n // 2 for n in range(2000)], "page": ["home", "help"] * 1000})

@@ -96,7 +96,8 @@ sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             typer.Option(
                 "--public",
                 metavar="[NAME=]PATH",
-                help="A table without users that JOIN may name; without NAME by the name of its file.",
+                help="A table without users that JOIN may name, read by the same engine; without NAME by the name of "
+                "its file or its own.",
             ),
         ),
         options.option(

@@ -5,9 +5,10 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.session import Session
 from setwise.mechanisms.randomness import SystemRandomness
-from tests.analytics.engines.backends import Backend
+from tests.analytics.engines.backends import Backend, JoinedTables
 from tests.analytics.engines.reference import as_dict
 from tests.analytics.recorded import RecordedEngine
 
@@ -61,6 +62,26 @@ def test_one_heavy_user_moves_no_more_than_the_bounds_allow(backend: Backend, it
                 histograms.append(as_dict(found.labels, found.counts))
         most = 1 if aggregation.item is None else aggregation.contributions or items
         _moves(histograms, most, aggregation.per_item)
+
+
+def test_what_a_session_on_a_join_hands_to_its_mechanism_moves_no_more(backend: Backend):
+    """The join gives the heavy user three rows for one."""
+    without = crowd(3)
+    with_one = pa.concat_tables([heavy(1000, 150), without])
+    kinds = pa.table({"i": [f"item {n % 150}" for n in range(450)], "kind": [f"kind {n % 40}" for n in range(450)]})
+    join = Join(table="kinds", keys=(Key(column="i", joined="i"),))
+    reached: list[list[dict[str | int, int]]] = [[], [], []]
+    for table in (without, with_one):
+        tables = JoinedTables({"events": table, "kinds": kinds}, [join], "u")
+        engine = RecordedEngine(backend.joined(tables, salts=lambda: 271828))
+        with Session(engine, user="u", name="events", randomness=SystemRandomness()) as session:
+            session.histogram(item="kind", contributions=3, per_item=2, epsilon=1.0, delta=1e-6)
+            session.top_k(item="kind", k=5, contributions=3, epsilon=1.0, delta=1e-6, limit=10**4)
+            session.sum(value="v", clip=6, epsilon=1.0)
+        for place, found in enumerate(engine.read):
+            reached[place].append(as_dict(found.labels, found.counts))
+    for histograms, (most, by) in zip(reached, [(3, 2), (3, 1), (1, 6)], strict=True):
+        _moves(histograms, most, by)
 
 
 def _moves(histograms: list[dict[str | int, int]], most: int, by: int) -> None:

@@ -6,8 +6,8 @@ does not matter how many rows a key meets.
 
 What is allowed, how columns are called and the SQL are here, for every engine. An engine opens the tables one by one,
 describes each as a `Part` (its public tables of text read as `types_of_keys` says, where it can convert text so that no
-cell fails), and asks about `JoinedTables.statement` as it asks about a table. Its dialect gives the form in which keys
-are compared, `operand`, and its own quotes.
+cell fails), and asks about `JoinedTables.statement` as it asks about a table. Its dialect gives the forms in which keys
+are compared, `operand`, or of users `user`, and its own quotes.
 """
 
 from collections.abc import Sequence
@@ -111,10 +111,12 @@ class JoinedTables:
         conditions = []
         for number, keys in enumerate(self.keys):
             equal = []
+            # Users are told apart as everywhere else; filters may round.
+            form = dialect.user if self._parts[number + 1].private else dialect.operand
             for place, (earlier, left, right) in enumerate(keys):
                 name = f"k{number}_{place}"
-                compared[earlier].append((name, dialect.operand(left)))
-                compared[number + 1].append((name, dialect.operand(right)))
+                compared[earlier].append((name, form(left)))
+                compared[number + 1].append((name, form(right)))
                 equal.append(f"t{earlier}.{name} = t{number + 1}.{name}")
             conditions.append(" AND ".join(equal))
         text = ""
@@ -161,7 +163,7 @@ class JoinedTables:
         for key in join.keys:
             table, left = self._earlier(key, place)
             right = column_of(part.name, part.schema, key.joined)
-            check_comparable(left, right, key, part.name)
+            check_comparable(left, right, key, part)
             found.append((table, left, right))
         return tuple(found)
 
@@ -235,16 +237,17 @@ def column_of(table: str, schema: Schema, name: str) -> Column:
     return schema.column(name)
 
 
-def check_comparable(left: Column, right: Column, key: Key, table: str) -> None:
+def check_comparable(left: Column, right: Column, key: Key, part: Part) -> None:
     """Raise unless two columns can be compared exactly whatever they hold."""
     if left.kind is not right.kind:
         raise InvalidParameter(
-            f"{key.column!r} holds {left.kind} values and {key.joined!r} of {table!r} {right.kind} values, which are "
-            "not compared: convert one of them, or, if it is text of a CSV file, give its type"
+            f"{key.column!r} holds {left.kind} values and {key.joined!r} of {part.name!r} {right.kind} values, which "
+            "are not compared: convert one of them, or, if it is text of a CSV file, give its type"
         )
-    exact = left.kind not in (Kind.DECIMAL, Kind.IDENTIFIER) or left.native == right.native
+    of_one_type = {Kind.DECIMAL, Kind.IDENTIFIER} | ({Kind.TIMESTAMP, Kind.INSTANT} if part.private else set())
+    exact = left.kind not in of_one_type or left.native == right.native
     if left.kind in (Kind.FLOAT, Kind.OTHER) or not exact:
         raise InvalidParameter(
-            f"{key.column!r} ({left.native or left.kind}) and {key.joined!r} of {table!r} "
+            f"{key.column!r} ({left.native or left.kind}) and {key.joined!r} of {part.name!r} "
             f"({right.native or right.kind}) cannot be compared exactly: join on integers, text or dates"
         )

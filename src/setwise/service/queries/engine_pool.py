@@ -61,7 +61,7 @@ class Engines:
                     schema.column(column)
         with at_field("public"):
             for name, public in self._public_schemas(dataset).items():
-                if dataset.user in public.names:
+                if dataset.user.lower() in map(str.lower, public.names):
                     raise InvalidParameter(f"the table {name!r} has the user column {dataset.user!r}: it is not public")
         return schema
 
