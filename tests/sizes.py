@@ -4,7 +4,10 @@ A small run touches the same code and the same laws with fewer repetitions. Stat
 the number of draws, so a smaller run is as sure of what it reports, and only sees coarser faults.
 """
 
+import itertools
 import os
+from collections.abc import Sequence
+from typing import Any
 
 FULL = os.environ.get("SETWISE_TESTS") == "all"
 
@@ -22,9 +25,29 @@ def examples(full: int, one_in: int = 4) -> int:
     return full if FULL else max(5, full // one_in)
 
 
-def cases(full: int) -> int:
+def cases(full: int, one_in: int = 6) -> int:
     """Return how many seeded cases to try where the full run tries `full`."""
-    return full if FULL else max(2, full // 6)
+    return full if FULL else max(2, full // one_in)
+
+
+def some(values: Sequence[Any], one_in: int) -> Sequence[Any]:
+    """Return the values to try where the full run tries all of them."""
+    return values if FULL else values[::one_in]
+
+
+def crossed(*values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Return the combinations to try where the full run tries all of them.
+
+    Of two sequences every value is tried, of three or more every value together with every value of another one: those
+    combinations are kept whose places add up to a multiple of the length of the shortest sequence.
+    """
+    shortest = 1 if FULL else min(map(len, values))
+    places = itertools.product(*(range(len(each)) for each in values))
+    return [
+        tuple(each[place] for each, place in zip(values, chosen, strict=True))
+        for chosen in places
+        if sum(chosen) % shortest == 0
+    ]
 
 
 HOSTILE_CASES = 120 if FULL else 8
@@ -37,7 +60,10 @@ KILLS = 200 if FULL else 20
 """Processes killed at random moments while they answer."""
 
 RACES = 20 if FULL else 4
-"""Accounts for whose last draws fifty processes race."""
+"""Accounts for whose last draws processes race."""
+
+RACERS = 50 if FULL else 20
+"""Processes that race for ten draws."""
 
 SALTS = 600 if FULL else 100
 """Salts under which one user's items are sampled, on DuckDB and PostgreSQL."""

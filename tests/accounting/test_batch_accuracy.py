@@ -13,7 +13,7 @@ from setwise.accounting.losses.lattice import NOTHING, two_point_atoms
 from setwise.accounting.methods.closed_forms import BatchBoundedRange
 from tests.accounting import exact_composition as exact
 from tests.accounting.strategies import thousandths
-from tests.sizes import examples
+from tests.sizes import crossed, examples
 
 DELTAS = [1e-2, 1e-6, 1e-12, 1e-20, 1e-30]
 
@@ -23,11 +23,12 @@ def batch_of(count, pure_count, epsilon):
     return compose(uses + ([Use(PureDP(epsilon=epsilon), pure_count)] if pure_count else []), "batch")
 
 
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize(
-    ("count", "pure_count", "epsilon"), [(1, 1, 40.0), (30, 0, 0.5), (25, 5, 0.6), (9, 30, 0.5), (1, 39, 0.4)]
-)
-def test_mixture_against_a_full_scan(count, pure_count, epsilon, delta):
+MIXTURES = [(1, 1, 40.0), (30, 0, 0.5), (25, 5, 0.6), (9, 30, 0.5), (1, 39, 0.4)]
+
+
+@pytest.mark.parametrize(("mixture", "delta"), crossed(MIXTURES, DELTAS))
+def test_mixture_against_a_full_scan(mixture, delta):
+    count, pure_count, epsilon = mixture
     whole = batch_of(count, pure_count, epsilon)
     total = whole.epsilon(delta)
     truth = exact.batch(count, pure_count, epsilon, total.upper)

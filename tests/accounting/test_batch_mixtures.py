@@ -120,9 +120,9 @@ def test_between_the_adaptive_bounds(groups, beside, fixed, profile, total):
     [
         ["bounded-range:0.1x25", "gaussian:2"],
         ["bounded-range:0.1x10", "bounded-range:0.05x10"],
-        ["bounded-range:0.1x5", "bounded-range:0.2x5", "bounded-range:0.3x5"],
         ["bounded-range:0.3x7", "discrete-gaussian:15.39,1x5", "approx:0.1,1e-8"],
-        ["bounded-range:1", "laplace:1"],
+        pytest.param(["bounded-range:0.1x5", "bounded-range:0.2x5", "bounded-range:0.3x5"], marks=pytest.mark.slow),
+        pytest.param(["bounded-range:1", "laplace:1"], marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(1e-3, marks=pytest.mark.slow)])

@@ -14,6 +14,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, Gaussian, Use
 from setwise.accounting.notation import as_uses
 from tests.accounting.strategies import gaussians, pure, ranges, uses_of
+from tests.sizes import crossed
 
 INTERACTIONS = ("batch", "ordered", "setwise", "adaptive")
 mixed = uses_of(st.one_of(pure, ranges, ranges, gaussians), most=3, count=st.integers(1, 4))
@@ -86,15 +87,17 @@ def test_uses_answer_at_their_own_delta(uses, delta, epsilon, interaction):
 
 
 @pytest.mark.parametrize(
-    "uses",
-    [
-        ["zcdp:0.02x10", "gaussian:20x10"],
-        ["bounded-range:0.1x4", "bounded-range:0.13x3", "bounded-range:0.21x5"],
-        ["laplace:10x20", "discrete-gaussian:20x3"],
-        ["bounded-range:0.05x3000"],
-    ],
+    ("uses", "interaction"),
+    crossed(
+        [
+            ["zcdp:0.02x10", "gaussian:20x10"],
+            ["bounded-range:0.1x4", "bounded-range:0.13x3", "bounded-range:0.21x5"],
+            ["laplace:10x20", "discrete-gaussian:20x3"],
+            ["bounded-range:0.05x3000"],
+        ],
+        ["batch", "ordered", "setwise"],
+    ),
 )
-@pytest.mark.parametrize("interaction", ["batch", "ordered", "setwise"])
 def test_a_width_that_is_met_anyway_is_not_refused(uses, interaction):
     found = compose(uses, interaction).epsilon(1e-6)
     width = found.width / found.upper
@@ -185,9 +188,12 @@ PARAMETERS = {
 """Of every kind, one of small loss and one of large."""
 
 
-@pytest.mark.parametrize("kind", PARAMETERS)
-@pytest.mark.parametrize("beside", ["bounded-range:0.1x5", "gaussian:10x3", "pure:0.05x4"])
-@pytest.mark.parametrize("interaction", ["batch", "setwise", "adaptive"])
+@pytest.mark.parametrize(
+    ("kind", "beside", "interaction"),
+    crossed(
+        list(PARAMETERS), ["bounded-range:0.1x5", "gaussian:10x3", "pure:0.05x4"], ["batch", "setwise", "adaptive"]
+    ),
+)
 def test_a_larger_parameter_never_lowers_the_upper_end(kind, beside, interaction):
     small, large = (compose([f"{kind}:{each}x3", beside], interaction) for each in PARAMETERS[kind])
     assert small.epsilon(1e-6).upper <= large.epsilon(1e-6).upper

@@ -14,6 +14,7 @@ from setwise.accounting.losses.dominating_pairs import tabulated
 from setwise.accounting.losses.fft import Window, _transformed, sums, window
 from setwise.accounting.losses.lattice import LossLattice
 from setwise.accounting.losses.tilting import Part, Saddle
+from tests.sizes import crossed
 
 _BITS = 80
 """Masses are made whole multiples of 2^-80, which doubles below 1 can hold unless they are tiny."""
@@ -58,9 +59,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("uses", "tilt"), CASES)
-@pytest.mark.parametrize("bulk", [True, False])
-def test_every_mass_is_on_its_safe_side(uses, tilt, bulk):
+@pytest.mark.parametrize(("case", "bulk"), crossed(CASES, [True, False]))
+def test_every_mass_is_on_its_safe_side(case, bulk):
+    uses, tilt = case
     parts = [Part(lattice, count) for lattice, count in uses]
     view = window(Saddle(tuple(parts)), tilt, whole=bulk)
     exact, bits = exact_sum(parts)

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 
 from setwise.accounting.compose import compose
 from tests.accounting import adversary_search as search
+from tests.sizes import crossed
 
 EDGES = np.linspace(-12.0, 12.0, 601)
 
@@ -25,13 +26,15 @@ def merged_gaussian(sigma):
     return search.fixed(np.log(p / q), p)
 
 
-@pytest.mark.parametrize("interaction", ["setwise", "ordered"])
+BESIDE = [(0.454, 3, 16.994), (0.3, 2, 2.0), (1.0, 2, 0.8), (0.1, 3, 30.0), (0.05, 2, 1.0), (2.0, 2, 50.0)]
+
+
 @pytest.mark.parametrize(
-    ("epsilon", "count", "sigma"),
-    [(0.454, 3, 16.994), (0.3, 2, 2.0), (1.0, 2, 0.8), (0.1, 3, 30.0), (0.05, 2, 1.0), (2.0, 2, 50.0)],
+    ("played", "share"),
+    crossed([(*each, how) for each in BESIDE for how in ("setwise", "ordered")], [0.0, 0.2, 0.5, 0.75, 0.9]),
 )
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.75, 0.9])
-def test_upper_end_holds(epsilon, count, sigma, share, interaction):
+def test_upper_end_holds(played, share):
+    epsilon, count, sigma, interaction = played
     total = share * (count * epsilon + 2.0 / sigma)
     uses = [f"gaussian:{sigma}", f"bounded-range:{epsilon}x{count}"]
     answer = compose(uses, interaction).delta(total)

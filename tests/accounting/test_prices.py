@@ -32,6 +32,7 @@ from setwise.accounting.prices import (
     pure_price,
     wallet_before,
 )
+from tests.sizes import crossed
 
 mp = mpmath.mp.clone()
 mp.dps = 40
@@ -225,8 +226,7 @@ def test_laplace_is_cheaper_than_its_class_and_classes_without_a_pair_have_no_pr
     assert pure_price(400.0, 1.0) == math.inf
 
 
-@pytest.mark.parametrize("guarantee", KINDS, ids=lambda guarantee: guarantee.kind)
-@pytest.mark.parametrize("count", [1, 7, 500])
+@pytest.mark.parametrize(("guarantee", "count"), crossed(KINDS, [1, 7, 500]), ids=str)
 def test_what_is_left_was_paid_for_and_is_nearly_the_most(guarantee, count):
     needed = wallet_before(guarantee.price, count, 0.0)
     assert after_paying(guarantee.price, count, 0.999 * needed) is None

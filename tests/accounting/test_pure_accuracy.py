@@ -5,6 +5,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Laplace, PureDP, Use
 from setwise.accounting.losses.pld import LatticeSum
 from tests.accounting import exact_composition as exact
+from tests.sizes import crossed
 
 DELTAS = [1e-2, 1e-4, 1e-6, 1e-10, 1e-15, 1e-20, 1e-30]
 NO_FAILURE = Bracket(0.0, 0.0)
@@ -21,11 +22,12 @@ def resolvable(largest, total):
     return 1e-6 if distance > 1e-6 * largest else max(1e-6, 1e-14 * largest / max(distance, 1e-15 * largest))
 
 
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize(
-    ("count", "epsilon"), [(3, 30.0), (25, 0.1), (200, 0.03), (1000, 0.5), (10_000, 0.02), (1_000_000, 0.001)]
-)
-def test_equal(count, epsilon, delta):
+EQUAL = [(3, 30.0), (25, 0.1), (200, 0.03), (1000, 0.5), (10_000, 0.02), (1_000_000, 0.001)]
+
+
+@pytest.mark.parametrize(("equal", "delta"), crossed(EQUAL, DELTAS))
+def test_equal(equal, delta):
+    count, epsilon = equal
     whole = compose([Use(PureDP(epsilon=epsilon), count)])
     total = whole.epsilon(delta)
     assert 0.0 < total.lower <= total.upper <= count * epsilon * (1 + 1e-12)
@@ -36,8 +38,7 @@ def test_equal(count, epsilon, delta):
     contains(whole.delta(total.upper), exact.pure(count, epsilon, total.upper), resolvable(largest, total.upper))
 
 
-@pytest.mark.parametrize("total", [0.0, 1e-9, 0.3, 1.0, 90.0, 900.0])
-@pytest.mark.parametrize("epsilon", [1e-4, 0.01])
+@pytest.mark.parametrize(("total", "epsilon"), crossed([0.0, 1e-9, 0.3, 1.0, 90.0, 900.0], [1e-4, 0.01]))
 def test_a_million(epsilon, total):
     answer = compose([Use(PureDP(epsilon=epsilon), 1_000_000)]).delta(total)
     truth = exact.pure(1_000_000, epsilon, total)

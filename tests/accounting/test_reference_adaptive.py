@@ -81,6 +81,7 @@ def test_epsilon_within_a_thousandth(uses, delta, least, most):
     assert least < answer.lower <= answer.upper < most
 
 
+@pytest.mark.slow  # the same is asked of the README for readers of the paper
 def test_published_deployment():
     answer = compose(["bounded-range:0.15x3000"], "setwise").epsilon(1e-9, width=2e-4)
     assert answer.bracket.overlaps(Bracket(32.438, 32.446))

@@ -64,6 +64,7 @@ SLOW_PAGES = {
     "analytics.md",
     "guides/a-years-budget.md",
     "guides/first-tasks.md",
+    "guides/reports.md",
     "guides/team-service.md",
     "guides/top-k.md",
     "paper/figures.md",

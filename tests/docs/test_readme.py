@@ -71,12 +71,16 @@ def test_the_output_shown_is_what_comes_out(folder):
     assert shape(run(commands[0], folder)) == shape(shown)
 
 
-def test_commands_run_one_after_the_other(folder):
+def test_commands_run_one_after_the_other(folder, setwise, monkeypatch):
+    monkeypatch.chdir(folder)
     commands = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
     assert len(commands) == 8
     for command in commands[1:]:
-        assert command.startswith("setwise ")
-        assert run(command, folder).strip()
+        program, *words = shlex.split(command)
+        done = setwise(*words, COLUMNS=WIDTH)
+        assert program == "setwise"
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stdout.strip()
 
 
 def test_what_epsilon_means():

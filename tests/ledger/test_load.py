@@ -8,28 +8,27 @@ from setwise.ledger.ledger import Ledger
 from tests.ledger.auditor import audit
 from tests.ledger.processes import CONTEXT, race
 from tests.ledger.test_accounts import uses
-from tests.sizes import RACES
+from tests.sizes import RACERS, RACES
 
-PROCESSES = 50
 LEFT = 10
 
 
-def test_fifty_processes_race_for_the_last_ten_draws(store_url):
+def test_processes_race_for_the_last_ten_draws(store_url):
     with Ledger.open(store_url) as ledger:
         for run in range(RACES):
             ledger.open_setwise(f"run {run}", ["pure:0.1x15"], delta=1e-6)
             ledger.account(f"run {run}").charge(uses("pure:0.1x5"), key="before", request="q")
-        start, outcomes = CONTEXT.Barrier(PROCESSES + 1), CONTEXT.SimpleQueue()
+        start, outcomes = CONTEXT.Barrier(RACERS + 1), CONTEXT.SimpleQueue()
         racers = [
             CONTEXT.Process(daemon=True, target=race, args=(store_url, number, RACES, start, outcomes))
-            for number in range(PROCESSES)
+            for number in range(RACERS)
         ]
         for racer in racers:
             racer.start()
         for run in range(RACES):
             start.wait(120)
             found = [outcomes.get() for _ in racers]
-            assert (found.count("granted"), found.count("refused")) == (LEFT, PROCESSES - LEFT), set(found)
+            assert (found.count("granted"), found.count("refused")) == (LEFT, RACERS - LEFT), set(found)
             assert ledger.account(f"run {run}").status().left == ()
         for racer in racers:
             racer.join(60)

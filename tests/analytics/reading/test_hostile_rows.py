@@ -23,7 +23,13 @@ def key_of(name: str) -> str:
     return name[-4] if name.startswith("hive") else ""
 
 
-@pytest.mark.parametrize("name", list(hostile.DUCKDB))
+VARIANTS = {"csv cells crlf", "csv raw crlf", "csv raw double colons", "csv.zst raw"}
+"""Files that are read as others are, but for one option."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in VARIANTS)) for name in hostile.DUCKDB]
+)
 def test_no_row_decides_on_duckdb(name: str, tmp_path: Path):
     write, types = hostile.DUCKDB[name]
     named = "cells" in name
