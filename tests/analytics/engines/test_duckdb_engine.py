@@ -12,7 +12,7 @@ import pytest
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.duckdb import engine as engine_module
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-from setwise.analytics.engines.duckdb.parquet_files import ParquetFiles
+from setwise.analytics.engines.duckdb.files import ParquetFiles
 from setwise.analytics.engines.duckdb.tables import ArrowTable
 from setwise.errors import EngineFailed
 from tests.analytics.engines.reference import as_dict

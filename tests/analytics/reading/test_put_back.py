@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines.duckdb import arrow_cells
-from setwise.analytics.engines.duckdb.csv_files import CsvFiles
-from setwise.analytics.engines.duckdb.parquet_files import ParquetFiles
+from setwise.analytics.engines.duckdb.files import CsvFiles, ParquetFiles
 from setwise.analytics.engines.postgresql import tables as postgresql
 from tests.analytics.reading import hostile
 from tests.analytics.reading.test_hostile_rows import key_of, table_writer
@@ -48,9 +47,9 @@ def test_parquet_read_without_care_is_found(name: str, tmp_path: Path, monkeypat
 
 
 def test_folders_that_are_no_text_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    from setwise.analytics.engines.duckdb import parquet_files
+    from setwise.analytics.engines.duckdb import files
 
-    monkeypatch.setattr(parquet_files, "hive_values", lambda _: {})
+    monkeypatch.setattr(files, "hive_values", lambda _: {})
     assert found("hive item", "duckdb", tmp_path, FEWEST) > 0
 
 

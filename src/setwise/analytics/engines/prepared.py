@@ -8,17 +8,26 @@ whatever the salt.
 """
 
 import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from setwise.analytics.bins import Group
 from setwise.analytics.engines.base import Aggregation, Engine, check_suitable
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Schema
-from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
+from setwise.errors import EngineFailed, InvalidFilter, InvalidParameter, UnsuitableTable
 from setwise.mechanisms.labels import Cell
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MARK = "setwise prepared dataset: "
+"""How the comment of a table that is a prepared dataset begins; the manifest follows."""
 MANIFEST_NAME = "prepared.json"
 CONTRIBUTIONS_NAME = "contributions.parquet"
 VERSION = 2
@@ -141,3 +150,42 @@ def check_destination(path: Path) -> None:
     """Raise unless nothing is there, or a dataset prepared earlier."""
     if path.exists() and not (path / MANIFEST_NAME).is_file():
         raise InvalidParameter(f"{path} exists and is not a prepared dataset: name another destination")
+
+
+def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:
+    """Write the parts and the manifest beside the destination, then move them there.
+
+    A process that dies on the way leaves the dataset that was there before; the directory is open to this user alone.
+    """
+    check_destination(destination)
+    target = destination.absolute()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError:
+        raise EngineFailed(f"{destination} cannot be written") from None
+    try:
+        _write(scratch / CONTRIBUTIONS_NAME, parts)
+        (scratch / MANIFEST_NAME).write_text(manifest.written())
+        if target.exists():
+            shutil.rmtree(target)
+        os.replace(scratch, target)
+    except OSError:
+        raise EngineFailed(f"{destination} cannot be written") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _write(file: Path, parts: "Iterable[pa.RecordBatchReader]") -> None:
+    import pyarrow.parquet as pq
+
+    writer: pq.ParquetWriter | None = None
+    try:
+        for reader in parts:
+            if writer is None:
+                writer = pq.ParquetWriter(file, reader.schema)
+            for batch in reader:
+                writer.write_batch(batch)
+    finally:
+        if writer is not None:
+            writer.close()

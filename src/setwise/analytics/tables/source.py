@@ -234,8 +234,7 @@ def duckdb_table(
 
 
 def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable":
-    from setwise.analytics.engines.duckdb.csv_files import CsvFiles
-    from setwise.analytics.engines.duckdb.parquet_files import ParquetFiles
+    from setwise.analytics.engines.duckdb.files import CsvFiles, ParquetFiles
     from setwise.analytics.engines.duckdb.tables import DatabaseTable, SqliteTable
 
     path, separator, named = source.partition("::")

@@ -4,10 +4,8 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.prepared import MARK, Manifest
 from setwise.errors import InvalidParameter, UnsuitableTable
-
-MARK = "setwise prepared dataset: "
 
 _PARTS = """
     SELECT partition_id, sum(rows) AS held, min(min_block_number) AS first, max(max_block_number) AS last,

@@ -24,8 +24,13 @@ try:
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("PostgreSQL needs psycopg: pip install 'setwise[postgres]'") from None
 
-from setwise.analytics.engines.postgresql.prepared import store_table, table_fingerprint
-from setwise.analytics.engines.postgresql.tables import PostgresqlSource, PostgresqlTable, quoted_table
+from setwise.analytics.engines.postgresql.tables import (
+    PostgresqlSource,
+    PostgresqlTable,
+    quoted_table,
+    store_table,
+    table_fingerprint,
+)
 
 _SERVER_SALT = "hashtextextended(CAST(gen_random_uuid() AS text), 0)"
 """A salt that the server draws itself, so that no log of statements or parameters can hold it."""

@@ -1,5 +1,11 @@
-"""What is read of a PostgreSQL server: a table or view by its name, or several of them joined."""
+"""What is read of a PostgreSQL server: a table or view by its name, or several of them joined; prepared datasets.
 
+The server converts text to UTF-8 when it sends it, and fails on a byte that its encoding leaves undefined: one such
+label would decide whether a question is answered. So in databases of other encodings such text is null, as in files.
+The comment of a table that is a prepared dataset is its manifest.
+"""
+
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,11 +14,97 @@ import psycopg
 
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
-from setwise.analytics.engines.postgresql.encodings import sound_relation
-from setwise.analytics.engines.postgresql.prepared import stored_manifest, table_fingerprint
-from setwise.analytics.engines.prepared import Manifest
-from setwise.analytics.schema import Schema
-from setwise.errors import UnsuitableTable
+from setwise.analytics.engines.prepared import MARK, Manifest
+from setwise.analytics.schema import Column, Kind, Schema
+from setwise.errors import InvalidParameter, UnsuitableTable
+
+_SINGLE_BYTE = ("LATIN", "WIN", "ISO_8859_", "KOI8")
+_HOLES: dict[str, bytes] = {}
+"""The undefined bytes of an encoding; the server's tables of conversion do not change while it runs."""
+
+
+def sound_relation(connection: psycopg.Connection[Any], relation: str, columns: Sequence[Column]) -> str:
+    """Return a relation with null for text that the server cannot send, or raise for encodings without such a rule."""
+    found = connection.execute("SELECT getdatabaseencoding()").fetchone()
+    encoding = str((found or ("",))[0])
+    if encoding == "UTF8":
+        return relation
+    if not encoding.startswith(_SINGLE_BYTE):
+        raise UnsuitableTable(
+            f"the PostgreSQL database has the encoding {encoding}, in which text need not be made of characters: "
+            "copy the table to a database in UTF8"
+        )
+    if encoding not in _HOLES:
+        _HOLES[encoding] = _undefined_bytes(connection)
+    if not _HOLES[encoding]:
+        return relation
+    chosen = ", ".join(_sound_cell(column, _HOLES[encoding]) for column in columns)
+    return f"(SELECT {chosen} FROM {relation}) AS source"
+
+
+def _undefined_bytes(connection: psycopg.Connection[Any]) -> bytes:
+    """Return the bytes that are no character in the database's encoding, by asking the server for each of them."""
+    undefined = bytearray()
+    for byte in range(128, 256):
+        try:
+            with connection.transaction():
+                connection.execute("SELECT convert_from(%s, getdatabaseencoding())", (bytes([byte]),)).fetchall()
+        except psycopg.Error:
+            undefined.append(byte)
+    return bytes(undefined)
+
+
+def _sound_cell(column: Column, undefined: bytes) -> str:
+    name = PostgresqlDialect().name(column.name)
+    if column.kind is not Kind.TEXT:
+        return name
+    class_of = f"'[' || convert_from(decode('{undefined.hex()}', 'hex'), getdatabaseencoding()) || ']'"
+    return f'CASE WHEN CAST({name} AS text) COLLATE "C" !~ ({class_of}) THEN CAST({name} AS text) END AS {name}'
+
+
+_COMMENT = "SELECT obj_description(to_regclass(%(name)s), 'pg_class')"
+_COUNTED = """
+    SELECT c.oid, c.relfilenode, pg_relation_size(c.oid), pg_stat_get_tuples_inserted(c.oid),
+           pg_stat_get_tuples_updated(c.oid), pg_stat_get_tuples_deleted(c.oid)
+    FROM pg_class c WHERE c.oid = to_regclass(%(name)s) AND c.relkind IN ('r', 'm')
+"""
+
+
+def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest | None:
+    """Return the manifest of a table that is a prepared dataset, or None."""
+    found = connection.execute(_COMMENT, {"name": name}).fetchone()
+    comment = None if found is None else found[0]
+    return Manifest.read(comment[len(MARK) :]) if comment and comment.startswith(MARK) else None
+
+
+def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str) -> str:
+    """Return a digest of which file of what size holds a table, and how many rows were ever written or deleted.
+
+    The server adds up the latter at the end of transactions and up to some seconds late.
+    """
+    found = connection.execute(_COUNTED, {"name": name}).fetchone()
+    if found is None:
+        raise UnsuitableTable(
+            f"{table!r} is not a plain table, so changes of it would not be noticed: prepare a plain table"
+        )
+    return hashlib.sha256(repr(found).encode()).hexdigest()
+
+
+def store_table(
+    connection: psycopg.Connection[Any], name: str, prepared: str, parameters: dict[str, object], manifest: Manifest
+) -> None:
+    """Make the table and its comment, in place of a prepared dataset of that name."""
+    exists = connection.execute("SELECT to_regclass(%(name)s) IS NOT NULL", {"name": name}).fetchone() == (True,)
+    escaped = name.replace("%", "%%")
+    if exists:
+        if stored_manifest(connection, name) is None:
+            raise InvalidParameter(f"{name} exists and is not a prepared dataset: name another destination")
+        connection.execute(f"DROP TABLE {escaped}", {})
+    # The server takes no parameters here, so the driver writes them into the statement as quoted constants.
+    psycopg.ClientCursor(connection).execute(f"CREATE TABLE {escaped} AS {prepared}", parameters)
+    written = "'" + (MARK + manifest.written()).replace("'", "''").replace("%", "%%") + "'"
+    connection.execute(f"COMMENT ON TABLE {escaped} IS {written}", {})
+
 
 LONGEST_NAME = 63
 """Bytes of a name; the server cuts longer ones, and two of them could become one."""

@@ -1,4 +1,4 @@
-"""Parquet files as DuckDB reads them, with null for a cell that it would fail on.
+"""Files as DuckDB reads them: CSV by `csv_reader`, Parquet with null for a cell that it would fail on.
 
 DuckDB fails on a cell of text that is not UTF-8 and on a timestamp in milliseconds beyond the microseconds of 64 bits,
 and only when it comes across one: one row would decide whether a question is answered, by whether it passes the
@@ -14,12 +14,57 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
+from setwise.analytics.engines.csv_format import CsvFormat
+from setwise.analytics.engines.files import columns_of, open_csv
 from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFiles:
+    """One table in one or several CSV files; every column is text.
+
+    Types guessed from some of the rows would make the schema, and errors, depend on the data.
+    """
+
+    files: tuple[Path, ...]
+    origin: str
+    form: CsvFormat = field(default_factory=CsvFormat)
+
+    @property
+    def columnar(self) -> bool:
+        """Every pass reads every line."""
+        return False
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Nothing to make ready."""
+
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = "source_table"
+    ) -> str:
+        """Make a stream of the files known to the cursor, good for one pass, and return its name there."""
+        import pyarrow as pa
+
+        opened = open_csv(self.files, self.form)
+        names = columns_of(opened) if columns is None else tuple(columns)
+
+        def batches() -> "Iterator[pa.RecordBatch]":
+            for csv_file in opened:
+                yield from csv_file.batches(names)
+
+        schema = pa.schema([(each, pa.string()) for each in names])
+        cursor.register(name, pa.RecordBatchReader.from_batches(schema, batches()))
+        return name
+
+    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
+        """Return None: nothing but reading tells."""
+        del cursor
+        return None
+
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """The name of the folder of rows without a value."""
