@@ -174,6 +174,11 @@ CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({}) COUNT(DISTINCT id) AS n 
 def test_options_are_read_from_the_clause():
     found = parse_sql(CLAUSE.format("epsilon = 10, delta = .01, privacy_unit_column = id, max_groups_contributed = 2"))
     assert (found.epsilon, found.delta, found.user, found.table) == (10.0, 0.01, "id", "students")
+    found = parse_sql(CLAUSE.format("within = 2.5, privacy_unit_column = id"))
+    assert found.says_what_to_spend
+    assert found.paid_by({"delta": 1e-6}) == {"epsilon": None, "delta": 1e-6, "within": 2.5}
+    with pytest.raises(InvalidParameter, match="within is given twice"):
+        found.paid_by({"within": 3})
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,15 @@
 """By accuracy: the least epsilon whose planned intervals are narrow enough, or what it would take."""
 
+import re
 from fractions import Fraction
 
 import pyarrow as pa
 import pytest
 
 import setwise
-from setwise.analytics.accuracy import planned_radius
+from setwise.analytics.accuracy import widest_radius
 from setwise.analytics.budget import Within
-from setwise.analytics.query import Count, Query, Sum
+from setwise.analytics.query import Count, Mean, Query, Sum
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.ledger.ledger import Ledger
 
@@ -37,18 +38,24 @@ def session():
             Query(item="page", contributions=2, statistics=(Sum(column="minutes", high=60), Count(most=2), Count())),
             900,
         ),
+        (Query.mean(value="minutes", low=0, high=60), 0.5),
+        (Query.mean(value="minutes", low=0, high=60, per_user=3), 2),
+        (Query.mean(item="page", value="minutes", low=0, high=60, contributions=2), 5),
+        (Query.quantile(value="minutes", low=0, high=60), 12),
+        (Query.quantile(item="page", value="minutes", low=0, high=60, at=0.9, contributions=2), 300),
+        (Query(item="page", contributions=2, statistics=(Mean(column="minutes", low=0, high=60), Count())), 30),
     ],
 )
 def test_the_least_epsilon_is_found(session, query, within):
     accuracy = Within(within=within, delta=1e-6)
     found = session.plan(query, accuracy)
-    assert planned_radius(found) <= within
+    assert widest_radius(found) <= within
     less = found.total.epsilon / Fraction(106, 100)
     try:
         narrow = session.plan(query, accuracy.total(less))
     except Unattainable:
         return
-    assert planned_radius(narrow) > within
+    assert widest_radius(narrow) > within
 
 
 def test_the_interval_of_the_answer_is_as_narrow_as_asked_for(session):
@@ -61,12 +68,34 @@ def test_the_interval_of_the_answer_is_as_narrow_as_asked_for(session):
     assert session.explain("SELECT COUNT(DISTINCT who) AS n FROM t", within=10).epsilon == answer.epsilon
 
 
+def test_the_interval_of_a_mean_is_as_narrow_as_asked_for_in_groups_of_a_thousand(session):
+    """Of 2,000 users it is half as wide; the rounding of each user's own mean stays."""
+    query = Query.mean(value="minutes", low=0, high=60)
+    found = session.plan(query, Within(within=2, delta=1e-6))
+    assert "a mean of minutes over 1,000 users within ±" in found.plan.why
+    for answer in (session.mean(value="minutes", low=0, high=60, within=2, delta=1e-6) for _ in range(5)):
+        (item,) = answer.items
+        low, high = item.estimates[0].interval
+        assert max(high - item.estimates[0].value, item.estimates[0].value - low) < 1.2  # and 10% for the noisy number
+    assert 0.05 < float(found.total.epsilon) < 0.5
+
+
+def test_a_quantile_is_as_close_in_rank_as_asked_for(session):
+    answer = session.quantile(value="minutes", low=0, high=60, within=200, delta=1e-6)
+    ranks = int(re.search(r"a quantile of minutes within (\d+) users in rank", answer.why)[1])
+    assert 190 < ranks <= 200
+    sql = "SELECT MEDIAN(minutes, contribution_bounds_per_row => (0, 60)) AS m FROM t"
+    assert session.explain(sql, within=200, delta=1e-6).epsilon == answer.epsilon
+
+
 def test_an_epsilon_beside_it_must_be_enough(session):
     assert session.count(epsilon=1.0, within=10).epsilon.upper > 0.9  # more than needed is what was asked for
     with pytest.raises(
         Unattainable, match=r"epsilon 0.1 plans 95% intervals of ±[23][0-9], not ±10: that takes an epsil"
     ):
         session.count(epsilon=0.1, within=10)
+    with pytest.raises(Unattainable, match=r"±\S+ \(that of means over 1,000 users\), not ±0.5: that takes an epsil"):
+        session.mean(value="minutes", low=0, high=60, epsilon=0.1, within=0.5)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +104,11 @@ def test_an_epsilon_beside_it_must_be_enough(session):
         (lambda s: s.count(within=0), "within must lie"),
         (lambda s: s.count(within=-3), "within must lie"),
         (lambda s: s.count(within="3"), "within must be"),
-        (lambda s: s.mean(value="minutes", low=0, high=60, within=1), "how many users there are"),
-        (lambda s: s.quantile(value="minutes", low=0, high=60, within=1), "leave within out"),
+        (
+            lambda s: s.mean(value="minutes", low=0, high=60, within=0.03),
+            r"at that it is ±0\.0\d+ \(that of means over",
+        ),
+        (lambda s: s.mean(value="minutes", bounds="auto", within=1, delta=1e-6), "depends on the bounds found"),
         (lambda s: s.top_k(item="page", k=1, counts="none", delta=1e-6, within=5), "only labels"),
         (lambda s: s.count(per_user=10**9, within=1), "no epsilon up to 100"),
         (lambda s: s.count(within=5, discover="bounded-range:0.1"), "discover"),

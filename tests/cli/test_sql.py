@@ -36,6 +36,13 @@ def test_the_query_may_be_in_a_file_and_the_table_a_path(sql, tmp_path):
     assert sql("@question.sql", *TOTAL, "--csv").stdout.startswith("page,users,users_lower,users_upper,measure\nhome,")
 
 
+def test_an_accuracy_stands_in_an_option_or_in_the_clause(sql):
+    median = "SELECT {}MEDIAN(who, contribution_bounds_per_row => (0, 899)) AS m FROM visits"
+    beside = json.loads(sql(median.format(""), *VISITS, "--user", "who", "--within", "90", "--json").stdout)
+    clause = median.format("WITH DIFFERENTIAL_PRIVACY OPTIONS (within = 90, privacy_unit_column = who) ")
+    assert json.loads(sql(clause, *VISITS, "--json").stdout)["epsilon"] == beside["epsilon"]
+
+
 def test_people_get_a_table_and_the_promise(sql):
     shown = sql(COUNTED, "--table", "visits=visits.parquet", *TOTAL).stdout
     assert shown.split()[:2] == ["page", "users"]

@@ -187,3 +187,15 @@ def test_what_cannot_be_planned():
             plan_statistics(Bounds(domain=("a",)), total, [MEAN])
     with pytest.raises(InvalidParameter, match="mechanism"):
         plan_statistics(Bounds(k=1), Total(epsilon=1, delta=1e-6, mechanism="unknown_gumbel"), [MEAN])
+
+
+@pytest.mark.parametrize("noise", [LaplaceCounts(scale=Fraction(5)), GaussianCounts(sigma=Fraction(8))])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_interval_of_a_mean_reaches_as_far_as_planned_and_no_further(noise, rows):
+    release, confidence = NoisyMean(reach=500, noise=noise, rows=rows), Fraction(19, 20)
+    planned, explained = release.interval_reach(1000, confidence), release._explained(confidence)
+    reached = []
+    for total in range(-500_000, 500_001, 1000):
+        found = release._ratio(total, 1000, explained)
+        reached.append(max(found.interval[1] - found.value, found.value - found.interval[0]))
+    assert 0.97 * planned < max(reached) <= planned * (1 + 1e-9)

@@ -161,3 +161,7 @@ def test_an_accuracy_takes_the_place_of_epsilon(team: Team, client: Client):
     assert "that takes an epsilon of" in refused.json()["detail"]
     remote = client.dataset("events", account="ada-total")
     assert remote.explain("SELECT COUNT(DISTINCT user_id) FROM events", within=50).error.radius <= 50
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (within = 50) COUNT(DISTINCT user_id) FROM events"
+    assert remote.explain(clause).error.radius <= 50
+    in_sql = {"query": {"kind": "sql", "text": clause}}
+    assert team.ada.post("/preview", json=close | in_sql).json()["field"] == "spend"  # it is said twice

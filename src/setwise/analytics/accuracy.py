@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import assert_never
 
 from setwise.analytics.budget import Within
 from setwise.analytics.planning import ExecutablePlan
-from setwise.analytics.query import Count, Mean, Quantile, Sum
+from setwise.analytics.query import Mean, Quantile
+from setwise.analytics.statistics import SOME_USERS, planned_radius
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.planning.request import LARGEST_TOTAL, Total
 from setwise.mechanisms.release import CONFIDENCE
-from setwise.mechanisms.statistics import GroupStatistics, NoisyTotal, UsersFound, noise_of
+from setwise.mechanisms.statistics import GroupStatistics
 
 _RATIO = 1.02
 """Neighbouring epsilons that are tried: the one found is at most this much above the least."""
@@ -29,20 +29,21 @@ def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Ex
     if accuracy.epsilon is None:
         return _least(accuracy, plan)
     given = plan(accuracy.total(accuracy.epsilon))
-    if planned_radius(given) <= accuracy.within:
+    if widest_radius(given) <= accuracy.within:
         return given
     would = _least(accuracy, plan)
     assert would.total is not None
     raise Unattainable(
-        f"epsilon {float(accuracy.epsilon):g} plans {_SURE} intervals of ±{float(planned_radius(given)):,g}, not "
+        f"epsilon {float(accuracy.epsilon):g} plans {_SURE} intervals of {_in_words(widest_radius(given), given)}, not "
         f"±{float(accuracy.within):,g}: that takes an epsilon of {float(would.total.epsilon):g}, or leave epsilon out"
     )
 
 
-def planned_radius(executable: ExecutablePlan) -> Fraction:
-    """Return half the width of the widest planned interval, in units of what is asked for.
+def widest_radius(executable: ExecutablePlan) -> Fraction:
+    """Return half the width of the widest planned interval, each in units of what is asked for.
 
-    It is that of the noise: where noisy counts choose the groups, intervals reach further down.
+    It is that of the noise: where noisy counts choose the groups, intervals reach further down. Means are those of
+    groups of `SOME_USERS` users, and quantiles are within so many users in rank.
     """
     mechanism = executable.mechanism
     if executable.search is not None:
@@ -52,31 +53,23 @@ def planned_radius(executable: ExecutablePlan) -> Fraction:
         if radius is None:
             raise InvalidParameter("an accuracy is about numbers, and only labels are asked for: leave within out")
         return Fraction(radius)
-    found = []
-    for statistic, release in zip(executable.query.statistics, mechanism.statistics, strict=True):
-        match statistic:
-            case Count() | Sum():
-                step = Fraction(1) if isinstance(statistic, Count) or statistic.step is None else statistic.step
-                found.append(step * _radius(mechanism, release))
-            case Mean() | Quantile():
-                kind = "mean depends on how many users there are" if isinstance(statistic, Mean) else "quantile is none"
-                raise InvalidParameter(
-                    f"the width of the interval of a {kind}, so it cannot be planned: leave within out, and preview"
-                )
-            case _:
-                assert_never(statistic)
-    return max(found)
+    asked = zip(executable.query.statistics, mechanism.statistics, strict=True)
+    found = [planned_radius(statistic, release) for statistic, release in asked]
+    return max(_radius_found(mechanism) if radius is None else radius for radius in found)
 
 
-def _radius(mechanism: GroupStatistics, release: object) -> Fraction:
-    match release:
-        case NoisyTotal(reach=reach, noise=noise):
-            return Fraction(noise_of(noise, reach).radius(CONFIDENCE))
-        case UsersFound():
-            assert mechanism.discovery is not None
-            return Fraction(mechanism.discovery.preview().radius or 0)
-        case _:
-            raise AssertionError("counts and sums are noisy totals, or users as they were found")
+def _radius_found(mechanism: GroupStatistics) -> Fraction:
+    assert mechanism.discovery is not None
+    return Fraction(mechanism.discovery.preview().radius or 0)
+
+
+def _in_words(radius: Fraction, executable: ExecutablePlan) -> str:
+    """Return a radius with what it is about, where that is no plain interval."""
+    statistics = executable.query.statistics
+    means = f" of means over {SOME_USERS:,} users" if any(isinstance(each, Mean) for each in statistics) else ""
+    ranks = " of quantiles in users of rank" if any(isinstance(each, Quantile) for each in statistics) else ""
+    about = " and".join(each for each in (means, ranks) if each)
+    return f"±{float(radius):,g}{f' (that{about})' if about else ''}"
 
 
 def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
@@ -90,18 +83,18 @@ def _least(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> Executa
             found = plan(accuracy.total(epsilon))
         except Unattainable:
             return None
-        return found if planned_radius(found) <= accuracy.within else None
+        return found if widest_radius(found) <= accuracy.within else None
 
     top, bottom = _step_below(LARGEST_TOTAL), _step_below(_LEAST) + 1
     start = plan(accuracy.total(Fraction(1)))
-    guess = min(max(_step_below(planned_radius(start) / accuracy.within), bottom), top)
+    guess = min(max(_step_below(widest_radius(start) / accuracy.within), bottom), top)
     high, best, reach = guess, tried(guess), 1
     while best is None:
         if high == top:
-            widest = planned_radius(plan(accuracy.total(_epsilon(top))))
+            last = plan(accuracy.total(_epsilon(top)))
             raise Unattainable(
                 f"no epsilon up to {float(LARGEST_TOTAL):g} plans {_SURE} intervals within "
-                f"±{float(accuracy.within):,g}: at that it is ±{float(widest):,g}"
+                f"±{float(accuracy.within):,g}: at that it is {_in_words(widest_radius(last), last)}"
             )
         high, reach = min(high + reach, top), 2 * reach
         best = tried(high)

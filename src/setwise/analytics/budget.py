@@ -56,9 +56,10 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """An accuracy in place of an epsilon: half the width that the planned 95% intervals may have.
+    """An accuracy in place of an epsilon: how far the planned 95% intervals may reach, each in its own units.
 
-    The least epsilon that reaches it is found; one that is given must reach it. The other fields are those of `Total`.
+    Means are those of groups of 1,000 users, and quantiles are within so many users in rank. The least epsilon that
+    reaches it is found; one that is given must reach it. The other fields are those of `Total`.
     """
 
     within: Fraction

@@ -27,8 +27,8 @@ from setwise.mechanisms.two_phase import LaplaceCounts
 STEPS = 1000
 """Steps between low and high, unless a query says otherwise."""
 
-_SOME_USERS = 1000
-"""The size of the group for which a plan says how close a mean will be."""
+SOME_USERS = 1000
+"""The size of the group for which a plan says how close a mean will be; it is in proportion to one over the size."""
 
 _UNIT = LaplaceCounts(scale=Fraction(1))
 
@@ -186,23 +186,41 @@ def statistics_note(query: Query, confidence: Fraction) -> str:
     return " ".join(sentences)
 
 
+def planned_radius(statistic: Statistic, release: StatisticRelease) -> Fraction | None:
+    """Return how far intervals will reach either way, from parameters alone; None for users as they were found.
+
+    It is in units of the column for counts, sums and means, of `SOME_USERS` users or rows, and in ranks for quantiles.
+    """
+    match statistic, release:
+        case Count() | Sum(), NoisyTotal(reach=reach, noise=noise):
+            step = Fraction(1) if isinstance(statistic, Count) else _step(statistic)
+            return step * noise_of(noise, reach).radius(CONFIDENCE)
+        case Mean(), NoisyMean():  # each user's own mean is rounded to a step
+            return _step(statistic) * (Fraction(release.interval_reach(SOME_USERS, CONFIDENCE)) + Fraction(1, 2))
+        case Quantile(), OneQuantile():
+            return Fraction(release.rank_error(CONFIDENCE))
+        case _:
+            return None
+
+
 def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
     """Return how close each statistic will be, from parameters alone."""
     parts = []
     for statistic, release in zip(query.statistics, choice.mechanism.statistics, strict=True):
-        match statistic, release:
-            case ((Count() | Sum()), NoisyTotal(reach=reach, noise=noise)):
-                step = 1 if isinstance(statistic, Count) else _step(statistic)
-                name = "counts" if isinstance(statistic, Count) else f"sums of {statistic.column}"
-                parts.append(f"{name} within ±{float(noise_of(noise, reach).radius(CONFIDENCE) * step):,g}")
-            case Mean(column=column, per_user=rows), NoisyMean(reach=reach, noise=noise):
-                off = noise_of(noise, reach * (rows or 1)).radius(CONFIDENCE) / _SOME_USERS * float(_step(statistic))
-                over = f"{_SOME_USERS:,} {'users' if rows is None else 'rows'}"
-                parts.append(f"a mean of {column} over {over} within about ±{off:.3g}")
-            case Quantile(column=column), OneQuantile():
-                parts.append(f"a quantile of {column} within {release.rank_error(CONFIDENCE):,} users in rank")
-            case _:
+        radius = planned_radius(statistic, release)
+        match statistic:
+            case _ if radius is None:
                 parts.append("users as the groups were found")
+            case Count() | Sum():
+                name = "counts" if isinstance(statistic, Count) else f"sums of {statistic.column}"
+                parts.append(f"{name} within ±{float(radius):,g}")
+            case Mean(column=column, per_user=rows):
+                over = f"{SOME_USERS:,} {'users' if rows is None else 'rows'}"
+                parts.append(f"a mean of {column} over {over} within ±{float(radius):.3g}")
+            case Quantile(column=column):
+                parts.append(f"a quantile of {column} within {int(radius):,} users in rank")
+            case _:
+                assert_never(statistic)
     return f"{', '.join(parts)} (with probability {float(CONFIDENCE):.0%} each)"
 
 

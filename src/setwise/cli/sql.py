@@ -33,8 +33,8 @@ def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declar
     asked = options.Given(
         table=_source(statement.table, tables, given["engine"]), user=statement.user, preview=explain, **given
     )
-    paid = statement.paid_by({"epsilon": asked.epsilon, "delta": asked.delta})
-    replace(asked, epsilon=paid["epsilon"], delta=paid["delta"]).check_payer()
+    paid = statement.paid_by({"epsilon": asked.epsilon, "delta": asked.delta, "within": asked.within})
+    replace(asked, epsilon=paid["epsilon"], delta=paid["delta"], within=paid["within"]).check_payer()
     answer_sql(text, words, asked, SqlTables(name=statement.table, public=public, private=private))
 
 

@@ -126,6 +126,13 @@ class NoisyMean:
         counts = (numbers + noise_of(self.noise, of_number).draw(len(numbers), randomness)).tolist()
         return [self._ratio(total, count, explained) for total, count in zip(sums, counts, strict=True)]
 
+    def interval_reach(self, number: int, confidence: Fraction) -> float:
+        """Return how far the interval of a mean reaches from it at most, wherever it lies, given a noisy `number`.
+
+        An end theta explains number * |theta - mean| by noise, and noise explains most at the largest theta.
+        """
+        return self._explained(confidence)(float(self.reach)) / number
+
     def _ratio(self, total: int, count: int, explained: Callable[[float], float]) -> Estimate:
         reach = float(self.reach)
         value = min(max(total / count, -reach), reach) if count > 0 else 0.0

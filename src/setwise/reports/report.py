@@ -129,8 +129,8 @@ def _question(found: Any, report: Mapping[str, Any]) -> Question:  # noqa: ANN40
     _check_words(found, _QUESTION, "a question in SQL")
     text = words.pop("sql")
     statement = parse_sql(text, user=report["user"], **words)
-    if statement.epsilon is not None or statement.delta is not None:
-        raise InvalidParameter(f"OPTIONS of {name!r} names an epsilon or delta: the budget is the report's; use weight")
+    if statement.says_what_to_spend:
+        raise InvalidParameter(f"OPTIONS of {name!r} says what to spend: the budget is the report's; use weight")
     Beside(public=report.get("public", {})).check(statement.joins)
     if statement.explain:
         raise InvalidParameter(f"{name!r} is an EXPLAIN, which has no rows: setwise run --preview shows all plans")

@@ -14,6 +14,7 @@ from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
 from setwise.analytics.sql.groups import read_group, read_groups
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.syntax import (
+    SPENDING,
     check_parts,
     column_name,
     construct_of,
@@ -42,16 +43,23 @@ class Statement:
     explain: bool = False
     epsilon: float | None = None
     delta: float | None = None
+    within: float | None = None
+
+    @property
+    def says_what_to_spend(self) -> bool:
+        """Whether the clause does, in part at least."""
+        return any(getattr(self, name) is not None for name in SPENDING)
 
     def paid_by(self, words: BudgetWords) -> BudgetWords:
         """Return the words for what may be spent, with those of the clause; neither is given twice."""
-        for name in ("epsilon", "delta"):
+        for name in SPENDING:
             if getattr(self, name) is not None and words.get(name) is not None:
                 raise InvalidParameter(f"{name} is given twice, in OPTIONS and beside the query: give it once")
         return {
             **words,
             "epsilon": words.get("epsilon") if self.epsilon is None else self.epsilon,
             "delta": words.get("delta") if self.delta is None else self.delta,
+            "within": words.get("within") if self.within is None else self.within,
         }
 
 
@@ -126,7 +134,7 @@ def _statement(
         user=named,
         joins=joins,
         explain=explain,
-        **{name: float(number_in(options[name], name)) for name in ("epsilon", "delta") if name in options},
+        **{name: float(number_in(options[name], name)) for name in SPENDING if name in options},
     )
 
 

@@ -14,7 +14,10 @@ LONGEST = 10_000
 
 _CLAUSE = "DIFFERENTIAL_PRIVACY"
 
-OPTIONS = ("epsilon", "delta", "privacy_unit_column", "max_groups_contributed")
+SPENDING = ("epsilon", "delta", "within")
+"""Options for what may be spent; GoogleSQL has no `within`."""
+
+OPTIONS = (*SPENDING, "privacy_unit_column", "max_groups_contributed")
 """What the clause may set, by GoogleSQL's names."""
 
 

@@ -272,7 +272,8 @@ class DrawsBody(Body):
 class TotalBody(Body):
     """A total for this question alone, for accounts that are filters; the planner splits it.
 
-    `within` in place of epsilon is half the width that planned 95% intervals may have: the least epsilon is found. An
+    `within` in place of epsilon is half the width that planned 95% intervals may have (of means over 1,000 users; of
+    quantiles in users of rank): the least epsilon is found. An
     epsilon beside it must reach it.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from setwise.accounting.guarantees import Use
 from setwise.analytics.bins import group_of
-from setwise.analytics.budget import AskedBudget, BudgetWords, Within, budget_of
+from setwise.analytics.budget import AskedBudget, Within, budget_of
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
@@ -198,16 +198,15 @@ class QuestionService:
 
 def _spending(raw: RawQuestion, statement: Statement | None) -> AskedBudget:
     """Return what may be spent, which SQL may say itself."""
-    said: BudgetWords = {} if statement is None else statement.paid_by({})
     with at_field("spend"):
-        if said.get("epsilon") is None and said.get("delta") is None:
+        if statement is None or not statement.says_what_to_spend:
             if raw.spending is None:
                 words = "draws from the account, or a total" if statement is None else "in OPTIONS, or beside the SQL"
                 raise InvalidParameter(f"say what to spend: {words}")
             return raw.spending()
         if raw.spending is not None:
             raise InvalidParameter("what to spend is said twice, in OPTIONS and beside the SQL: say it once")
-        return budget_of(said)
+        return budget_of(statement.paid_by({}))
 
 
 def _to_plan(question: CheckedQuestion) -> PlanQuestion:
