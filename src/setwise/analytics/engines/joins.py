@@ -6,8 +6,8 @@ does not matter how many rows a key meets.
 
 What is allowed, how columns are called and the SQL are here, for every engine. An engine opens the tables one by one,
 describes each as a `Part` (its public tables of text read as `types_of_keys` says, where it can convert text so that no
-cell fails), and asks about `JoinedTables.statement` as it asks about a table. Its dialect gives the forms in which keys
-are compared, `operand`, or of users `user`, and its own quotes.
+cell fails), and asks about `JoinedTables.statement` as it asks about a table. Its dialect gives its quotes, and
+the forms in which keys are compared: `user` for users, `label` for text, `operand` for others.
 """
 
 from collections.abc import Sequence
@@ -111,12 +111,11 @@ class JoinedTables:
         conditions = []
         for number, keys in enumerate(self.keys):
             equal = []
-            # Users are told apart as everywhere else; filters may round.
-            form = dialect.user if self._parts[number + 1].private else dialect.operand
+            private = self._parts[number + 1].private
             for place, (earlier, left, right) in enumerate(keys):
                 name = f"k{number}_{place}"
-                compared[earlier].append((name, form(left)))
-                compared[number + 1].append((name, form(right)))
+                compared[earlier].append((name, _compared(left, dialect, private)))
+                compared[number + 1].append((name, _compared(right, dialect, private)))
                 equal.append(f"t{earlier}.{name} = t{number + 1}.{name}")
             conditions.append(" AND ".join(equal))
         text = ""
@@ -213,6 +212,13 @@ class JoinedTables:
             if sum(other.name.lower() == each.name.lower() for other in named) > 1:
                 raise InvalidParameter(f"two columns of the join would be called {each.name!r}: rename one of them")
         return tuple(named)
+
+
+def _compared(column: Column, dialect: Dialect, private: bool) -> str:
+    """Return a key as it is compared: users as they are told apart, text where it is UTF-8, the rest as in filters."""
+    if private:
+        return dialect.user(column)
+    return dialect.label(column) if column.kind is Kind.TEXT else dialect.operand(column)
 
 
 def types_of_keys(join: Join, earlier: Sequence[Part], schema: Schema) -> dict[str, Kind]:
