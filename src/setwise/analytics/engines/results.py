@@ -36,13 +36,19 @@ def arrow_labels(found: "pa.Table", aggregation: Aggregation) -> list[Label]:
 
 
 class CellCounts(Mapping[Label, NDArray[np.int64]]):
-    """How many users add each number to each group: kept as the lines that were found, made whole where it is read."""
+    """How many users add each number to each group: kept as the lines that were found, made whole where it is read.
+
+    `groups` has the place of every label, and `places` that of each line.
+    """
 
     def __init__(
-        self, labels: Sequence[Label], cells: NDArray[np.int64], users: NDArray[np.int64], length: int
+        self,
+        groups: Mapping[Label, int],
+        places: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        users: NDArray[np.int64],
+        length: int,
     ) -> None:
-        groups: dict[Label, int] = {}
-        places = np.fromiter((groups.setdefault(label, len(groups)) for label in labels), np.int64, len(labels))
         order = np.argsort(places, kind="stable")
         self._ends = np.searchsorted(places[order], np.arange(len(groups) + 1))
         self._groups, self._cells, self._users, self._length = groups, cells[order], users[order], length
@@ -62,26 +68,50 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 
 
 def group_table(
-    labels: Sequence[Label], columns: Mapping[str, NDArray[np.int64]], aggregation: Aggregation
+    groups: Mapping[Label, int],
+    places: NDArray[np.int64],
+    columns: Mapping[str, NDArray[np.int64]],
+    aggregation: Aggregation,
 ) -> GroupTable:
-    """Return what `StatementBuilder.statistics` found, line by line."""
-    groups = np.flatnonzero(columns["measure"] == -1).tolist()
-    names = [labels[place] for place in groups]
+    """Return what `StatementBuilder.statistics` found, line by line: `places` says which group a line is about."""
+    labels = list(groups)
+    of_groups = np.flatnonzero(columns["measure"] == -1)
+    names = [labels[place] for place in places[of_groups].tolist()]
     totals: list[Mapping[Label, int]] = []
     numbers: list[Mapping[Label, int]] = []
     cells: list[Mapping[Label, NDArray[np.int64]]] = []
     for place, measure in enumerate(aggregation.measures):
-        lines = np.flatnonzero(columns["measure"] == place).tolist()
-        held = [labels[line] for line in lines]
+        lines = np.flatnonzero(columns["measure"] == place)
         length = measure.most - measure.least + 1
-        cells.append(CellCounts(held, columns["cell"][lines] - measure.least, columns["users"][lines], length))
+        found_cells = columns["cell"][lines] - measure.least
+        cells.append(CellCounts(groups, places[lines], found_cells, columns["users"][lines], length))
         for kind, found in (("s", totals), ("n", numbers)):
-            values = [] if measure.in_cells else columns[f"{kind}{place}"][groups].tolist()
+            values = [] if measure.in_cells else columns[f"{kind}{place}"][of_groups].tolist()
             found.append(dict(zip(names, values, strict=not measure.in_cells)))
-    return GroupTable(Histogram.of(names, columns["users"][groups]), tuple(totals), tuple(numbers), tuple(cells))
+    return GroupTable(Histogram.of(names, columns["users"][of_groups]), tuple(totals), tuple(numbers), tuple(cells))
 
 
 def arrow_group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable:
-    """Return what `StatementBuilder.statistics` found in an Arrow table."""
+    """Return what `StatementBuilder.statistics` found in an Arrow table.
+
+    Cells are many and labels few: equal ones are found by Arrow, and made Python's once.
+    """
+    encoded = [_encoded(found.column(f"g{place}")) for place in range(aggregation.label_width)]
+    distinct, places = encoded[0]
+    number = len(distinct)
+    for values, codes in encoded[1:]:
+        tuples, places = np.unique(places * len(values) + codes, return_inverse=True)
+        number = len(tuples)
+    line = np.empty(number, dtype=np.int64)
+    line[places] = np.arange(len(places))  # one line of each group
+    labels = joined_labels([[values[code] for code in codes[line].tolist()] for values, codes in encoded])
     columns = {name: found.column(name).to_numpy() for name in found.column_names if not name.startswith("g")}
-    return group_table(arrow_labels(found, aggregation), columns, aggregation)
+    return group_table({label: place for place, label in enumerate(labels)}, places, columns, aggregation)
+
+
+def _encoded(column: "pa.ChunkedArray") -> tuple[list[Cell], NDArray[np.int64]]:
+    """Return the distinct cells of a column, and for each cell its place among them."""
+    encoded = column.dictionary_encode().unify_dictionaries()
+    codes = [chunk.indices.to_numpy() for chunk in encoded.chunks]
+    values = encoded.chunk(0).dictionary.to_pylist() if codes else []
+    return values, np.concatenate([np.zeros(0, dtype=np.int64), *codes])

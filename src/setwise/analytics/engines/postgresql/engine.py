@@ -17,6 +17,7 @@ from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuild
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.labels import Label
 from setwise.mechanisms.statistics import GroupTable
 
 try:
@@ -119,9 +120,11 @@ class PostgresqlEngine:
             names = [each.name for each in cursor.description or ()]
             found = dict(zip(names, zip(*cursor.fetchall(), strict=True), strict=False)) or dict.fromkeys(names, ())
         wide = aggregation.label_width
+        groups: dict[Label, int] = {}
         labels = joined_labels([list(found[name]) for name in names[:wide]])
+        places = np.array([groups.setdefault(label, len(groups)) for label in labels], dtype=np.int64)
         columns = {name: np.array(found[name], dtype=np.int64) for name in names[wide:]}
-        return group_table(labels, columns, aggregation)
+        return group_table(groups, places, columns, aggregation)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
