@@ -151,6 +151,7 @@ class PostgresqlBackend:
             with connection.cursor().copy(f'COPY "{name}" FROM STDIN') as copy:
                 for row in table.to_pylist():
                     copy.write_row(list(row.values()))
+            connection.execute(f'ANALYZE "{name}"')
         return name
 
 

@@ -68,27 +68,12 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
 
 
 def group_table(
-    groups: Mapping[Label, int],
-    places: NDArray[np.int64],
-    columns: Mapping[str, NDArray[np.int64]],
-    aggregation: Aggregation,
+    labels: Sequence[Label], columns: Mapping[str, NDArray[np.int64]], aggregation: Aggregation
 ) -> GroupTable:
-    """Return what `StatementBuilder.statistics` found, line by line: `places` says which group a line is about."""
-    labels = list(groups)
-    of_groups = np.flatnonzero(columns["measure"] == -1)
-    names = [labels[place] for place in places[of_groups].tolist()]
-    totals: list[Mapping[Label, int]] = []
-    numbers: list[Mapping[Label, int]] = []
-    cells: list[Mapping[Label, NDArray[np.int64]]] = []
-    for place, measure in enumerate(aggregation.measures):
-        lines = np.flatnonzero(columns["measure"] == place)
-        length = measure.most - measure.least + 1
-        found_cells = columns["cell"][lines] - measure.least
-        cells.append(CellCounts(groups, places[lines], found_cells, columns["users"][lines], length))
-        for kind, found in (("s", totals), ("n", numbers)):
-            values = [] if measure.in_cells else columns[f"{kind}{place}"][of_groups].tolist()
-            found.append(dict(zip(names, values, strict=not measure.in_cells)))
-    return GroupTable(Histogram.of(names, columns["users"][of_groups]), tuple(totals), tuple(numbers), tuple(cells))
+    """Return what `StatementBuilder.statistics` found, line by line."""
+    groups: dict[Label, int] = {}
+    places = np.fromiter((groups.setdefault(label, len(groups)) for label in labels), np.int64, len(labels))
+    return _table_of_lines(groups, places, columns, aggregation)
 
 
 def arrow_group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable:
@@ -106,7 +91,7 @@ def arrow_group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable
     line[places] = np.arange(len(places))  # one line of each group
     labels = joined_labels([[values[code] for code in codes[line].tolist()] for values, codes in encoded])
     columns = {name: found.column(name).to_numpy() for name in found.column_names if not name.startswith("g")}
-    return group_table({label: place for place, label in enumerate(labels)}, places, columns, aggregation)
+    return _table_of_lines({label: place for place, label in enumerate(labels)}, places, columns, aggregation)
 
 
 def _encoded(column: "pa.ChunkedArray") -> tuple[list[Cell], NDArray[np.int64]]:
@@ -115,3 +100,27 @@ def _encoded(column: "pa.ChunkedArray") -> tuple[list[Cell], NDArray[np.int64]]:
     codes = [chunk.indices.to_numpy() for chunk in encoded.chunks]
     values = encoded.chunk(0).dictionary.to_pylist() if codes else []
     return values, np.concatenate([np.zeros(0, dtype=np.int64), *codes])
+
+
+def _table_of_lines(
+    groups: Mapping[Label, int],
+    places: NDArray[np.int64],
+    columns: Mapping[str, NDArray[np.int64]],
+    aggregation: Aggregation,
+) -> GroupTable:
+    """Return what was found; `groups` has the place of every label, and `places` that of each line."""
+    labels = list(groups)
+    of_groups = np.flatnonzero(columns["measure"] == -1)
+    names = [labels[place] for place in places[of_groups].tolist()]
+    totals: list[Mapping[Label, int]] = []
+    numbers: list[Mapping[Label, int]] = []
+    cells: list[Mapping[Label, NDArray[np.int64]]] = []
+    for place, measure in enumerate(aggregation.measures):
+        lines = np.flatnonzero(columns["measure"] == place)
+        length = measure.most - measure.least + 1
+        found_cells = columns["cell"][lines] - measure.least
+        cells.append(CellCounts(groups, places[lines], found_cells, columns["users"][lines], length))
+        for kind, found in (("s", totals), ("n", numbers)):
+            values = [] if measure.in_cells else columns[f"{kind}{place}"][of_groups].tolist()
+            found.append(dict(zip(names, values, strict=not measure.in_cells)))
+    return GroupTable(Histogram.of(names, columns["users"][of_groups]), tuple(totals), tuple(numbers), tuple(cells))

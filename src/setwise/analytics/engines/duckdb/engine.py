@@ -21,6 +21,7 @@ from setwise.analytics.engines.base import Aggregation, check_suitable, columns_
 from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
+from setwise.analytics.engines.duckdb.text_codes import DistinctHashes
 from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.files import files_fingerprint, files_of
 from setwise.analytics.engines.poller import Poller
@@ -96,6 +97,7 @@ class DuckDBEngine:
         self._manifest = manifest
         self._progress = progress
         self._salts = salts
+        self._hashes = DistinctHashes(table.files)
         self._running: set[duckdb.DuckDBPyConnection] = set()
         self._lock = threading.Lock()
         self.spill = SpillDirectory(scratch, spill)
@@ -139,8 +141,8 @@ class DuckDBEngine:
         self.check(aggregation)
         rows = self._estimated_rows()
         with self._running_on(rows) as cursor:
-            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
-            return query.statistics(aggregation, self._parts(aggregation, rows))
+            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts(), self._hashes)
+            return query.statistics(aggregation, rows, self._parts(aggregation, rows))
 
     def origin(self) -> tuple[str, str]:
         """Return the path of the source and the fingerprint of its files."""
@@ -156,7 +158,7 @@ class DuckDBEngine:
         check_suitable(aggregation, self._schema)
         rows = self._estimated_rows()
         with self._running_on(rows) as cursor:
-            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
+            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts(), self._hashes)
             write_prepared(Path(destination), query.rank(aggregation, self._parts(aggregation, rows)), manifest)
 
     def cancel(self) -> None:
@@ -194,12 +196,12 @@ class DuckDBEngine:
             return self._run_prepared(self._manifest, aggregation, most)
         rows = self._estimated_rows()
         with self._running_on(rows) as cursor:
-            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts())
+            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts(), self._hashes)
             return query.run(aggregation, most, rows, self._parts(aggregation, rows))
 
     def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:
         with self._running_on(self._estimated_rows()) as cursor:
-            query = DuckDBQuery(self._table, manifest.schema(), cursor, salt=0)
+            query = DuckDBQuery(self._table, manifest.schema(), cursor, 0, self._hashes)
             return query.run_prepared(aggregation, most)
 
     def _estimated_rows(self) -> int:

@@ -1,12 +1,14 @@
 """One aggregation on DuckDB: cut into parts where memory demands it, in the quicker of two equal forms."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, label_kind
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
+from setwise.analytics.engines.duckdb.text_codes import DistinctHashes, TextCodes, text_columns
 from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows
 from setwise.analytics.engines.sql import Parameters, StatementBuilder, label_columns, within
 from setwise.analytics.schema import Schema
@@ -20,23 +22,33 @@ if TYPE_CHECKING:
 PROBED_ROWS = 100_000
 """About how many rows are looked at to learn how often a user's items repeat."""
 UNPROBED_ROWS = 100_000
-"""Tables of no more rows are not probed: that would take as long as the worse of the two forms."""
+"""Tables of no more rows are not probed, nor are their texts hashed: that would take as long as it saves."""
 BATCH_ROWS = 250_000
 
 
 class DuckDBQuery:
     """An aggregation on a cursor of its own, under one salt."""
 
-    def __init__(self, table: DuckDBTable, schema: Schema, cursor: "duckdb.DuckDBPyConnection", salt: int) -> None:
+    def __init__(
+        self,
+        table: DuckDBTable,
+        schema: Schema,
+        cursor: "duckdb.DuckDBPyConnection",
+        salt: int,
+        hashes: DistinctHashes,
+    ) -> None:
         self._table = table
+        self._hashes = hashes
         self._schema = schema
         self._cursor = cursor
         self._salt = salt
         self._dialect = DuckDBDialect()
+        self._codes: TextCodes | None = None
 
     def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> Histogram:
         """Return (label, count) pairs, reading about `rows` rows in `parts` parts of the users."""
         number_rows = self._rows_rarely_repeat(aggregation, rows)
+        self._codes = self._text_codes(aggregation, rows)
         if parts == 1:
             builder = self._builder()
             counts = self._counts(builder, aggregation, number_rows)
@@ -52,15 +64,16 @@ class DuckDBQuery:
         added = f"SELECT {labels}, {summed} AS count FROM part_counts GROUP BY {labels}"
         return self._found(self._builder(), aggregation, added, most)
 
-    def statistics(self, aggregation: Aggregation, parts: int) -> GroupTable:
-        """Return the measures of every group, computed for `parts` parts of the users one after the other."""
+    def statistics(self, aggregation: Aggregation, rows: int, parts: int) -> GroupTable:
+        """Return the measures of every group, reading about `rows` rows in `parts` parts of the users."""
+        self._codes = self._text_codes(aggregation, rows)
         statement, values = "", {}
         for part in range(parts):
             builder = self._builder()
             user = self._dialect.user(self._schema.column(aggregation.user))
-            rows = self._rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"] if parts > 1 else [])
+            some = self._coded_rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"] if parts > 1 else [])
             salt = None if aggregation.items_kept_per_user is None else builder.parameters.add(self._salt)
-            statement, values = builder.statistics(aggregation, rows, salt), builder.parameters.values
+            statement, values = builder.statistics(aggregation, some, salt), builder.parameters.values
             if parts > 1:
                 opening = "CREATE TEMP TABLE part_statistics AS" if part == 0 else "INSERT INTO part_statistics"
                 self._cursor.execute(f"{opening} {statement}", values)
@@ -70,6 +83,8 @@ class DuckDBQuery:
             sums = ", ".join(f"{self._dialect.whole(within(f'SUM({name})'))} AS {name}" for name in added)
             by = f"{'g0' if aggregation.pooled else label_columns(aggregation)}, cell, measure"
             statement, values = f"SELECT {by}, {sums} FROM part_statistics GROUP BY {by}", {}
+        if self._codes is not None and not aggregation.pooled:
+            statement = self._codes.decoded(statement)
         return arrow_group_table(self._cursor.sql(statement, params=values).to_arrow_table(), aggregation)
 
     def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
@@ -93,6 +108,7 @@ class DuckDBQuery:
         return StatementBuilder(self._dialect, relation, self._schema, Parameters(self._dialect))
 
     def _found(self, builder: StatementBuilder, aggregation: Aggregation, counts: str, most: int | None) -> Histogram:
+        counts = counts if self._codes is None else self._codes.decoded(counts)
         statement = counts if most is None else builder.highest(aggregation, counts, most)
         values = builder.parameters.values
         if len(aggregation.groups) > 1:
@@ -104,7 +120,7 @@ class DuckDBQuery:
     def _counts(
         self, builder: StatementBuilder, aggregation: Aggregation, number_rows: bool, conditions: Sequence[str] = ()
     ) -> str:
-        rows = self._rows(builder, aggregation, conditions)
+        rows = self._coded_rows(builder, aggregation, conditions)
         if aggregation.items_kept_per_user is None:
             return builder.counts(aggregation, builder.bounded_pairs(aggregation, rows))
         salt = builder.parameters.add(self._salt)
@@ -112,6 +128,29 @@ class DuckDBQuery:
             return builder.counts_of_rows(aggregation, rows, salt)
         ranked = builder.ranked(aggregation, builder.bounded_pairs(aggregation, rows), salt)
         return builder.counts(aggregation, builder.kept(aggregation, ranked))
+
+    def _coded_rows(self, builder: StatementBuilder, aggregation: Aggregation, conditions: Sequence[str]) -> str:
+        rows = self._rows(builder, aggregation, conditions)
+        return rows if self._codes is None else self._codes.encoded(rows)
+
+    def _text_codes(self, aggregation: Aggregation, rows: int) -> TextCodes | None:
+        """Return the codes of texts that a window is to sort; None where there are none, or not worth it."""
+        if aggregation.items_kept_per_user is None or not self._table.columnar or rows <= UNPROBED_ROWS:
+            return None
+        columns = text_columns(aggregation, self._schema)
+        codes = TextCodes(columns, self._cursor)
+        for name in columns:
+            builder = self._builder()  # a relation may be good for one reading
+            if name == "u":
+                user = self._schema.column(aggregation.user)
+                users = f"SELECT {self._dialect.user(user)} AS u FROM {builder.relation}"
+                differ = self._hashes.of(user.name, partial(codes.users_differ, users))
+            else:
+                rows_of_it = self._rows(builder, aggregation, [])
+                differ = codes.labels_differ(name, rows_of_it, builder.parameters.values)
+            if not differ:
+                return None
+        return codes if columns else None
 
     def _rows(self, builder: StatementBuilder, aggregation: Aggregation, conditions: Sequence[str]) -> str:
         every = list(conditions)

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
 from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
@@ -17,7 +18,6 @@ from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuild
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.labels import Label
 from setwise.mechanisms.statistics import GroupTable
 
 try:
@@ -37,6 +37,9 @@ _SERVER_SALT = "hashtextextended(CAST(gen_random_uuid() AS text), 0)"
 """A salt that the server draws itself, so that no log of statements or parameters can hold it."""
 
 _SALT = "(SELECT salt FROM secret)"
+
+PROBED_ROWS = 20_000
+"""About how many rows are looked at to learn how often a user's items repeat."""
 
 
 class PostgresqlEngine:
@@ -120,11 +123,9 @@ class PostgresqlEngine:
             names = [each.name for each in cursor.description or ()]
             found = dict(zip(names, zip(*cursor.fetchall(), strict=True), strict=False)) or dict.fromkeys(names, ())
         wide = aggregation.label_width
-        groups: dict[Label, int] = {}
         labels = joined_labels([list(found[name]) for name in names[:wide]])
-        places = np.array([groups.setdefault(label, len(groups)) for label in labels], dtype=np.int64)
         columns = {name: np.array(found[name], dtype=np.int64) for name in names[wide:]}
-        return group_table(groups, places, columns, aggregation)
+        return group_table(labels, columns, aggregation)
 
     def cancel(self) -> None:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
@@ -147,13 +148,13 @@ class PostgresqlEngine:
     def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
         self.check(aggregation)
         builder = self._builder()
-        if self._manifest is None:
-            counts = self._counts(aggregation, builder)
-        else:
-            counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, builder, ["item"]))
-        statement = counts if most is None else builder.highest(aggregation, counts, most)
-        statement = f"{self._secret(builder)} {statement}"
         with self._connected() as connection:
+            if self._manifest is None:
+                counts = self._counts(aggregation, builder, self._rows_rarely_repeat(aggregation, connection))
+            else:
+                counts = builder.counts_of_prepared(aggregation, self._in_domain(aggregation, builder, ["item"]))
+            statement = counts if most is None else builder.highest(aggregation, counts, most)
+            statement = f"{self._secret(builder)} {statement}"
             found = connection.execute(statement, builder.parameters.values).fetchall()
         labels = [row[0] if len(row) == 2 else row[:-1] for row in found]
         return Histogram.of(labels, [row[-1] for row in found])
@@ -170,12 +171,27 @@ class PostgresqlEngine:
         salt = _SERVER_SALT if self._salts is None else f"CAST({builder.parameters.add(self._salts())} AS bigint)"
         return f"WITH secret AS MATERIALIZED (SELECT {salt} AS salt)"
 
-    def _counts(self, aggregation: Aggregation, builder: StatementBuilder) -> str:
-        conditions = self._in_domain(aggregation, builder, builder.labels(aggregation))
-        kept = builder.bounded_pairs(aggregation, builder.rows(aggregation, conditions))
+    def _counts(self, aggregation: Aggregation, builder: StatementBuilder, number_rows: bool) -> str:
+        rows = builder.rows(aggregation, self._in_domain(aggregation, builder, builder.labels(aggregation)))
+        if number_rows:
+            return builder.counts_of_rows(aggregation, rows, _SALT)
+        kept = builder.bounded_pairs(aggregation, rows)
         if aggregation.items_kept_per_user is not None:
             kept = builder.kept(aggregation, builder.ranked(aggregation, kept, _SALT))
         return builder.counts(aggregation, kept)
+
+    def _rows_rarely_repeat(self, aggregation: Aggregation, connection: "psycopg.Connection[Any]") -> bool:
+        """Whether users rarely have several rows for an item; learned from some of the users of a known table."""
+        if not sql.has_two_forms(aggregation) or self._relation.rows is None:
+            return False
+        builder = self._builder()
+        user = builder.dialect.user(self._relation.schema.column(aggregation.user))
+        conditions = self._in_domain(aggregation, builder, builder.labels(aggregation))
+        share = max(1, self._relation.rows // PROBED_ROWS)
+        conditions.append(f"MOD(hashtextextended(CAST({user} AS text), 0), {share}) = 0")
+        statement = sql.probe(builder, aggregation, builder.rows(aggregation, conditions))
+        [(found, pairs)] = connection.execute(statement, builder.parameters.values).fetchall()
+        return sql.rows_rarely_repeat(found, pairs)
 
     def _in_domain(self, aggregation: Aggregation, builder: StatementBuilder, labels: Sequence[str]) -> list[str]:
         if aggregation.domain is None or not aggregation.groups:
