@@ -6,6 +6,7 @@ import subprocess
 import time
 from contextlib import closing
 
+import psycopg
 import pytest
 from benchmarks.ledger_filling import fill_sqlite
 
@@ -43,6 +44,27 @@ def test_restoring_takes_linear_time(tmp_path, request):
                 took[count] = (time.process_time() if store == "sqlite" else time.perf_counter()) - start
                 assert not ledger.verify().faults
         assert took[COUNTS[1]] < 2.5 * COUNTS[1] / COUNTS[0] * took[COUNTS[0]] + 1.0, store
+
+
+def test_verifying_takes_no_longer_without_statistics(tmp_path, postgresql_server):
+    """As after loading a dump: PostgreSQL then knows nothing of its tables when it plans a query."""
+    with postgresql_server.database() as url:
+        with Ledger.open(url) as ledger:
+            ledger.restore(io.StringIO(exported(tmp_path, 4000)))
+        known = min(verifying_took(url) for _ in range(2))
+        with psycopg.connect(url, autocommit=True) as superuser:
+            superuser.execute("ALTER TABLE ledger_entries SET (autovacuum_enabled = off)")
+            superuser.execute("DELETE FROM pg_statistic")
+            superuser.execute("UPDATE pg_class SET reltuples = -1, relpages = 0 WHERE relname LIKE 'ledger%'")
+        unknown = min(verifying_took(url) for _ in range(2))
+        assert unknown < 2 * known + 0.5  # a join that compares all pairs of entries takes ten times as long
+
+
+def verifying_took(url):
+    with Ledger.open(url) as ledger:
+        start = time.perf_counter()
+        assert not ledger.verify().faults
+        return time.perf_counter() - start
 
 
 def test_a_copy_of_a_sqlite_ledger_in_use_is_whole(sqlite_ledger, tmp_path, clock):

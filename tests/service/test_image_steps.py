@@ -68,8 +68,8 @@ def test_the_image_is_built_and_serves_when_its_steps_are_run(tmp_path: Path):
     ledger = str(tmp_path / "setwise.db")
     process = subprocess.Popen([*start, "--port", port, "--ledger", ledger], cwd=tmp_path, env=clean)
     try:
-        health = json.loads(_step("HEALTHCHECK")[0].partition(" CMD ")[2])
-        check = [moved(word).replace(":8000", f":{port}") for word in health]
+        health = _step("HEALTHCHECK")[0].partition(" CMD ")[2]
+        check = ["sh", "-c", moved(health).replace(":8000", f":{port}")]
         deadline = time.monotonic() + PATIENCE
         while subprocess.run(check, check=False, env=clean, capture_output=True).returncode:
             assert process.poll() is None

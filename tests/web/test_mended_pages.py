@@ -1,5 +1,6 @@
 """What people stumbled over on the pages: each said plainly now."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,57 @@ def test_an_account_is_opened_by_sliders_with_its_promise_beside_them(steward: B
     assert page.locator("#account-says").inner_text() != first
     page.locator("#account-name").fill("by-sliders")
     steward.picture("steward-sliders-light")
+    steward.check()
+
+
+def test_the_promise_beside_the_sliders_counts_the_wallet_too(steward: Browsing, shop: Team):
+    steward.go("/steward")
+    steward.ready("steward")
+    page = steward.page
+    page.get_by_text("Open an account").click()
+    form = page.locator("form[data-address='/api/v1/accounts']")
+    form.get_by_label("Name").fill("with-wallet")
+    form.get_by_label("Wallet beside").fill("0.5")
+    form.get_by_label("Failures of the wallet").fill("1e-9")
+    expect(page.locator("#account-says")).to_contain_text("Gaussian")
+    said = page.locator("#account-says").inner_text()
+    form.get_by_role("button", name="Open the account").click()
+    expect(page.get_by_role("link", name="with-wallet")).to_be_visible()
+    opened = shop.steward.get("/accounts/with-wallet").json()
+    promised = float(re.search(r"ε ≤ ([0-9.]+)", said)[1])
+    assert opened["epsilon"]["upper"] <= promised <= opened["epsilon"]["upper"] + 0.01
+    assert "approx:0.0,1e-09" in opened["left"]
+    steward.check()
+
+
+def test_a_steward_caps_by_either_rule_and_takes_slices_back(steward: Browsing, shop: Team):
+    for name in ("by-zcdp", "by-wallet"):
+        made(shop.steward.post("/datasets", json=SHOP.body | {"name": name, "apart": "for a test"}))
+    page = steward.page
+    for name, rule in (("by-zcdp", "zcdp"), ("by-wallet", "wallet")):
+        steward.go("/steward")
+        steward.ready("steward")
+        page.get_by_text("Cap a data set").click()
+        form = page.locator("form[data-address$='/cap']")
+        form.get_by_label("Data set").select_option(name)
+        form.get_by_label("Uses add up by").select_option(rule)
+        form.get_by_label("Share of δ for failures").fill("0.25")
+        form.get_by_role("button", name="Set the cap").click()
+        card = page.locator(".account-card", has=page.get_by_role("heading", name=name))
+        expect(card).to_contain_text("by zCDP" if rule == "zcdp" else "accounts hold slices of it")
+    assert shop.replica.service.ledger.cap("by-wallet").terms.failure_share == 0.25
+    account = {"kind": "filter", "name": "ada-sliced", "analyst": "ada", "dataset": "by-wallet"}
+    made(shop.steward.post("/accounts", json=account | {"epsilon": 2.0, "delta": 1e-6}))
+    total = {"kind": "total", "epsilon": 0.5, "delta": 1e-9}
+    asked(shop.ada, "sliced", top(3) | {"dataset": "by-wallet", "account": "ada-sliced", "spend": total})
+    page.get_by_text("Take back what accounts hold of a cap").click()
+    form = page.locator("form[data-address$='/cap/reclaim']")
+    assert form.get_by_label("Data set").locator("option").all_inner_texts() == ["by-wallet"]
+    form.get_by_label("Hours without a charge").fill("0")
+    form.get_by_role("button", name="Take back").click()
+    expect(form.locator(".result")).to_contain_text("It is taken back")
+    (act,) = (each for each in shop.steward.get("/trail").json() if each["action"] == "cap.reclaimed")
+    assert act["details"] == {"idle_hours": 0.0, "accounts": 1}
     steward.check()
 
 

@@ -13,8 +13,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from setwise.errors import InvalidParameter
 from setwise.service.settings import Settings
 
-_AT_ONCE = 128
+_AT_ONCE = 32
 """Connections accepted in one turn of the event loop."""
+
+_TURNS = 3
+"""Turns from accepting a connection to closing the one that makes room for it, with connections accepted in each."""
 
 _QUEUE = 2048
 """Connections that the system keeps for the next turns; beyond them callers try again after a second or more."""
@@ -75,7 +78,7 @@ def most_connections() -> int:
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return 10_000 if hard == resource.RLIM_INFINITY else max(16, min(10_000, hard - _OWN_FILES - _AT_ONCE))
+    return 10_000 if hard == resource.RLIM_INFINITY else max(16, min(10_000, hard - _OWN_FILES - _TURNS * _AT_ONCE))
 
 
 class Connection(H11Protocol):

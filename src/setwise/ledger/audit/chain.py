@@ -3,9 +3,8 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from sqlalchemy import Connection, RowMapping, and_, select
+from sqlalchemy import Connection, RowMapping, select
 
 from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
@@ -82,6 +81,7 @@ class ChainCheck:
         self._witnesses = witnesses
         self._shut = shut
         self._priced: dict[tuple[str, str, str], list[Movement]] = {}
+        self._unsettled: dict[str, tuple[str, str]] = {}  # by key, the period and uses of a charge
         self._chain = Chain(head=record.hash, at=record.at)
 
     def run(self, connection: Connection) -> Chain:
@@ -123,19 +123,19 @@ class ChainCheck:
         for expected, who in self._witnesses.get(entry.position, ()):
             if entry.hash != expected:
                 self._fault(entry.position, f"is not the one of {who}")
-        self._check_sense(entry, row, found)
+        self._check_sense(entry, found)
         chain.head, chain.at, chain.count = entry.hash, entry.at, entry.position
         chain.charges += entry.contents.kind == "charge"
         chain.period = max(chain.period, entry.contents.period)
 
-    def _check_sense(self, entry: Entry, row: RowMapping, found: list[Movement]) -> None:
+    def _check_sense(self, entry: Entry, found: list[Movement]) -> None:
         """Check that an entry is in its period, settles a charge if it is a settlement, and moved what it says."""
         contents = entry.contents
         try:
             if contents.kind == "charge":
                 self._check_charge(entry)
             elif contents.kind == "settle":
-                self._check_settlement(entry, row)
+                self._check_settlement(entry)
             else:
                 self._check_slice(entry)
             if write_uses(merged(entry.uses)) != contents.uses:
@@ -154,16 +154,18 @@ class ChainCheck:
             self._fault(entry.position, "takes more of the account's slice of the cap than it held")
 
     def _check_charge(self, entry: Entry) -> None:
+        self._unsettled[entry.contents.key] = entry.contents.period, entry.contents.uses
         if entry.contents.period != period_id(self._terms.period, moment_of(entry.at)):
             self._fault(entry.position, f"is not in the period {entry.contents.period!r}")
         if any(entry.position in positions for positions in self._shut):
             self._fault(entry.position, "was charged while the account was frozen or closed")
 
-    def _check_settlement(self, entry: Entry, row: RowMapping) -> None:
-        if row["charged_period"] != entry.contents.period:
+    def _check_settlement(self, entry: Entry) -> None:
+        period, uses = self._unsettled.pop(entry.contents.key, (None, ""))
+        if period != entry.contents.period:
             self._fault(entry.position, "settles a charge that is missing")
             return
-        charged = {use.guarantee: use.count for use in read_uses(row["charged_uses"])}
+        charged = {use.guarantee: use.count for use in read_uses(uses)}
         if any(use.count > charged.get(use.guarantee, 0) for use in entry.uses):
             self._fault(entry.position, "returns more than its charge drew")
         if not {use.guarantee for use in entry.uses} <= {use.guarantee for use in self._terms.uses}:
@@ -256,25 +258,11 @@ def _place(movement: Movement) -> tuple[int, str, str]:
 
 
 def _rows(connection: Connection, holder: int) -> Iterator[RowMapping]:
-    """Yield the entries of an account in order, settlements with the period and uses of their charge."""
-    charge = entries.alias("charge")
-    settles = and_(
-        entries.c.kind == "settle",
-        charge.c.holder == entries.c.holder,
-        charge.c.key == entries.c.key,
-        charge.c.kind == "charge",
-        charge.c.position < entries.c.position,
-    )
-    columns: list[Any] = [*entries.c, charge.c.period.label("charged_period"), charge.c.uses.label("charged_uses")]
+    """Yield the entries of an account in order."""
     after = -(2**62)
     while True:
-        found = (
-            select(*columns)
-            .select_from(entries.outerjoin(charge, settles))
-            .where(entries.c.holder == holder, entries.c.position > after)
-            .order_by(entries.c.position)
-            .limit(_PAGE)
-        )
+        following = entries.c.holder == holder, entries.c.position > after
+        found = select(entries).where(*following).order_by(entries.c.position).limit(_PAGE)
         page = connection.execute(found).mappings().all()
         yield from page
         if len(page) < _PAGE:

@@ -12,6 +12,7 @@ from setwise.accounting.notation import format_use
 from setwise.accounting.wallet import FAILURE_SHARE
 from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.records import Entry
+from setwise.ledger.slices import CapTotals
 from setwise.ledger.status import AccountStatus
 from setwise.service.api.views import AccountView, AuditView
 from setwise.service.auth.people import Person, Token
@@ -30,6 +31,11 @@ class _Registered:
     dataset: Dataset
     cap: AccountStatus | None
     accounts: int
+
+    @property
+    def sliced(self) -> bool:
+        """Whether accounts hold slices of its cap."""
+        return self.cap is not None and isinstance(self.cap.terms.totals, CapTotals)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

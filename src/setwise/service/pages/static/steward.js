@@ -95,7 +95,10 @@ async function sayPromise() {
   let told = `Everything asked from it promises ε ≤ ${body.epsilon} at δ ${body.delta}.`;
   if (body.kind === "setwise") {
     try {
-      const found = await call("POST", "/api/v1/compose", { body: { uses: body.uses ?? [], delta: body.delta }, csrf });
+      const uses = [...(body.uses ?? [])];
+      if (body.wallet) uses.push(`gaussian:${1 / body.wallet}`);
+      if (body.wallet && body.failure) uses.push(`approx:0,${body.failure}`);
+      const found = await call("POST", "/api/v1/compose", { body: { uses, delta: body.delta }, csrf });
       told = `Everything asked from it, in any order, promises ε ≤ ${raised(found.epsilon.upper)} at δ ${small(found.delta.upper)}: ${found.words.join(", ")}.`;
     } catch (error) {
       told = error.message;
