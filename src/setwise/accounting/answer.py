@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from setwise.accounting.brackets import Bracket
-from setwise.errors import InvalidParameter
+from setwise.accounting.checks import check_choice
 
 Progress = Callable[[float], None]
 """A function that a long computation calls with the share done, from 0 to 1."""
@@ -33,11 +33,7 @@ class Interaction(StrEnum):
     @classmethod
     def parse(cls, value: "str | Interaction") -> "Interaction":
         """Return the interaction of that name or raise `InvalidParameter`."""
-        try:
-            return cls(value)
-        except ValueError:
-            names = ", ".join(cls)
-            raise InvalidParameter(f"interaction must be one of {names}, not {value!r}") from None
+        return check_choice("interaction", value, cls)
 
 
 @dataclass(frozen=True, slots=True)

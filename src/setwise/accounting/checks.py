@@ -2,6 +2,8 @@
 
 import math
 import operator
+from enum import StrEnum
+from typing import TypeVar
 
 from setwise.errors import InvalidParameter
 
@@ -23,6 +25,22 @@ LARGEST_SCALE = 1e12
 LARGEST_INTEGER = 10**12
 
 LARGEST_COUNT = 10**9
+
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def check_choice(name: str, value: object, choices: type[Choice]) -> Choice:
+    """Return the choice of that name.
+
+    >>> from setwise.accounting.answer import Interaction
+    >>> check_choice("interaction", "batch", Interaction)
+    <Interaction.BATCH: 'batch'>
+    """
+    try:
+        return choices(value)  # type: ignore[arg-type]  # what is no name is refused
+    except ValueError:
+        raise InvalidParameter(f"{name} must be one of {', '.join(choices)}, not {value!r}") from None
 
 
 def check_number(name: str, value: object) -> float:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, DiscreteLaplace, Gaussian, Guarantee, PureDP, Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
@@ -126,7 +127,7 @@ def budget_of(words: BudgetWords) -> AskedBudget:
     given: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": 0 if delta is None else delta,
-        "counts": CountNoise.BEST if counts is None else CountNoise.parse(counts),
+        "counts": CountNoise.BEST if counts is None else check_choice("counts", counts, CountNoise),
         "mechanism": mechanism,
     }
     return Total(**given) if within is None else Within(within=within, **given)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
 
 from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
@@ -56,12 +57,7 @@ WHOLE_LIFE = ""
 
 def parse_period(value: "str | Period | None") -> Period | None:
     """Return the period of that name, None for an account without periods, or raise `InvalidParameter`."""
-    if value is None:
-        return None
-    try:
-        return Period(value)
-    except ValueError:
-        raise InvalidParameter(f"period must be one of {', '.join(Period)}, not {value!r}") from None
+    return None if value is None else check_choice("period", value, Period)
 
 
 def period_id(period: Period | None, moment: datetime) -> str:

@@ -61,14 +61,7 @@ class KnownLaplace:
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every label of the domain with its noisy count, highest first."""
-        noisy = with_noise(histogram.over(self.domain), self.noise, randomness)
-        return Release(
-            items=ranked_items(self.domain, noisy.tolist(), least=0),
-            spent=self.guarantees(),
-            complete=True,
-            noise=self.noise,
-            selection=Selection(candidates=len(self.domain)),
-        )
+        return _with_noise_on_all(self, histogram, randomness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,14 +110,21 @@ class KnownGaussian:
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return every label of the domain with its noisy count, highest first."""
-        noisy = with_noise(histogram.over(self.domain), self.noise, randomness)
-        return Release(
-            items=ranked_items(self.domain, noisy.tolist(), least=0),
-            spent=self.guarantees(),
-            complete=True,
-            noise=self.noise,
-            selection=Selection(candidates=len(self.domain)),
-        )
+        return _with_noise_on_all(self, histogram, randomness)
+
+
+def _with_noise_on_all(
+    mechanism: KnownLaplace | KnownGaussian, histogram: Histogram, randomness: Randomness
+) -> Release:
+    domain, noise = mechanism.domain, mechanism.noise
+    noisy = with_noise(histogram.over(domain), noise, randomness)
+    return Release(
+        items=ranked_items(domain, noisy.tolist(), least=0),
+        spent=mechanism.guarantees(),
+        complete=True,
+        noise=noise,
+        selection=Selection(candidates=len(domain)),
+    )
 
 
 LARGEST_SCORE = 2**62

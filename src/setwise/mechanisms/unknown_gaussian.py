@@ -8,8 +8,9 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import ndtri
 
+from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import ApproxDP, Gaussian, TruncatedDiscreteGaussian, Use, ZeroConcentratedDP
-from setwise.errors import InvalidParameter, Unattainable
+from setwise.errors import Unattainable
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
@@ -49,11 +50,7 @@ class TruncatedGaussian:
         positive_integer("per_item", self.per_item)
         object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
         object.__setattr__(self, "delta", probability("delta", self.delta))
-        try:
-            object.__setattr__(self, "threshold", Threshold(self.threshold))
-        except ValueError:
-            names = ", ".join(Threshold)
-            raise InvalidParameter(f"threshold must be one of {names}, not {self.threshold!r}") from None
+        object.__setattr__(self, "threshold", check_choice("threshold", self.threshold, Threshold))
         rational("per_item * sigma", self.sigma * self.per_item, SMALLEST_NOISE, LARGEST_NOISE)
 
     @property

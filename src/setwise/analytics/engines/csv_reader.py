@@ -246,11 +246,12 @@ class CsvFile:
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return bytes as text, null where they are not UTF-8."""
-    chunks = [pa.array([_text(cell) for cell in chunk.to_pylist()], pa.string()) for chunk in column.chunks]
+    chunks = [pa.array([utf8_text(cell) for cell in chunk.to_pylist()], pa.string()) for chunk in column.chunks]
     return pa.chunked_array(chunks, pa.string())
 
 
-def _text(cell: bytes | None) -> str | None:
+def utf8_text(cell: bytes | None) -> str | None:
+    """Return bytes as text, None where they are not UTF-8."""
     try:
         return None if cell is None else cell.decode()
     except UnicodeDecodeError:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
+from setwise.accounting.checks import check_choice
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer, probability, rational
@@ -23,14 +24,6 @@ class CountNoise(StrEnum):
     BEST = "best"
     """Whichever plan is better."""
 
-    @classmethod
-    def parse(cls, value: "str | CountNoise") -> "CountNoise":
-        """Return the noise of that name or raise `InvalidParameter`."""
-        try:
-            return cls(value)
-        except ValueError:
-            raise InvalidParameter(f"counts must be one of {', '.join(cls)}, not {value!r}") from None
-
 
 class MechanismName(StrEnum):
     """The mechanisms a question can be answered with; the Gumbel ones take counts in a second phase."""
@@ -41,14 +34,6 @@ class MechanismName(StrEnum):
     UNKNOWN_LAPLACE = "unknown_laplace"
     TRUNCATED_GAUSSIAN = "truncated_gaussian"
     UNKNOWN_GUMBEL = "unknown_gumbel"
-
-    @classmethod
-    def parse(cls, value: "str | MechanismName") -> "MechanismName":
-        """Return the mechanism of that name or raise `InvalidParameter`."""
-        try:
-            return cls(value)
-        except ValueError:
-            raise InvalidParameter(f"mechanism must be one of {', '.join(cls)}, not {value!r}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +101,9 @@ class Total:
         object.__setattr__(self, "epsilon", rational("epsilon", self.epsilon, Fraction(1, 10**6), LARGEST_TOTAL))
         delta = Fraction(0) if self.delta == 0 else probability("delta", self.delta)
         object.__setattr__(self, "delta", delta)
-        object.__setattr__(self, "counts", CountNoise.parse(self.counts))
+        object.__setattr__(self, "counts", check_choice("counts", self.counts, CountNoise))
         if self.mechanism is not None:
-            object.__setattr__(self, "mechanism", MechanismName.parse(self.mechanism))
+            object.__setattr__(self, "mechanism", check_choice("mechanism", self.mechanism, MechanismName))
 
     def to_dict(self) -> dict[str, object]:
         """Return the total as plain values."""

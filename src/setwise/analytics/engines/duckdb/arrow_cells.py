@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from setwise.analytics.engines.csv_reader import utf8_text
 from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:
@@ -78,16 +79,9 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     for chunk in column.chunks:
         coded = pa.types.is_dictionary(chunk.type)
         cells = (chunk.dictionary if coded else chunk).cast(pa.large_binary()).to_pylist()
-        texts = pa.array([_text(cell) for cell in cells], pa.large_string())
+        texts = pa.array([utf8_text(cell) for cell in cells], pa.large_string())
         chunks.append(texts.take(chunk.indices) if coded else texts)
     return pa.chunked_array(chunks, pa.large_string())
-
-
-def _text(cell: bytes | None) -> str | None:
-    try:
-        return None if cell is None else cell.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def from_pandas(frame: "pd.DataFrame") -> pa.Table:
