@@ -2,6 +2,7 @@
 
 import json
 import sys
+from fractions import Fraction
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -75,16 +76,25 @@ def test_one_user_changes_no_more_than_the_bounds_after_the_join(ratings, films,
     joins = (using("films", "film"),)
     films = table(films * 3, FILMS)
     asked = Aggregation(user="who", item="genre", contributions=contributions, per_item=per_item)
-    measured = Aggregation(
-        user="who", item="genre", contributions=contributions, measures=(Measure(column="stars", least=0, most=5),)
+    measures = (
+        Measure(column="stars", least=-1, most=5),
+        Measure(column="stars", averaged=True, origin=Fraction(3), least=-2, most=2),
+        Measure(column="stars", averaged=True, rows=2, origin=Fraction(3), least=-2, most=2),
+        Measure(column="stars", averaged=True, origin=Fraction(1), most=4, in_cells=True),
     )
-    found, sums = [], []
+    measured = Aggregation(user="who", item="genre", contributions=contributions, measures=measures)
+    found, tables = [], []
     for kept in (ratings, [row for row in ratings if row[0] != 1]):
         with engine(kept, joins, salt, films=films) as joined:
             histogram = joined.histogram(asked)
             found.append(dict(zip(histogram.labels, histogram.counts.tolist(), strict=True)))
-            sums.append(joined.statistics(measured).totals[0])
-    for (with_user, without), most in ((found, per_item), (sums, 5)):
+            tables.append(joined.statistics(measured))
+    totals = [([each.totals[place] for each in tables], most) for place, most in enumerate((5, 2, 4))]
+    numbers = [([each.numbers[place] for each in tables], most) for place, most in enumerate((1, 1, 2))]
+    cells = [
+        {(label, cell): n for label, held in each.cells[3].items() for cell, n in enumerate(held)} for each in tables
+    ]
+    for (with_user, without), most in ((found, per_item), *totals, *numbers, (cells, 1)):
         changes = [with_user.get(each, 0) - without.get(each, 0) for each in {*with_user, *without}]
         assert sum(change != 0 for change in changes) <= contributions
         assert all(abs(change) <= most for change in changes)
