@@ -120,6 +120,15 @@ def test_sql_and_structured_words_make_equal_queries(asked, groups, contribution
     assert bounded.contributions == (contributions if groups else None)
 
 
+def test_only_a_left_join_keeps_rows_that_meet_none():
+    text = "SELECT COUNT(DISTINCT id) FROM t {} u USING (a)"
+    found = {words: parse_sql(text.format(words), user="id").joins[0].keeps_all for words in JOINS}
+    assert found == JOINS
+
+
+JOINS = {"JOIN": False, "INNER JOIN": False, "LEFT JOIN": True, "LEFT OUTER JOIN": True}
+
+
 @settings(deadline=None)
 @given(st.lists(OTHERS, max_size=2, unique_by=lambda pair: statistic_name(pair[0])), st.integers(1, 100))
 def test_an_ordered_limit_is_a_top_k(others, k):
@@ -234,6 +243,7 @@ REFUSED = [
     ("SELECT item, COUNT(*) FROM t GROUP BY item", "contribution_bounds_per_group"),
     ("SELECT item, AVG(q) FROM t GROUP BY item", "contribution_bounds_per_group"),
     ("SELECT item, AVG(q, contribution_bounds_per_row => (0, 1)) FROM t GROUP BY item", "contribution_bounds_per_row"),
+    ("SELECT COUNT(*, contribution_bounds_per_group => (2, 5)) FROM t", "must be 0, not 2"),
     ("SELECT AVG(q, " + BOUNDED + ", report_format => 'JSON') FROM t", "report_format"),
     ("SELECT AVG(q, contribution_bounds_per_group => NULL) FROM t", "NULL"),
     ("SELECT AVG(q, contribution_bounds_per_group => (0, q)) FROM t", "'q'"),
@@ -295,6 +305,10 @@ REFUSED = [
     ("SELECT COUNT(DISTINCT id) FROM t WHERE SAFE_CAST(q AS INT64) = 1", "SAFE_CAST"),
     ("SELECT WITH ANONYMIZATION COUNT(DISTINCT id) FROM t", "ANONYMIZATION"),
     ("SELECT AS STRUCT COUNT(DISTINCT id) FROM t", "SELECT AS"),
+    (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (privacy_unit_column = item) COUNT(DISTINCT item) FROM t",
+        "the user column of this table is 'id', not 'item'",
+    ),
     ("CREATE TABLE x AS SELECT 1", "CREATE"),
     ("DROP TABLE t", "DROP"),
     ("INSERT INTO t VALUES (1)", "INSERT"),

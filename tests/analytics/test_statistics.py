@@ -10,8 +10,10 @@ import pytest
 import setwise
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
+from setwise.analytics.statistics import in_units, releases_of
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.planning.request import Total
+from setwise.mechanisms.release import Estimate
 
 AGES = {"value": "age", "low": 0, "high": 120, "epsilon": 1}
 
@@ -171,6 +173,34 @@ def test_a_mean_over_rows_weighs_users_by_their_rows():
     with setwise.open(table, user="who", name="t") as session:
         mean = session.mean(value="x", low=0, high=10, per_user=2, epsilon=5)
     assert mean.items[0].estimates[0].value == pytest.approx(2.01, abs=0.15)
+
+
+def test_what_one_user_adds_is_the_farther_bound():
+    one = Fraction(1)
+    (total,) = releases_of((Sum(column="x", low=Fraction(-60), high=Fraction(5), step=one),))
+    assert total.reach == 60
+    (mean,) = releases_of((Mean(column="x", low=Fraction(0), high=Fraction(10), step=one, per_user=4),))
+    assert mean.reaches == (20, 4)
+
+
+def test_the_interval_of_a_mean_allows_for_rounded_values():
+    mean = Mean(column="x", low=Fraction(0), high=Fraction(100), step=Fraction(2))
+    found = in_units(mean, Estimate(value=3.0, interval=(1.0, 5.0)))
+    assert (found.value, found.interval) == (56.0, (51.0, 61.0))
+
+
+def test_quantiles_are_picked_together_where_their_values_are_the_same(shop):
+    wanted = [("age", at, 120) for at in (0.75, 0.25)] + [("plan", 0.5, 1), ("age", 0.5, 120), ("age", 0.1, 100)]
+    statistics = [Quantile(column=name, at=at, low=0, high=high, step=Fraction(1)) for name, at, high in wanted]
+    releases = releases_of(statistics)
+    assert [(each.leader, each.number) for each in releases] == [(0, 2), (0, 0), (2, 0), (0, 1), (4, 0)]
+    quartiles = "SELECT APPROX_QUANTILES(age, 4, contribution_bounds_per_row => (0, 120)) AS q FROM shop"
+    answer = shop.sql(quartiles, epsilon=1)
+    assert [(use.count, use.guarantee.epsilon) for use in answer.answer.spent] == [(2, 0.5)]
+    (row,) = answer.rows
+    first, middle, last = (row[name]["value"] for name in ("q_1", "q_2", "q_3"))
+    assert first <= middle <= last
+    assert (first, middle, last) == pytest.approx((33, 48, 62), abs=3)
 
 
 def test_bins_are_groups_like_any_other(shop):

@@ -143,6 +143,21 @@ def test_every_engine_adds_up_the_same_whole_numbers(backend: Backend):
             check(engine.statistics(Aggregation(user="who", item=item, measures=MEASURES)), expected(lines, groups))
 
 
+def test_equal_measures_in_cells_are_counted_once_and_read_alike(backend: Backend):
+    """As those of several quantiles of a column are."""
+    lines = list(rows())
+    (celled,) = (each for each in MEASURES if each.in_cells and each.column == "whole")
+    measures = (celled, MEASURES[0], celled, celled)
+    with backend.engine(table(lines)) as engine:
+        found = engine.statistics(Aggregation(user="who", item="group", contributions=2, measures=measures))
+        assert [dict(each) for each in found.numbers[2:]] == [{}, {}]
+        for label, counts in found.cells[0].items():
+            assert counts.sum() > 0
+            assert all((each[label] == counts).all() for each in found.cells[2:])
+        assert len(found.cells[0]) == 5
+        assert len(found.totals[1]) == 5
+
+
 @pytest.mark.parametrize(("item", "groups"), GROUPS)
 def test_parts_of_the_users_add_up_to_the_same(tmp_path, item, groups):
     lines = list(rows())

@@ -116,10 +116,14 @@ def _table_of_lines(
     numbers: list[Mapping[Label, int]] = []
     cells: list[Mapping[Label, NDArray[np.int64]]] = []
     for place, measure in enumerate(aggregation.measures):
-        lines = np.flatnonzero(columns["measure"] == place)
-        length = measure.most - measure.least + 1
-        found_cells = columns["cell"][lines] - measure.least
-        cells.append(CellCounts(groups, places[lines], found_cells, columns["users"][lines], length))
+        first = aggregation.measures.index(measure)
+        if first < place:  # of equal measures in cells, the first stands for all
+            cells.append(cells[first])
+        else:
+            lines = np.flatnonzero(columns["measure"] == place)
+            length = measure.most - measure.least + 1
+            found_cells = columns["cell"][lines] - measure.least
+            cells.append(CellCounts(groups, places[lines], found_cells, columns["users"][lines], length))
         for kind, found in (("s", totals), ("n", numbers)):
             values = [] if measure.in_cells else columns[f"{kind}{place}"][of_groups].tolist()
             found.append(dict(zip(names, values, strict=not measure.in_cells)))

@@ -171,12 +171,16 @@ class StatementBuilder:
 
         A line with measure -1 has the group's users, and for each measure that is added up the sum and how many users
         add something. A line with another measure has how many users add the number `cell` by it. All but labels, cell
-        and measure can be added up over parts of the users.
+        and measure can be added up over parts of the users. Of equal measures in cells, such as those of several
+        quantiles of a column, the first stands for all.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
         own = [f"w{place}" for place in range(len(aggregation.measures))]
         values = dict(zip(own, measures.user_values(), strict=True))
+        for place, measure in enumerate(aggregation.measures):
+            if measure.in_cells and measure in aggregation.measures[:place]:
+                del values[f"w{place}"]
         values |= {
             f"m{place}": measures.user_rows(measure)
             for place, measure in enumerate(aggregation.measures)
@@ -197,14 +201,14 @@ class StatementBuilder:
             if not measure.in_cells:
                 number = f"COUNT(w{place})" if measure.rows is None else self._added(f"m{place}", measure.rows)
                 sums |= {f"s{place}": self._added(f"w{place}", reach), f"n{place}": number}
-        return self._added_up(aggregation, kept, labels, sums)
+        celled = [name for name, measure in zip(own, aggregation.measures, strict=True) if measure.in_cells]
+        return self._added_up(kept, labels, sums, [name for name in celled if name in values])
 
-    def _added_up(self, aggregation: Aggregation, kept: str, labels: str, sums: Mapping[str, str]) -> str:
-        """Return the lines of `statistics` about what users keep.
+    def _added_up(self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]) -> str:
+        """Return the lines of `statistics` about what users keep, `celled` of it counted in cells.
 
         Cells are many, so sums are cheaper for groups alone: where `kept` can be held for a second look, it is.
         """
-        celled = [f"w{place}" for place, measure in enumerate(aggregation.measures) if measure.in_cells]
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
         if not celled or self.dialect.materializes:
             whole = self.dialect.whole("0")
