@@ -91,7 +91,7 @@ def held(noise: CountNoise, rounds: int) -> Iterator[tuple[str, bool]]:
     rows = table()
     truth, ages = exact(rows), ages_of(rows)
     query = Query(item="group", statistics=STATISTICS, contributions=OWN, domain=tuple(range(GROUPS)))
-    total = Total(epsilon=20, delta=Fraction("1e-6"), counts=noise)
+    total = Total(epsilon=Fraction(20), delta=Fraction("1e-6"), counts=noise)
     median = plan_statistics(query.bounds, total, releases_of(query.statistics)).mechanism.statistics[-1]
     assert isinstance(median, OneQuantile)
     with setwise.open(rows, user="who", name="groups") as session:
