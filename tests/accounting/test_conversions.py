@@ -117,6 +117,8 @@ def test_concentrated_to_zero_concentrated(mu, tau):
 
 
 def test_simple_implications():
+    assert convert.bounded_range_to_pure(BoundedRange(epsilon=0.3)) == PureDP(epsilon=0.3)
+    assert convert.pure_to_bounded_range(PureDP(epsilon=0.3)) == BoundedRange(epsilon=0.6)
     assert 0 <= Laplace(scale=3.0).pure().epsilon - 1 / 3 < 1e-15
     assert 0 <= DiscreteLaplace(scale=3.0, sensitivity=2).pure().epsilon - 2 / 3 < 1e-15
     concentrated = Gaussian(sigma=4.0).concentrated()

@@ -8,7 +8,7 @@ import math
 
 from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, cover_rounding, epsilon_at, probability, up
 from setwise.accounting.checks import check_delta
-from setwise.accounting.guarantees import ApproxDP, Gaussian, ZeroConcentratedDP
+from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, ZeroConcentratedDP
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:
@@ -43,6 +43,22 @@ def optimised_delta(xi: float, rho: float, epsilon: float) -> Bracket:
         return Bracket(0.0, 0.0)
     exponent = log_delta(xi, rho, epsilon, best_order(xi, rho, epsilon))
     return Bracket(0.0, min(1.0, up(math.exp(min(exponent, 0.0)) * (1 + 2 * ELEMENTARY * UNIT))))
+
+
+def bounded_range_to_pure(guarantee: BoundedRange) -> PureDP:
+    """epsilon-BR implies epsilon-DP.
+
+    Theorem: DurfeeRo19.
+    """
+    return PureDP(epsilon=guarantee.epsilon)
+
+
+def pure_to_bounded_range(guarantee: PureDP) -> BoundedRange:
+    """epsilon-DP implies 2 epsilon-BR.
+
+    Theorem: DurfeeRo19.
+    """
+    return BoundedRange(epsilon=2.0 * guarantee.epsilon)
 
 
 def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
