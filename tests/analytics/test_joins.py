@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import setwise
 from setwise.analytics.engines.base import Aggregation, Measure
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-from setwise.analytics.engines.duckdb.joined import JoinedTable, NamedTable
+from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.tables import ArrowTable
-from setwise.analytics.engines.joins import Join, Key
+from setwise.analytics.engines.joins import Join, Key, NamedTable
 from setwise.cli.main import main
 from setwise.errors import InvalidParameter, SetwiseError, UnsuitableTable
 from setwise.ledger.ledger import Ledger
@@ -55,18 +55,22 @@ people_of = st.lists(st.tuples(KEYS, st.integers(20, 22)), max_size=6)
 def test_a_join_is_what_nested_loops_find(ratings, films, people, keeps_all):
     """Duplicates of a key fan out, null equals nothing, and rows that find none are kept only when asked for."""
     joins = (using("films", "film", keeps_all=keeps_all), using("people", "who"))
-    counts, expected = {}, {}
+    counts, expected, lines = {}, {}, 0
     for who, film, _ in ratings:
         met = [genre for key, genre in films if key is not None and key == film]
         for genre in met or ([None] if keeps_all else []):
             for other, age in people:
-                if who is not None and other == who and genre is not None:
-                    expected[genre, age] = expected.get((genre, age), 0) + 1
+                if who is not None and other == who:
+                    lines += 1
+                    if genre is not None:
+                        expected[genre, age] = expected.get((genre, age), 0) + 1
     with engine(ratings, joins, films=table(films, FILMS), people=table(people, PEOPLE)) as joined:
         assert joined.describe().names == ("who", "film", "stars", "genre", "age")
         found = joined.histogram(Aggregation(user="who", item=("genre", "age"), per_item=10**6))
         counts = dict(zip(found.labels, found.counts.tolist(), strict=True))
+        every = joined.histogram(Aggregation(user="who", per_item=10**6))
     assert counts == expected
+    assert sum(every.counts) == lines
 
 
 @settings(deadline=None, max_examples=examples(40))
@@ -183,6 +187,17 @@ def test_a_name_of_two_tables_says_which():
         }  # fmt: skip
 
 
+def test_names_that_differ_in_case_say_which():
+    """DuckDB took both for the first."""
+    other = pa.table({"film": pa.array(range(7), pa.int64()), "Stars": ["x", "y", "x", "y", "x", "y", "x"]})
+    with setwise.open(table(RATED, RATINGS), user="who", public={"marks": other}) as session:
+        text = "SELECT {}, COUNT(DISTINCT who) AS n FROM r JOIN marks USING (film) WHERE r.stars = 1 GROUP BY {}"
+        with pytest.raises(InvalidParameter, match=r"write marks\.Stars"):
+            session.sql(text.format("Stars", "Stars"), contributions=1, **TOTAL)
+        found = session.sql(text.format("marks.Stars", "marks.Stars"), contributions=1, **TOTAL)
+        assert {row["Stars"] for row in found} == {"x", "y"}
+
+
 @pytest.mark.parametrize(
     ("left", "right", "fits"),
     [
@@ -218,6 +233,22 @@ def test_keys_are_compared_by_their_types_and_no_cell_fails(left, right, fits):
         else:
             with pytest.raises(InvalidParameter, match="compared"):
                 session.join("other", using="key")
+
+
+def test_users_a_nanosecond_apart_are_two():
+    """Filters compare times to the microsecond, which would give one user's rows to another."""
+    times = [pa.array([nanoseconds], pa.timestamp("ns")) for nanoseconds in (1_000, 1_001)]
+    for other, count in ((times[0], 1), (times[1], 0)):
+        with users(times[0], other) as joined:
+            assert sum(joined.histogram(Aggregation(user="who", item="born")).counts) == count
+    with pytest.raises(InvalidParameter, match="cannot be compared exactly"):
+        users(times[0], times[0].cast(pa.timestamp("us")))
+
+
+def users(mine, theirs):
+    tables = {"main": pa.table({"who": mine}), "people": pa.table({"who": theirs, "born": [1990]})}
+    named = [NamedTable(name=name, table=ArrowTable(each), private=True) for name, each in tables.items()]
+    return DuckDBEngine(JoinedTable(named, (using("people", "who"),), "who"))
 
 
 def test_joins_follow_one_another_but_not_what_was_prepared(session, tmp_path):

@@ -21,7 +21,7 @@ from setwise.analytics.engines.postgresql.tables import PostgresqlJoin, Postgres
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
-from tests.analytics.engines.backends import Backend, DuckDBBackend, JoinedTables
+from tests.analytics.engines.backends import Backend, JoinedTables
 from tests.analytics.engines.reference import as_dict, exact
 from tests.servers.postgresql import PostgresqlServer
 
@@ -150,19 +150,6 @@ def test_private_tables_meet_on_their_users_alone(backend: Backend):
     refused = JoinedTables({"main": main, "people": people}, [on("people", "day", "born")], "who", private=["people"])
     with pytest.raises(InvalidParameter, match="on the user column alone"):
         backend.joined(refused)
-
-
-def test_users_a_nanosecond_apart_are_two(tmp_path: Path):
-    """Filters compare times to the microsecond, which would give one user's rows to another."""
-    times = [pa.array([nanoseconds], pa.timestamp("ns")) for nanoseconds in (1_000, 1_001)]
-    for other, count in ((times[0], 1), (times[1], 0)):
-        tables = {"main": pa.table({"who": times[0]}), "people": pa.table({"who": other, "born": [1990]})}
-        private = JoinedTables(tables, [on("people", "who", "who")], "who", private=["people"])
-        with DuckDBBackend(tmp_path).joined(private) as joined:
-            assert sum(joined.histogram(Aggregation(user="who", item="born")).counts) == count
-    tables["people"] = tables["people"].set_column(0, "who", times[0].cast(pa.timestamp("us")))
-    with pytest.raises(InvalidParameter, match="cannot be compared exactly"):
-        DuckDBBackend(tmp_path).joined(JoinedTables(tables, private.joins, "who", private=["people"]))
 
 
 def test_names_that_differ_in_case_are_told_apart(backend: Backend):
