@@ -14,6 +14,7 @@ from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, Engine, Measure
 from setwise.analytics.engines.duckdb import engine as engine_module
 from setwise.analytics.engines.duckdb import query, text_codes
+from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.tables.source import open_engine
 
@@ -111,6 +112,34 @@ def test_both_forms_of_codes_keep_the_same(monkeypatch: pytest.MonkeyPatch):
         measured = engine.statistics(Aggregation(user="u", item="i", contributions=3, measures=MEASURES)).users
     assert found[0] == found[1] == dict(zip(measured.labels, measured.counts.tolist(), strict=True))
     assert sum(found[0].values()) == 3 * 60
+
+
+@pytest.mark.parametrize("ranks", ["hashed", "all equal"])
+def test_users_keep_the_same_items_whether_hashes_stand_for_texts_or_not(monkeypatch: pytest.MonkeyPatch, ranks: str):
+    """Were it otherwise, a user whose text collides with another's would change what everybody keeps."""
+    rank_hash = DuckDBDialect.rank_hash
+    if ranks == "all equal":
+
+        def equal(self: DuckDBDialect, user: str, labels: list[str], salt: str) -> str:
+            return f"CAST({salt} AS UBIGINT)" + rank_hash(self, user, labels, salt).partition("UBIGINT)))")[2]
+
+        monkeypatch.setattr(DuckDBDialect, "rank_hash", equal)
+    month = Group("day", Period(TimeUnit.MONTH))
+    with open_engine(events()) as engine:
+        engine._salts = lambda: 12345
+        for asked in (
+            {"user": "u", "item": "i"},
+            {"user": "u", "item": ("plan", "i", month)},
+            {"user": "plan", "item": "i"},
+        ):
+            aggregation = Aggregation(**asked, contributions=3, measures=MEASURES)
+            found = []
+            for small, differ in ((10**9, True), (0, True), (0, False)):
+                monkeypatch.setattr(query, "UNPROBED_ROWS", small)
+                monkeypatch.setattr(text_codes.TextCodes, "_differ", lambda *_, differ=differ: differ)
+                engine._hashes = text_codes.DistinctHashes(())
+                found.append(answers(engine, aggregation))
+            assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("colliding", ["u", "g0"])

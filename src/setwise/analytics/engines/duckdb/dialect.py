@@ -34,9 +34,16 @@ def duckdb_column(name: str, native: str) -> Column:
 
 
 class DuckDBDialect:
-    """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
+    """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for.
+
+    `texts` are the columns u, g0, g1, .. that are text, where their hashes do not stand for them: items are ranked by
+    the hashes of texts either way, so that the choice between the two changes nobody's items.
+    """
 
     materializes = True
+
+    def __init__(self, texts: Sequence[str] = ()) -> None:
+        self._texts = texts
 
     def name(self, identifier: str) -> str:
         """Return an identifier in quotes."""
@@ -150,5 +157,11 @@ class DuckDBDialect:
         return f"CAST({number} AS BIGINT)"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
-        """Return the hash that ranks an item; the salt enters between two rounds: as one more argument it biases."""
-        return f"hash(xor(hash({', '.join([user, *labels])}), CAST({salt} AS UBIGINT)))"
+        """Return the hash that ranks an item; the salt enters between two rounds: as one more argument it biases.
+
+        After it come the hashes of texts, by which items of equal rank are sorted where hashes stand for texts.
+        """
+        hashed = {name: f"hash({name})" for name in self._texts}
+        codes = [hashed.get(name, name) for name in (user, *labels)]
+        ranked = f"hash(xor(hash({', '.join(codes)}), CAST({salt} AS UBIGINT)))"
+        return ", ".join([ranked, *codes[1:]] if hashed else [ranked])

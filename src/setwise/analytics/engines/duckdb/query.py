@@ -48,7 +48,7 @@ class DuckDBQuery:
     def run(self, aggregation: Aggregation, most: int | None, rows: int, parts: int) -> Histogram:
         """Return (label, count) pairs, reading about `rows` rows in `parts` parts of the users."""
         number_rows = self._rows_rarely_repeat(aggregation, rows)
-        self._codes = self._text_codes(aggregation, rows)
+        self._choose_codes(aggregation, rows)
         if parts == 1:
             builder = self._builder()
             counts = self._counts(builder, aggregation, number_rows)
@@ -66,7 +66,7 @@ class DuckDBQuery:
 
     def statistics(self, aggregation: Aggregation, rows: int, parts: int) -> GroupTable:
         """Return the measures of every group, reading about `rows` rows in `parts` parts of the users."""
-        self._codes = self._text_codes(aggregation, rows)
+        self._choose_codes(aggregation, rows)
         statement, values = "", {}
         for part in range(parts):
             builder = self._builder()
@@ -132,6 +132,11 @@ class DuckDBQuery:
     def _coded_rows(self, builder: StatementBuilder, aggregation: Aggregation, conditions: Sequence[str]) -> str:
         rows = self._rows(builder, aggregation, conditions)
         return rows if self._codes is None else self._codes.encoded(rows)
+
+    def _choose_codes(self, aggregation: Aggregation, rows: int) -> None:
+        self._codes = self._text_codes(aggregation, rows)
+        if self._codes is None:
+            self._dialect = DuckDBDialect(text_columns(aggregation, self._schema))
 
     def _text_codes(self, aggregation: Aggregation, rows: int) -> TextCodes | None:
         """Return the codes of texts that a window is to sort; None where there are none, or not worth it."""

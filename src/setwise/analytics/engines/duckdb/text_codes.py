@@ -1,8 +1,8 @@
 """Users and labels that are text, as 64-bit numbers while a window sorts them: that takes half the time.
 
-The number of a text is DuckDB's hash of it, so which items a user keeps still depends on that user's rows and the salt
-alone. Numbers are used only after distinct texts were seen to have distinct hashes: where two have the same, two users
-or two groups would become one, and the texts themselves are sorted.
+Numbers are used only after distinct texts were seen to have distinct hashes: where two have the same, two users or two
+groups would become one, and the texts themselves are sorted. Whether that is so depends on all rows, and which items a
+user keeps may not: so items are ranked by the hashes of texts in both cases, and a user keeps the same.
 """
 
 from collections.abc import Callable, Sequence
