@@ -1,17 +1,20 @@
-"""The interface of engines: what a query asks of a table, and the checks that every engine makes first.
+"""The interface of engines: what a query asks of a table, the checks that each makes first, and what they share.
 
 A new engine implements `Engine` and is chosen by `open_engine` in tables/source.py.
 """
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import wraps
 from types import TracebackType
-from typing import Protocol, Self, assert_never
+from typing import ParamSpec, Protocol, Self, TypeVar, assert_never
 
 from setwise.analytics.bins import Group
 from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.errors import InvalidParameter, SetwiseError, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
 from setwise.mechanisms.statistics import GroupTable
@@ -267,3 +270,51 @@ def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
 
 def _described(column: Column) -> str:
     return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind
+
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Drop the driver's error from the chain of errors that the call raises, because it may quote private rows."""
+
+    @wraps(call)
+    def called(*arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
+        try:
+            return call(*arguments, **named)
+        except SetwiseError as error:
+            failure = error
+        # Outside the handler: `from None` would only hide the context, and whoever logs it would find it.
+        failure.__cause__ = failure.__context__ = None
+        raise failure
+
+    return called
+
+
+INTERVAL = 0.1
+"""Seconds between two looks at a running query."""
+
+
+class Poller:
+    """Calls `look` every tenth of a second while the block runs, until it returns True."""
+
+    def __init__(self, look: Callable[[], bool]) -> None:
+        self._look = look
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="setwise-watch", daemon=True)
+
+    def __enter__(self) -> "Poller":
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Joined before anything else: a thread still alive at exit makes DuckDB's binding complain.
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._done.wait(INTERVAL) and not self._look():
+            pass

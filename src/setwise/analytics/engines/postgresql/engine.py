@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from setwise.analytics.engines import sql
-from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind
-from setwise.analytics.engines.errors import without_driver_error
+from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind, without_driver_error
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import domain_rows, group_table, joined_labels

@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Self
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines import sql
-from setwise.analytics.engines.base import Aggregation, check_suitable, columns_read, label_kind
-from setwise.analytics.engines.errors import without_driver_error
-from setwise.analytics.engines.poller import Poller
+from setwise.analytics.engines.base import (
+    Aggregation,
+    Poller,
+    check_suitable,
+    columns_read,
+    label_kind,
+    without_driver_error,
+)
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column

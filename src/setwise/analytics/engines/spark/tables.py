@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from setwise.accounting.answer import Progress
+from setwise.analytics.engines.base import without_driver_error
 from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
-from setwise.analytics.engines.errors import without_driver_error
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.engines.prepared import Manifest
