@@ -1,5 +1,6 @@
 """Servers that any test may ask for, and the groups that tests belong to by what they need."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("slow")
         if item.path.is_relative_to(_DOCS):
             item.add_marker("docs")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the modules and tests, which stay to the end: half a million objects."""
+    gc.collect()
+    gc.freeze()
 
 
 class ByFile(LoadScopeScheduling):

@@ -59,6 +59,9 @@ RELEASES = 5_000 if FULL else 1_000
 KILLS = 200 if FULL else 20
 """Processes killed at random moments while they answer."""
 
+ASKED = 60 if FULL else 24
+"""Queries of one account while a replica is killed; it pays for two in three."""
+
 RACES = 20 if FULL else 4
 """Accounts for whose last draws processes race."""
 

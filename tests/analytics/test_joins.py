@@ -50,7 +50,7 @@ films_of = st.lists(st.tuples(KEYS, st.sampled_from(["a", "b", "c", None])), max
 people_of = st.lists(st.tuples(KEYS, st.integers(20, 22)), max_size=6)
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(40, one_in=8))
 @given(rows_of, films_of, people_of, st.booleans())
 def test_a_join_is_what_nested_loops_find(ratings, films, people, keeps_all):
     """Duplicates of a key fan out, null equals nothing, and rows that find none are kept only when asked for."""
@@ -73,7 +73,7 @@ def test_a_join_is_what_nested_loops_find(ratings, films, people, keeps_all):
     assert sum(every.counts) == lines
 
 
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(40, one_in=8))
 @given(rows_of, films_of, st.integers(1, 2), st.integers(1, 3), st.integers(0, 2**60))
 def test_one_user_changes_no_more_than_the_bounds_after_the_join(ratings, films, contributions, per_item, salt):
     """However many rows a key meets."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.analytics.reading.messy_files import EXPECTED, FILES, NAMES
+from tests.sizes import some
 from typer.testing import CliRunner
 
 from setwise.cli.main import app
@@ -16,7 +17,7 @@ def run(*words: str) -> str:
     return told.stdout
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", some(list(FILES), 2))
 def test_the_options_it_suggests_read_the_file(name: str, tmp_path: Path):
     messy = FILES[name]
     path = tmp_path / messy.name

@@ -7,10 +7,10 @@ ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
-_KEY = re.compile(r"\b(?:[A-Z][a-z]+){2,}\d{2}\b")
-"""Author syllables and two digits of the year: DongDuRo19."""
+_KEY = re.compile(r"\b(?!DateTime64)(?:[A-Z][a-z]+){2,}\d{2}\b")
+"""Author syllables and two digits of the year: DongDuRo19. DateTime64 is a type of ClickHouse."""
 
-_LABEL = re.compile(r"\b(?:thm|lem|eq|prop|defn|algo|table|fig):[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
+_LABEL = re.compile(r"\b(?!table:String)(?:thm|lem|eq|prop|defn|algo|table|fig):[A-Za-z0-9_]+(?:-[A-Za-z0-9_]+)*")
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+),", re.MULTILINE)
 
 

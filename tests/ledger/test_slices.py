@@ -255,7 +255,7 @@ def test_kills_under_a_cap_lose_and_overspend_nothing(store_url):
     with Ledger.open(store_url) as ledger:
         open_accounts(ledger, names=names, epsilon=8.0)
         start, running = time.monotonic(), []
-        for number in range(min(sizes.KILLS, 40)):
+        for number in range(min(sizes.KILLS // 2, 40)):
             process = CONTEXT.Process(daemon=True, target=charge_until_killed, args=(store_url, names, number))
             process.start()
             running.append(process)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from exact_laws import float_probabilities, reach
 from significance import assert_frequencies
-from tests.sizes import draws
+from tests.sizes import crossed, draws
 
 from setwise.mechanisms.noise.gaussian import GaussianNoise
 from setwise.mechanisms.noise.laplace import LaplaceNoise
@@ -17,6 +17,7 @@ from setwise.mechanisms.sampling.bernoulli_exp import heads
 
 SCALES = ["0.1", "0.3", "0.7", "1", "1.5", "2", "3", "5", "10", "31.4", "100", "1000", "2048"]
 WIDE = ["2049", "12345.6", "100000", pytest.param("1000000", marks=pytest.mark.slow)]
+KINDS = [LaplaceNoise, GaussianNoise, RoundedGaussianNoise]
 TRUNCATED = [("2", 4), ("2", 3), ("0.7", 1), ("10", 70), ("10", 5), ("300", 1000)]
 RANDOMNESS = SystemRandomness()
 pytestmark = pytest.mark.statistical
@@ -36,15 +37,14 @@ def assert_fits(values, noise, trials):
     assert_frequencies(sums[edges], cumulative[edges], trials)
 
 
-@pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise, RoundedGaussianNoise])
+@pytest.mark.parametrize(("kind", "scale"), crossed(KINDS, SCALES))
 def test_table_noise(kind, scale):
     noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(scale)})
     assert_fits(noise.draw(draws(10**6), RANDOMNESS), noise, draws(10**6))
 
 
 @pytest.mark.parametrize("scale", WIDE)
-@pytest.mark.parametrize("kind", [LaplaceNoise, GaussianNoise, RoundedGaussianNoise])
+@pytest.mark.parametrize("kind", KINDS)
 def test_wide_noise(kind, scale):
     noise = kind(**{"scale" if kind is LaplaceNoise else "sigma": Fraction(scale)})
     assert_fits(noise.draw(draws(5 * 10**5), RANDOMNESS), noise, draws(5 * 10**5))

@@ -15,10 +15,10 @@ from setwise.ledger.ledger import Ledger
 from tests.service.replica import Clock, Replica
 from tests.service.served import Served, serving
 from tests.service.team import gather
+from tests.sizes import ASKED
 
-PAID_FOR = 40
-ASKED = 60
-KILL_AFTER = 10
+PAID_FOR = ASKED * 2 // 3
+KILL_AFTER = ASKED // 6
 OPTIONS = ("--answer-step", "0.05", "--requests-per-second", "10000", "--heartbeat-seconds", "0.2")
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from setwise.cli.main import main
 from setwise.service.server import listen
+from setwise.service.settings import Settings
+from tests.service.replica import QUICK, running
 from tests.service.served import serving
 
 
@@ -85,9 +87,8 @@ def test_a_taken_port_is_told_in_one_sentence_and_costs_no_token(tmp_path: Path)
     assert done.stdout == ""
     assert done.stderr.startswith(f"setwise: port {port} of 127.0.0.1 cannot be listened on")
     assert len(done.stderr.splitlines()) == 1
-    with serving(tmp_path, "after") as after:
-        after.ready()
-        assert "steward token" in after.printed.read_text()
+    with running(Settings(ledger=str(tmp_path / "setwise.db"), data_dir=tmp_path / "data", **QUICK)) as after:
+        assert after.steward
 
 
 def test_answers_do_not_wait_for_acknowledgements():

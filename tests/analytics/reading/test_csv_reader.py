@@ -19,6 +19,7 @@ from setwise.analytics.tables.source import open_engine
 from setwise.cli.main import app
 from setwise.errors import InvalidParameter, UnsuitableTable
 from tests.analytics.reading import csv_specification
+from tests.sizes import cases
 
 TOKENS = [b'"', b'"', b",", b",", b"\n", b"\n", b"\r", b"\r\n", b"a", b'""', b"\0", b"\xff", b"\xc3\xa9", b"x y"]
 TOKENS += [b',"', b'",', b'"\n']
@@ -65,7 +66,7 @@ def specified(data: bytes, layout: Layout) -> list[Row]:
     return [row for row in rows if any(cell is not None for cell in row)]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(cases(5)))
 def test_any_bytes_are_read_as_specified_wherever_blocks_begin(seed: int):
     rng = random.Random(seed)
     for _ in range(600):
