@@ -18,7 +18,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile, OpenFile, UnreadableHeader
@@ -49,6 +49,15 @@ def files_of(path: str) -> tuple[Path, ...]:
         if not found:
             raise UnsuitableTable(f"there is no file {path}")
     return tuple(file.absolute() for file in found)
+
+
+FilesVersion: TypeAlias = tuple[tuple[int, int, int], ...]
+
+
+def files_version(files: Sequence[Path]) -> FilesVersion:
+    """Return what changes when a file is written again, without reading it: inodes, sizes and times of change."""
+    told = [file.stat() for file in files]
+    return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in told)
 
 
 def files_fingerprint(files: Sequence[Path]) -> str:

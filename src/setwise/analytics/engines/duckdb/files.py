@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from setwise.analytics.engines.csv_format import CsvFormat
-from setwise.analytics.engines.files import columns_of, open_csv
+from setwise.analytics.engines.files import FilesVersion, columns_of, files_version, open_csv
 from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class ParquetFiles:
 
     files: tuple[Path, ...]
     origin: str
-    _learned: dict[tuple[tuple[int, ...], ...], "_Learned"] = field(default_factory=dict, compare=False, repr=False)
+    _learned: dict[FilesVersion, "_Learned"] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def columnar(self) -> bool:
@@ -131,8 +131,7 @@ class ParquetFiles:
 
     def _now(self) -> "_Learned":
         """Return what is known of the files as they are: of files that were written since, nothing is."""
-        told = [file.stat() for file in self.files]
-        version = tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in told)
+        version = files_version(self.files)
         known = self._learned.get(version)
         if known is None:
             with _opened(self.files[0]) as first:

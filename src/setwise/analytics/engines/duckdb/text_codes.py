@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.base import Aggregation, label_kind
-from setwise.analytics.engines.files import files_fingerprint
+from setwise.analytics.engines.files import FilesVersion, files_version
 from setwise.analytics.schema import Kind, Schema
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ class DistinctHashes:
 
     def __init__(self, files: Sequence[Path]) -> None:
         self._files = files
-        self._seen: dict[tuple[str, str], bool] = {}
+        self._seen: dict[tuple[FilesVersion, str], bool] = {}
 
     def of(self, column: str, look: Callable[[], bool]) -> bool:
         """Return what `look` finds about a column."""
-        key = files_fingerprint(self._files), column
+        key = files_version(self._files), column
         if key not in self._seen:
             self._seen[key] = look()
         return self._seen[key]
