@@ -9,7 +9,12 @@ import pytest
 
 @pytest.mark.parametrize(
     ("typed", "completed"),
-    [("setwise top", "top-k"), ("setwise top-k --eps", "--epsilon"), ("setwise ledger ver", "verify")],
+    [
+        ("setwise top", "top-k"),
+        ("setwise top-k --eps", "--epsilon"),
+        ("setwise ledger ver", "verify"),
+        ("setwise top-k t --engine cl", "clickhouse://"),
+    ],
 )
 def test_the_shell_completes(typed, completed):
     asked = {"COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" ")), "_SETWISE_COMPLETE": "complete_bash"}

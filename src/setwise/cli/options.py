@@ -82,7 +82,9 @@ NullItem = Annotated[str | None, OPTIONS["null_item"]]
 EngineName = Annotated[
     str,
     typer.Option(
-        "--engine", help="duckdb, spark, a Spark master, postgresql://..., clickhouse://... or chdb:///folder."
+        "--engine",
+        help="duckdb, spark, a Spark master, postgresql://..., clickhouse://... or chdb:///folder.",
+        autocompletion=lambda: ["duckdb", "spark", "postgresql://", "clickhouse://", "chdb:///"],
     ),
 ]
 TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database file.")]

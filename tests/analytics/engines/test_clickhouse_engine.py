@@ -380,13 +380,26 @@ def test_the_server_draws_the_salt(url: str, monkeypatch: pytest.MonkeyPatch):
 
 EMBEDDED = """
 import sys
+import tempfile
+
 import chdb
+
+from setwise.analytics.tables.source import open_engine
 from setwise.cli.main import main
+from setwise.errors import EngineFailed
 
 connection = chdb.connect(sys.argv[1])
 connection.query("CREATE TABLE events (who Int64, word String) ENGINE = MergeTree ORDER BY who")
 connection.query("INSERT INTO events SELECT number, concat('w', toString(number % 3)) FROM numbers(3000)")
 connection.close()
+with tempfile.TemporaryDirectory() as other, open_engine("events", f"chdb://{sys.argv[1]}") as engine:
+    assert engine.describe().names == ("who", "word")
+    try:
+        open_engine("events", f"chdb://{other}")
+    except EngineFailed as error:
+        assert "a process has one at a time" in str(error), error
+    else:
+        raise AssertionError("two folders at once")
 words = ["top-k", "events", "--user", "who", "--item", "word", "-k", "3", "--epsilon", "5", "--delta", "1e-6"]
 sys.argv = ["setwise", *words, "--engine", f"chdb://{sys.argv[1]}"]
 main()

@@ -35,6 +35,10 @@ class Dialect(Protocol):
         """Return a parameter as a label of the column."""
         ...
 
+    def not_null(self, value: str) -> str:
+        """Return the user or the label of rows where it is not null, as a value that need not be looked at for that."""
+        ...
+
     def number(self, column: Column, least: str, most: str) -> str:
         """Return a column of numbers in floating point, clipped, such that no row can fail; null where it is none.
 

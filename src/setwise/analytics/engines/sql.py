@@ -114,8 +114,9 @@ class StatementBuilder:
         """Return the rows that count, as columns u, g0, g1, .. and, where there is one, v, or v0, v1, .."""
         user = self.schema.column(aggregation.user)
         every = [f"{self.dialect.user(user)} IS NOT NULL", *conditions]
-        columns = [f"{self.dialect.user(user)} AS u"]
-        columns += [f"{label} AS g{place}" for place, label in enumerate(self.labels(aggregation))]
+        found = [self.dialect.user(user), *self.labels(aggregation)]
+        names = ["u", *label_columns(aggregation).split(", ")]
+        columns = [f"{self.dialect.not_null(each)} AS {name}" for each, name in zip(found, names, strict=True)]
         if aggregation.null_item is None:
             every += [f"{label_sql(group, self.schema, self.dialect)} IS NOT NULL" for group in aggregation.groups]
         if aggregation.value is not None:

@@ -9,7 +9,12 @@ from clickhouse_connect.driver.client import Client
 
 from setwise.errors import EngineFailed, InvalidParameter, MissingExtra
 
-SCHEMES = ("clickhouse://", "chdb://")
+UNREACHABLE = {
+    "clickhouse": "the ClickHouse server cannot be reached or refuses the login",
+    "chdb": "the chDB folder cannot be opened: one process has it at a time, and a process has one at a time",
+}
+"""What is said where no connection can be made, by the scheme of the address."""
+
 _OPTIONS = ("secure", "verify", "ca_cert", "client_cert", "client_cert_key", "server_host_name")
 _DAY = 86_400
 """Seconds that an answer may take; a server's own limits on time come first."""

@@ -97,6 +97,10 @@ class ClickHouseDialect:
         # Together with an unsigned column the label may be negative, which takes more than 64 bits.
         return f"toInt128({placeholder})" if column.native == "UInt64" else f"toInt64({placeholder})"
 
+    def not_null(self, value: str) -> str:
+        """Return the value as one of a type without null: grouping by another takes twice as long."""
+        return f"assumeNotNull({value})"
+
     def number(self, column: Column, least: str, most: str) -> str:
         """Return a column of numbers in floating point, clipped; null where it is none."""
         number = f"toFloat64({self.name(column.name)})"

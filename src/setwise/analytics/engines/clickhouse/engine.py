@@ -3,9 +3,10 @@
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -22,12 +23,11 @@ from setwise.mechanisms.labels import Cell
 from setwise.mechanisms.statistics import GroupTable
 
 try:
-    from clickhouse_connect.driver.client import Client
     from clickhouse_connect.driver.exceptions import ClickHouseError
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("ClickHouse needs clickhouse-connect: pip install 'setwise[clickhouse]'") from None
 
-from setwise.analytics.engines.clickhouse.connection import connected
+from setwise.analytics.engines.clickhouse.connection import UNREACHABLE, connected
 from setwise.analytics.engines.clickhouse.prepared import check_replaceable, storing
 from setwise.analytics.engines.clickhouse.tables import ClickHouseSource, ClickHouseTable, Columns
 
@@ -56,7 +56,7 @@ class ClickHouseEngine:
         self._salts = salts
         self._running: set[str] = set()
         self._lock = threading.Lock()
-        with _failures("the ClickHouse server cannot be reached or refuses the login"):
+        with _failures(UNREACHABLE[urlsplit(url).scheme]):
             self._client = connected(url)
         try:
             self._relation = self._source.found(self._asked)
@@ -128,10 +128,7 @@ class ClickHouseEngine:
         """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
         with self._lock:
             running = list(self._running)
-        if running:
-            with suppress(ClickHouseError), _closing(connected(self._url)) as client:
-                for comment in running:
-                    client.query(_KILL, parameters={"comment": comment})
+        self._kill(running)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -200,9 +197,19 @@ class ClickHouseEngine:
                 clause = settings_clause(dict(zip(*changed.result_set, strict=True)), comment)
                 found = self._client.query(f"{statement} {clause}", parameters=sent, column_oriented=True)
                 return dict(zip(found.column_names, found.result_set, strict=False))
+        except (KeyboardInterrupt, SystemExit):
+            self._kill([comment])
+            raise
         finally:
             with self._lock:
                 self._running.discard(comment)
+
+    def _kill(self, comments: Sequence[str]) -> None:
+        """Stop statements by their comments, on a connection of its own: this one waits for them."""
+        if comments:
+            with suppress(ClickHouseError), closing(connected(self._url)) as client:
+                for comment in comments:
+                    client.query(_KILL, parameters={"comment": comment})
 
 
 def _labels(found: Columns, width: int) -> list[Any]:
@@ -233,14 +240,6 @@ def _array(cells: Sequence[Cell], name: str, native: str, parameters: Parameters
     parameters.values.update(named)
     listed = ", ".join(f"{{{each}:Array({native})}}" for each in named)
     return f"arrayConcat({listed})" if len(chunks) > 1 else listed
-
-
-@contextmanager
-def _closing(client: Client) -> Iterator[Client]:
-    try:
-        yield client
-    finally:
-        client.close()
 
 
 @contextmanager

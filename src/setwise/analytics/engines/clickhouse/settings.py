@@ -57,7 +57,16 @@ _RELIED_ON = {
 
 _LEFT_ALONE = ("database", "log_comment", "priority", "readonly", "role", "workload")
 _LEFT_ALONE_PREFIXES = (
-    *("connect_", "http_", "log_", "max_bytes_before_", "max_concurrent_", "max_execution_time", "max_memory_"),
+    *(
+        "cancel_http_",
+        "connect_",
+        "http_",
+        "log_",
+        "max_bytes_before_",
+        "max_concurrent_",
+        "max_execution_time",
+        "max_memory_",
+    ),
     *("max_network_", "max_temporary_", "max_threads", "memory_", "queue_max_", "receive_", "send_", "tcp_"),
 )
 

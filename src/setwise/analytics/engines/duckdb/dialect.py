@@ -65,6 +65,10 @@ class DuckDBDialect:
         # A column of a database file may have a collation under which different texts are equal.
         return f'{name} COLLATE "binary"' if column.native == "VARCHAR" else f"CAST({name} AS VARCHAR)"
 
+    def not_null(self, value: str) -> str:
+        """Return the value: a null that does not occur costs nothing."""
+        return value
+
     def number(self, column: Column, least: str, most: str) -> str:
         """Return a column of numbers in floating point, clipped; null where it is none."""
         number = f"CAST({self.name(column.name)} AS DOUBLE)"
