@@ -9,10 +9,11 @@ The table has 10 million rows, 1 million users and 100,000 items. The floor is t
 group by user and item, then by item. unrestricted_vs_floor: a private top 100 over the floor's top 1,001.
 restricted_vs_floor: a private histogram with 10 items per user over the floor. prepared_vs_plain: the bounded top 1,001
 of a prepared dataset over a plain GROUP BY item of the source. spark_vs_floor: Spark's bounded histogram over Spark's
-own floor. plain_csv_vs_duckdb_reader, quoted_csv_vs_duckdb_reader: the exact histogram of 1 million rows of CSV by our
-reader over that by DuckDB's. peers: for each library, its time for the histogram of 1 million rows and 50,000 users
-over ours (so above 1, we are faster). Times are the best of several runs in turn, for the peers of two in one process.
-cpu: the first three by processor time of this process, which a busy machine disturbs less.
+own floor. clickhouse_cpu: users per item of 1 million rows over ClickHouse's own uniqExact, and over its floor, by
+processor time. plain_csv_vs_duckdb_reader, quoted_csv_vs_duckdb_reader: the exact histogram of 1 million rows of CSV
+by our reader over that by DuckDB's. peers: for each library, its time for the histogram of 1 million rows and 50,000
+users over ours (so above 1, we are faster). Times are the best of several runs in turn, for the peers of two in one
+process. cpu: the first three by processor time of this process, which a busy machine disturbs less.
 """
 
 import argparse
@@ -144,6 +145,32 @@ def spark_times(folder: Path, rounds: int) -> dict[str, Spent]:
     return times
 
 
+def clickhouse_times(folder: Path, rounds: int) -> dict[str, Spent]:
+    """Return the times of users per item of 1 million rows with items of text: ClickHouse's own, and ours within it."""
+    from clickhouse_connect import get_client
+
+    from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+
+    events = write_events(folder / "few.parquet", rows=1_000_000, users=100_000, items=10_000)
+    data = Path(tempfile.mkdtemp(dir=folder))
+    with get_client(interface="chdb", path=str(data)) as client:
+        client.command("CREATE TABLE events (user_id Int64, item String) ENGINE = MergeTree ORDER BY tuple()")
+        client.command(f"INSERT INTO events SELECT user_id, concat('item ', item) FROM file('{events}', Parquet)")
+        pairs = "(SELECT user_id, item FROM events GROUP BY user_id, item)"
+        with ClickHouseEngine(f"chdb://{data}", "events") as engine:
+            of = partial(Aggregation, user="user_id", item="item")
+            return in_turn(
+                {
+                    "rows": partial(client.query, "SELECT item, count() FROM events GROUP BY item"),
+                    "uniqExact": partial(client.query, "SELECT item, uniqExact(user_id) FROM events GROUP BY item"),
+                    "floor": partial(client.query, f"SELECT item, count() FROM {pairs} GROUP BY item"),
+                    "unrestricted": partial(engine.histogram, of()),
+                    "restricted": partial(engine.histogram, of(contributions=10)),
+                },
+                rounds,
+            )
+
+
 def large_times(folder: Path) -> dict[str, float]:
     """Return time, spill and size of a bounded histogram of 100 million rows under 4 GiB."""
     events = write_events(folder / "large.parquet", rows=100_000_000, users=10_000_000, items=100_000)
@@ -199,6 +226,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="also 100 million rows under 4 GiB of memory")
     parser.add_argument("--skip-peers", action="store_true", help="leave the other libraries out")
     parser.add_argument("--skip-spark", action="store_true", help="leave Spark out")
+    parser.add_argument("--skip-clickhouse", action="store_true", help="leave ClickHouse out")
     parser.add_argument("--rounds", type=int, default=3, help="how many times every query is timed")
     parser.add_argument("--scratch", type=Path, help="a directory to work in and keep, for tables and environments")
     chosen = parser.parse_args()
@@ -233,6 +261,16 @@ def measure(folder: Path, chosen: argparse.Namespace) -> dict[str, object]:
         spark = spark_times(folder, chosen.rounds)
         say(f"Spark on two cores: floor {spark['floor'].wall:.2f} s, bounded {spark['restricted'].wall:.2f} s")
         told["spark_vs_floor"] = spark["restricted"].wall / spark["floor"].wall
+    if not chosen.skip_clickhouse:
+        clickhouse = clickhouse_times(folder, chosen.rounds)
+        say("ClickHouse, 1 million rows, 100,000 users, 10,000 items         seconds       CPU")
+        for name, spent in clickhouse.items():
+            say(f"  {name:<58} {spent.wall:9.3f} {spent.cpu:9.3f}")
+        told["clickhouse_cpu"] = {
+            f"{ours}_vs_{own}": clickhouse[ours].cpu / clickhouse[own].cpu
+            for ours in ("unrestricted", "restricted")
+            for own in ("uniqExact", "floor")
+        }
     if not chosen.skip_peers:
         ours, theirs = peer_times(folder, chosen.rounds)
         say(f"1 million rows, 50,000 users, 10 items per user: ours {ours:.3f} s")
