@@ -11,10 +11,11 @@ import pytest
 
 from setwise.analytics.bins import parse_group
 from setwise.analytics.engines.base import Aggregation, Measure
+from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.schema import Kind
+from setwise.analytics.schema import Column, Kind
 from setwise.analytics.tables.source import Beside, JoinedSource, location_of, open_engine, open_joined
 from setwise.errors import EngineFailed, InvalidParameter, SetwiseError, UnsuitableTable
 from tests.analytics.engines.reference import as_dict
@@ -91,6 +92,7 @@ PROFILES: dict[str, dict[str, object]] = {
         "query_cache_nondeterministic_function_handling": "save",
         "query_cache_system_table_handling": "save",
     },
+    "what statements do not name": {"max_columns_to_read": 3, "max_subquery_depth": 1},
     "read only, with settings": {"readonly": 2, "limit": 2},
 }
 
@@ -273,6 +275,40 @@ def test_keys_of_different_types_meet(typed: ClickHouseEngine, clickhouse_server
         with open_joined(source, url, joins=[join], beside=beside) as engine:
             found = engine.histogram(Aggregation(user="u", item="met"))
             assert as_dict(found.labels, found.counts) == wanted, left
+
+
+def test_rows_that_meet_none_have_nulls(clickhouse_server: ClickHouseServer, url: str):
+    """Where the columns of the other table cannot hold one, ClickHouse would fill in empty text."""
+    plain = {"who": "Int64", "key": "Int64", "label": "String", "word": "String"}
+    clickhouse_server.store(pa.table({"who": [1, 2, 3], "key": [1, 1, 2]}), "met", url, plain)
+    clickhouse_server.store(pa.table({"key": [1], "label": ["one"]}), "meets", url, plain)
+    join = Join(table="meets", keys=(Key(column="key", joined="key"),), keeps_all=True)
+    source = JoinedSource(source="met", name="met", user="who")
+    with open_joined(source, url, joins=[join], beside=Beside(public={"meets": "meets"})) as engine:
+        found = engine.histogram(Aggregation(user="who", item="label"))
+        assert as_dict(found.labels, found.counts) == {"one": 2}
+
+
+def test_conversions_cannot_fail(clickhouse_server: ClickHouseServer, url: str):
+    """Not even of what stands under a null where both sides of a CASE are computed."""
+    dialect = ClickHouseDialect()
+    clickhouse_server.run("CREATE TABLE reals (x Nullable(Float64), n UInt64) ENGINE = Memory", url)
+    clickhouse_server.run(
+        "INSERT INTO reals VALUES (nan, 0), (inf, 1), (1e30, 9223372036854775808), (NULL, 3), (5, 5)", url
+    )
+    real, whole = (
+        Column(name="x", kind=Kind.FLOAT, native="Float64"),
+        Column(name="n", kind=Kind.INTEGER, native="UInt64"),
+    )
+    columns = [
+        dialect.whole("CASE WHEN x <> x THEN NULL ELSE x END"),
+        dialect.whole(f"FLOOR({dialect.number(real, '-9.0', '9.0')})"),
+        dialect.integer(whole),
+    ]
+    found = clickhouse_server.run(
+        f"SELECT {', '.join(columns)} FROM reals SETTINGS short_circuit_function_evaluation = 'disable'", url
+    )
+    assert found == [(None, None, 0), (None, 9, 1), (None, 9, None), (None, None, 3), (5, 5, 5)]
 
 
 def test_sums_do_not_wrap_around(clickhouse_server: ClickHouseServer, url: str):
