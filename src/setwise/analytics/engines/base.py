@@ -17,9 +17,8 @@ from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, SetwiseError, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
+from setwise.mechanisms.parameters import positive_integer
 from setwise.mechanisms.statistics import GroupTable
-
-LARGEST_BOUND = 2**40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class Aggregation:
     >>> Aggregation(user="user_id", item="word", contributions=0)
     Traceback (most recent call last):
         ...
-    setwise.errors.InvalidParameter: contributions must be a whole number between 1 and 1099511627776, not 0
+    setwise.errors.InvalidParameter: contributions must lie between 1 and 1,099,511,627,776, not 0
     """
 
     user: str
@@ -77,12 +76,9 @@ class Aggregation:
     pooled: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("contributions", "per_item"):
-            bound = getattr(self, name)
-            if bound is None and name == "contributions":
-                continue
-            if not isinstance(bound, int) or isinstance(bound, bool) or not 1 <= bound <= LARGEST_BOUND:
-                raise InvalidParameter(f"{name} must be a whole number between 1 and {LARGEST_BOUND}, not {bound!r}")
+        if self.contributions is not None:
+            positive_integer("contributions", self.contributions)
+        positive_integer("per_item", self.per_item)
         grouped = [group.column for group in self.groups]
         for name, columns in (("user", [self.user]), ("item", grouped), ("value", [self.value])):
             for column in columns:
