@@ -103,7 +103,8 @@ def main() -> int:
     print(f"{len(chosen) - survivors} of {len(chosen)} killed")
     if arguments.write:
         title = (
-            "# Mutants\n\nEach breaks one mechanism or one bound on purpose; the test named is the first to fail.\n\n"
+            "# Mutants\n\nEach breaks one mechanism, one bound or one reading of SQL on purpose; "
+            "the test named is the first to fail.\n\n"
         )
         arguments.write.write_text(title + "\n".join(lines) + "\n", encoding="utf-8")
     return 1 if survivors else 0
