@@ -138,6 +138,7 @@ def test_every_query_is_read_back_from_its_words():
     for query in (
         Query.mean(value="m", low=0, high=600, item=["a", "b"], contributions=3),
         Query.quantile(value="m", low=-1.5, high=10.5, at=0.25, step=0.1),
+        Query.quantile(value="m", low=0, high=9, at=[0.9, 0.5], item="g", contributions=2),
         Query.mean(value="m", low=0, high=600, per_user=4),
         Query(statistics=(Count(column="m"),)),
         Query(statistics=(Count(column="m", most=3), Count(most=2)), item="g", contributions=1),
@@ -197,6 +198,11 @@ def test_quantiles_are_picked_together_where_their_values_are_the_same(shop):
     quartiles = "SELECT APPROX_QUANTILES(age, 4, contribution_bounds_per_row => (0, 120)) AS q FROM shop"
     answer = shop.sql(quartiles, epsilon=1)
     assert [(use.count, use.guarantee.epsilon) for use in answer.answer.spent] == [(2, 0.5)]
+    words = shop.quantile(value="age", low=0, high=120, at=[0.25, 0.5, 0.75], epsilon=1)
+    assert words.spent == answer.answer.spent
+    assert words.statistics == ("quantile_0.25_age", "median_age", "quantile_0.75_age")
+    with pytest.raises(InvalidParameter, match="at least one statistic"):
+        shop.quantile(value="age", low=0, high=120, at=[], epsilon=1)
     (row,) = answer.rows
     first, middle, last = (row[name]["value"] for name in ("q_1", "q_2", "q_3"))
     assert first <= middle <= last

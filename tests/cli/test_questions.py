@@ -81,6 +81,7 @@ def test_json_is_the_contract(folder):
         (("sum", "--value", "minutes", "--clip", 20), {"minutes"}),
         (("mean", "--value", "minutes", "--low", 0, "--high", 7), {"all"}),
         (("quantile", "--value", "share", "--low", -1, "--high", 1.5, "--at", 0.9), {"all"}),
+        (("quantile", "--value", "share", "--low", -1, "--high", 1.5, "--at", 0.9, "--at", 0.5), {"all"}),
     ],
 )
 def test_every_question_is_answered(setwise, folder, words, labels):

@@ -265,6 +265,16 @@ def test_an_error_of_a_cut_moves_the_quantiles_of_its_slices_by_half():
     assert stated == [math.ceil(cell + cut / 2), math.ceil(cut), math.ceil(cell + cut / 2)]
 
 
+def test_scores_of_as_many_values_as_there_are_people_stay_exact():
+    """Every step of halving at the largest numbers: no score wraps around, so the quantiles are the middles."""
+    shares = (Fraction(1, 99_991), Fraction(1, 3), Fraction(99_990, 99_991))
+    quantiles = GridQuantiles(shares=shares, cells=3, epsilon=Fraction(1))
+    counts = np.array([2, 2**33, 2**33 - 2])
+    assert quantiles.pick(counts, SystemRandomness()) == (1, 1, 2)
+    with pytest.raises(InvalidParameter, match="more values than people"):
+        quantiles.pick(counts + 1, SystemRandomness())
+
+
 def test_impossible_quantiles():
     for wrong in ({"shares": (0,)}, {"shares": ()}, {"shares": (0.5, 0.5)}, {"shares": (0.5, 0.2)}, {"cells": 0}):
         with pytest.raises(InvalidParameter):

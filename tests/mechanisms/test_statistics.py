@@ -124,6 +124,18 @@ def test_quantiles_of_the_same_values_are_paid_for_once_and_come_in_order():
             assert (upper, median, lower) == pytest.approx((750, 500, 250), abs=60)
 
 
+@pytest.mark.parametrize("leader", [0, 2, -1, 5])
+def test_a_quantile_that_nobody_pays_for_is_refused(leader):
+    others = replace(MEDIAN.quantiles, epsilon=Fraction(2))
+    statistics = (
+        NoisyTotal(reach=1, noise=UNIT),
+        replace(MEDIAN, leader=leader),
+        OneQuantile(quantiles=others, number=0, leader=2),
+    )
+    with pytest.raises(InvalidParameter, match="does not lead"):
+        GroupStatistics(statistics=statistics, contributions=1, domain=("a",))
+
+
 @pytest.mark.parametrize("noise", [LaplaceCounts(scale=Fraction(30)), GaussianCounts(sigma=Fraction(20))])
 @pytest.mark.parametrize(("size", "mean"), [(2000, 100), (150, -300), (30, 499), (3, 0)])
 def test_intervals_of_means_hold(noise, size, mean):

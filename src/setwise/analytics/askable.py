@@ -7,7 +7,7 @@ from typing import Any, Unpack, cast
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import AskedBudget, BudgetWords, budget_of
 from setwise.analytics.planning import Plan
-from setwise.analytics.query import Columns, Domain, Grouping, Number, Query
+from setwise.analytics.query import Columns, Domain, Grouping, Number, Query, Shares
 from setwise.mechanisms.labels import Label
 
 
@@ -144,14 +144,14 @@ class Askable(ABC):
         value: str,
         low: Number | None = None,
         high: Number | None = None,
-        at: Number = 0.5,
+        at: Shares = 0.5,
         step: Number | None = None,
         bounds: str | None = None,
         item: Columns | None = None,
         key: str | None = None,
         **words: Unpack[Words],
     ) -> PrivateAnswer:
-        """Return the value that the share `at` of users are below, on a grid from `low` to `high`; of every `item`."""
+        """Return the value that the share `at` of users are below, or several, on a grid from `low` to `high`."""
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "at": at, "step": step, "bounds": bounds}
         return self._ask(Query.quantile, words, key, item=item, **asked)
 

@@ -121,6 +121,9 @@ Columns: TypeAlias = str | Sequence[str]
 """One column, or several."""
 
 
+Shares: TypeAlias = Number | Sequence[Number]
+"""One share of users, or several."""
+
 Contributions: TypeAlias = int | Literal["auto"]
 """How many groups one user counts towards, or that it is to be found."""
 
@@ -289,15 +292,22 @@ class Query:
         value: str,
         low: Number | None = None,
         high: Number | None = None,
-        at: Number = 0.5,
+        at: Shares = 0.5,
         step: Number | None = None,
         bounds: str | None = None,
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the value that the share `at` of users are below, on a grid from `low` to `high`."""
-        statistic = Quantile(column=value, low=low, high=high, at=at, step=step, bounds=bounds)  # type: ignore[arg-type]
-        return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
+        """Return the query for the value that the share `at` of users are below, on a grid from `low` to `high`.
+
+        >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
+        ['1/4', '1/2']
+        """
+        statistics = tuple(
+            Quantile(column=value, low=low, high=high, at=share, step=step, bounds=bounds)  # type: ignore[arg-type]
+            for share in (at if isinstance(at, list | tuple) else (at,))
+        )
+        return cls(item=item, statistics=statistics, **grouping)  # type: ignore[arg-type]
 
     @property
     def groups(self) -> tuple[str, ...]:

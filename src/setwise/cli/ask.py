@@ -14,7 +14,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
-from setwise.analytics.query import SHAPES, Columns, Contributions, Domain, Number, parameters_of
+from setwise.analytics.query import SHAPES, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options
 from setwise.cli.options import Given
 from setwise.errors import InvalidParameter, UnknownAccount
@@ -235,7 +235,7 @@ def command(kind: str, summary: str) -> Callable[..., None]:
     return ask
 
 
-_TAKEN = {Number: float, Columns: list[str], Domain: str, Cell: str, Contributions: str}
+_TAKEN = {Number: float, Shares: list[float], Columns: list[str], Domain: str, Cell: str, Contributions: str}
 """How the command line takes the words that Python takes in several forms."""
 
 
@@ -248,7 +248,7 @@ def _parameter(word: inspect.Parameter) -> inspect.Parameter:
     return inspect.Parameter(
         word.name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=word.default,
+        default=[word.default] if kind == list[float] else word.default,
         annotation=Annotated[kind if needed else kind | None, options.OPTIONS[word.name]],
     )
 

@@ -61,7 +61,9 @@ OPTIONS: dict[str, Any] = {
     "high": typer.Option(help="The most that one user's own sum or mean counts as."),
     "bounds": typer.Option(metavar="auto", help="Find --low and --high within a tenth of epsilon."),
     "step": typer.Option(help="What values are rounded to: 1 for sums of integers, else a thousandth of high - low."),
-    "at": typer.Option(help="The share of users below the value to find, such as 0.9."),
+    "at": typer.Option(
+        help="The share of users below the value to find, such as 0.9; several times for several values."
+    ),
     "domain": typer.Option(
         metavar="FILE",
         help="The items, if they are public: one per line, or FILE:COLUMN of a CSV or Parquet file. Without it the "

@@ -27,7 +27,10 @@ _UNITS = 2 * PARTS
 """Units of length in a cell: cuts are at the odd ones, so that each lies inside one cell."""
 
 _FINEST_SHARE = 10**5
-"""The largest denominator of a share within a slice: with `_UNITS`, scores of 2^34 users stay below 2^62."""
+"""The largest denominator of a share within a slice."""
+
+_MOST_VALUES = 2**34
+"""More values than there are people: with `_UNITS` and `_FINEST_SHARE`, scores of as many stay below 2^62."""
 
 
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
@@ -106,6 +109,8 @@ class GridQuantiles:
         if len(counts) != self.cells:
             raise InvalidParameter(f"the grid has {self.cells} cells, but counts are for {len(counts)}")
         below = np.concatenate(([0], np.cumsum(counts)))
+        if below[-1] > _MOST_VALUES:
+            raise InvalidParameter("there are more values than people: a user has one")
         whole = _Slice(counts=counts, below=below, low=0, high=_UNITS * self.cells)
         return self._picked(whole, 0, len(self.shares), randomness)
 

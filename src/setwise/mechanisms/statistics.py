@@ -244,8 +244,22 @@ class GroupStatistics:
         if self.contributions is not None:
             positive_integer("contributions", self.contributions)
         object.__setattr__(self, "domain", distinct_labels(self.domain))
+        for statistic in self.statistics:
+            if isinstance(statistic, OneQuantile):
+                self._check_leader(statistic)
         if self.discovery is None and UsersFound() in self.statistics:
             raise InvalidParameter("without a discovery nobody has counted the users: ask for a noisy total")
+
+    def _check_leader(self, quantile: OneQuantile) -> None:
+        """Raise unless somebody pays for a quantile: its leader is there, with the same quantiles."""
+        if quantile.leader in range(len(self.statistics)):
+            leader = self.statistics[quantile.leader]
+            if isinstance(leader, OneQuantile) and (leader.leader, leader.quantiles) == (
+                quantile.leader,
+                quantile.quantiles,
+            ):
+                return
+        raise InvalidParameter(f"statistic {quantile.leader} does not lead the quantiles that it is to pay for")
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release may cost."""
