@@ -24,6 +24,10 @@ def test_dark_and_light_wide_and_narrow(browser: Browser, shop: Team, scheme: st
         assert ada.overhang() == 0, f"{name} is wider than the screen"
         assert _contrast(ada.page) >= 4.5
         ada.picture(f"{name}-{scheme}-{width}")
+    for shown in ("td.number >> nth=0", ".answer-chart .xtitle"):  # of the answer, without scrolling
+        box = ada.page.locator(shown).bounding_box()
+        assert box is not None
+        assert 0 <= box["x"] <= box["x"] + box["width"] <= width, shown
     ada.check()
     context.close()
 

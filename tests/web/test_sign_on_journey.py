@@ -61,7 +61,7 @@ def test_sign_on_and_off(browser: Browser, replica: Replica, openid: Provider, s
     expect(page).to_have_title("Sign in · Setwise")
     page.get_by_role("link", name="Single sign-on").click()
     page.get_by_role("button", name="Deny").click()
-    expect(page.get_by_role("alert")).to_contain_text("The sign-on was refused")
+    expect(page.get_by_role("alert")).to_contain_text("The sign-on was refused: the provider has refused it")
     grace.picture(f"sign-on-refused-{scheme}-{width}")
     context.close()
 

@@ -42,6 +42,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for (method, path), permission in API_ROUTES.items():
         operation = document["paths"][path][method.lower()]
+        operation["x-access"] = permission.access
         operation["security"] = [] if permission.access is Access.ANYONE else [{"token": []}]
         operation["responses"].pop("422", None)
         for status in _problems(permission, operation):

@@ -130,6 +130,8 @@ class OpenIdProvider:
 
         When the ID token leaves out one that is wanted, the user info endpoint is asked; what the token says wins.
         """
+        if "error" in answer:  # some providers leave out the state then
+            raise _refused("the provider has refused it")
         if not hmac.compare_digest(answer.get("state", "").encode(), attempt.state.encode()):
             raise _refused("it was not begun in this browser, or another was begun since")
         metadata = await self._described()
@@ -139,7 +141,7 @@ class OpenIdProvider:
         if issuer is not None and issuer != self._registration.issuer:
             raise _refused("the answer is from another provider")
         if "code" not in answer:
-            raise _refused("the provider has refused it")
+            raise _refused("the provider has sent no code")
         tokens = await self._redeemed(metadata, attempt, answer["code"])
         claims = await self._verified(metadata, str(tokens.get("id_token", "")), attempt.nonce)
         if all(name in claims for name in wanted):

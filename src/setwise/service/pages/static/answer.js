@@ -1,5 +1,5 @@
 // An answer: bars with intervals, in groups where there are two columns, and a picture of them.
-import { colour, draw, picture, plain, shortened } from "./charts.js";
+import { colour, draw, picture, plain, shortened, wrapped } from "./charts.js";
 
 const SERIES = ["setwise", "paper", "batch", "ordered", "plain"];
 
@@ -40,7 +40,7 @@ export async function showAnswer(root) {
       height: Math.max(150, (grouped ? 22 * items.length + 14 * labels.length : 34 * items.length) + 80 + (grouped ? 30 : 0)),
       barmode: "group", bargap: 0.35, bargroupgap: 0.08, hovermode: "closest", showlegend: grouped,
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0, font: { size: 13 }, traceorder: "normal" },
-      xaxis: { title: { text: plain(measure) }, tickformat: whole ? ",d" : ",", nticks: place.clientWidth < 480 ? 4 : 8, tickangle: 0 },
+      xaxis: { title: { text: place.clientWidth < 480 ? wrapped(measure, 22) : plain(measure) }, tickformat: whole ? ",d" : ",", nticks: place.clientWidth < 480 ? 4 : 8, tickangle: 0 },
       yaxis: { tickmode: "array", tickvals: labels.map((_, index) => index), ticktext: named, autorange: "reversed", showgrid: false, zeroline: false, ticklabelstandoff: 8 },
     },
   ]);

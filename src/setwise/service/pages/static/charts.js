@@ -18,6 +18,16 @@ export function shortened(text, most = 28) {
   return whole.length > most ? `${whole.slice(0, most - 1).join("")}…` : whole.join("");
 }
 
+// Lines of about so many characters, for a title of an axis that has little room.
+export function wrapped(text, most) {
+  const lines = [""];
+  for (const word of String(text).split(" ")) {
+    if (lines.at(-1) && lines.at(-1).length + word.length >= most) lines.push("");
+    lines.push(`${lines.pop()} ${word}`.trim());
+  }
+  return lines.map(plain).join("<br>");
+}
+
 function layout(given) {
   const axis = (own) => ({
     gridcolor: colour("line"), zerolinecolor: colour("line-strong"), linecolor: colour("line-strong"),

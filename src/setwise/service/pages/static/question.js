@@ -54,7 +54,8 @@ export class Question {
       .map(({ use, words }) => [use, `${words} (${(left.get(use) ?? 0).toLocaleString("en")} left)`]);
     options(this.at.discover, filter ? [] : offer("discover"), this.at.discover.value);
     options(this.at.counts, filter ? [] : [...offer("counts"), ["", "no counts, labels only"]], this.at.counts.value || undefined);
-    options(this.at.threshold, filter ? [] : offer("threshold"), this.at.threshold.value);
+    const thresholds = offer("threshold").map(([use, says]) => [use, says.replace(/^\S+ at /, "")]); // the label names them
+    options(this.at.threshold, filter ? [] : thresholds, this.at.threshold.value);
     this.arrange();
   }
 

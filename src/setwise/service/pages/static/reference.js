@@ -5,10 +5,10 @@ import "./page.js";
 const root = document.getElementById("reference");
 const csrf = root.dataset.csrf;
 
+const WHO = { anyone: "anyone", holder: "any token", person: "analysts and stewards", steward: "stewards" };
+
 function who(operation) {
-  const refusals = Object.keys(operation.responses);
-  if (!operation.security?.length) return "anyone";
-  return refusals.includes("403") ? "stewards" : "any person";
+  return WHO[operation["x-access"]];
 }
 
 function field(parameter, id) {
