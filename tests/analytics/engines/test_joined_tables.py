@@ -20,7 +20,7 @@ from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.engines.postgresql.tables import PostgresqlJoin, PostgresqlTable
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
-from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.errors import EngineFailed, InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend, JoinedTables
 from tests.analytics.engines.reference import as_dict, exact
 from tests.servers.postgresql import PostgresqlServer
@@ -361,3 +361,20 @@ def test_spark_joins_files_frames_and_tables(spark_session: "SparkSession", tmp_
                 {("low", 1990): 100, ("high", 1990): 100}, abs=5
             )
             assert session.join("pages", using="page").schema.column("rank").from_text
+
+
+def test_what_spark_says_of_a_join_is_not_passed_on(spark_session: "SparkSession", monkeypatch: pytest.MonkeyPatch):
+    from pyspark.errors import PySparkException
+
+    def failing(*_: object, **__: object) -> None:
+        raise PySparkException("secret")
+
+    visits = spark_session.createDataFrame([(1, "a")], "who BIGINT, page STRING")
+    pages = spark_session.createDataFrame([("a", 1, 2)], "page STRING, part INT, PART INT")
+    with setwise.open(visits, user="who", public={"pages": pages, "same": visits.select("page")}) as session:
+        with pytest.raises(InvalidParameter, match="rename one of them"):
+            session.join("pages", using="page")
+        monkeypatch.setattr(type(spark_session), "sql", failing)
+        with pytest.raises(EngineFailed, match="could not join the tables") as refused:
+            session.join("same", using="page")
+    assert refused.value.__context__ is None

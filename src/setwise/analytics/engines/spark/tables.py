@@ -170,7 +170,10 @@ def open_spark_join(
         tables = [
             NamedTable(name=each.name, table=each.table.opened(session), private=each.private) for each in sources
         ]
-        return joined_tables(session, tables, joins, user).engine(progress, leave)
+        try:
+            return joined_tables(session, tables, joins, user).engine(progress, leave)
+        except (PySparkException, Py4JError):
+            raise EngineFailed("Spark could not join the tables") from None
 
 
 def joined_tables(
