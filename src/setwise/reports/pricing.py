@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -11,7 +11,7 @@ from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.planning import Plan, plan_query
 from setwise.analytics.schema import Schema
 from setwise.errors import InvalidParameter, Unattainable
-from setwise.mechanisms.planning.cost import certified_price
+from setwise.mechanisms.planning.cost import certified_price, estimated_price, searched_price
 from setwise.mechanisms.planning.request import CountNoise, Total
 from setwise.reports.report import Question
 
@@ -53,51 +53,80 @@ def price(
     All questions are fixed before the first is asked, so their uses compose set-wise: in whatever order they are asked,
     and whatever is made of the answers in between. No row is read.
     """
-    found = []
+    drafts = []
     for counts in (CountNoise.BEST, CountNoise.GAUSSIAN):  # what is best alone may not be best among many
         with contextlib.suppress(Unattainable, InvalidParameter):
-            found.append(_largest(questions, counts, user, schemas, epsilon, delta))
-    if not found:  # say what is wrong with them
-        found.append(_largest(questions, CountNoise.BEST, user, schemas, epsilon, delta))
-    return min(found, key=lambda priced: _mean_log_error(questions, priced))
+            drafts.append(_Drafts(questions, counts, user, schemas, delta).largest(estimated_price, epsilon))
+    if not drafts:  # say what is wrong with them
+        drafts.append(_Drafts(questions, CountNoise.BEST, user, schemas, delta).largest(estimated_price, epsilon))
+    for draft in sorted(drafts, key=lambda each: _mean_log_error(questions, each.plans)):
+        with contextlib.suppress(Unattainable):
+            found = draft.source.largest(searched_price, epsilon, draft.scale)
+            return Priced(found.totals, found.plans, certified_price(found.uses, delta, Interaction.SETWISE))
+    raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=delta))
 
 
-def _largest(
-    questions: Sequence[Question],
-    counts: CountNoise,
-    user: str,
-    schemas: Sequence[Schema],
-    epsilon: float,
-    delta: float,
-) -> Priced:
-    failure = Fraction(delta) * (_FAILURES if len(questions) > 1 else 1) / len(questions)
+_TOO_LITTLE = "these questions cannot keep epsilon = {epsilon:g} at delta = {delta:g}: give them more"
 
-    def at(scale: float) -> Priced:
-        totals = tuple(Total(epsilon=Fraction(scale * each.weight), delta=failure, counts=counts) for each in questions)
-        plans = tuple(
-            plan_query(each.query, total, user, schema, None).plan
-            for each, total, schema in zip(questions, totals, schemas, strict=True)
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Totals in proportion to the weights, `scale` for a weight of 1, and the plans of the questions with them."""
+
+    source: "_Drafts"
+    scale: float
+    totals: tuple[Total, ...]
+    plans: tuple[Plan, ...]
+
+    @property
+    def uses(self) -> tuple[Use, ...]:
+        return merged(use for plan in self.plans for use in plan.uses)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafts:
+    """The questions, with one kind of noise on counts, at any scale of their totals."""
+
+    questions: Sequence[Question]
+    counts: CountNoise
+    user: str
+    schemas: Sequence[Schema]
+    delta: float
+
+    def at(self, scale: float) -> _Draft:
+        """Return the draft of a scale; an epsilon of each question is the scale times its weight."""
+        failure = Fraction(self.delta) * (_FAILURES if len(self.questions) > 1 else 1) / len(self.questions)
+        totals = tuple(
+            Total(epsilon=Fraction(scale * each.weight), delta=failure, counts=self.counts) for each in self.questions
         )
-        uses = merged(use for plan in plans for use in plan.uses)
-        return Priced(totals, plans, certified_price(uses, delta, Interaction.SETWISE))
+        plans = tuple(
+            plan_query(each.query, total, self.user, schema, None).plan
+            for each, total, schema in zip(self.questions, totals, self.schemas, strict=True)
+        )
+        return _Draft(self, scale, totals, plans)
 
-    best: Priced | None = None
-    search = _Search(epsilon / sum(each.weight for each in questions), epsilon)
-    for scale in search:
-        found = at(scale)
-        search.tell(found.promise.upper)
-        if found.promise.upper <= epsilon:
-            best = found
-    if best is None:
-        raise Unattainable(f"these questions cannot keep epsilon = {epsilon:g} at delta = {delta:g}: give them more")
-    return best
+    def largest(
+        self, price: Callable[[tuple[Use, ...], float], float], epsilon: float, first: float | None = None
+    ) -> _Draft:
+        """Return the draft of the largest scale whose price is at most epsilon, from the first scale tried on."""
+        best: _Draft | None = None
+        search = _Search(epsilon / sum(each.weight for each in self.questions) if first is None else first, epsilon)
+        for scale in search:
+            found = self.at(scale)
+            cost = price(found.uses, self.delta)
+            search.tell(cost)
+            if cost <= epsilon:
+                best = found
+        if best is None:
+            raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=self.delta))
+        return best
 
 
-def _mean_log_error(questions: Sequence[Question], priced: Priced) -> float:
+def _mean_log_error(questions: Sequence[Question], plans: Sequence[Plan]) -> float:
     """Return how far off counts are expected to be, in the mean over questions that have any; 0 if none has."""
     errors = [
         (each.weight, math.log(plan.error.expected_error))
-        for each, plan in zip(questions, priced.plans, strict=True)
+        for each, plan in zip(questions, plans, strict=True)
         if plan.error.expected_error
     ]
     return sum(weight * error for weight, error in errors) / (sum(weight for weight, _ in errors) or 1.0)

@@ -142,6 +142,7 @@ def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fracti
     return changeable * (1 - 2 * theta) + labels * theta**2
 
 
+@lru_cache(maxsize=1024)
 def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
     """Return the deviations of a count and of its own part, relative to independent noise of the same cost.
 

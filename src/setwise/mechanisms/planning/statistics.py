@@ -82,17 +82,24 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
     def uses(noise: CountNoise, spread: Fraction) -> tuple[Use, ...]:
         return _made(bounds, found, wanted, noise, spread).guarantees()
 
+    noisy = [each for each in wanted if isinstance(each, NoisyTotal | NoisyMean)]
+    share = len(noisy) / (len(noisy) + sum(isinstance(each, OneQuantile) for each in wanted) or 1)
+
+    def width(noise: CountNoise, spread: float) -> float:
+        """Return the geometric mean of what intervals and ranks are in proportion to: ranks depend on spread alone."""
+        return float(spread * _RADIUS[noise] ** share)
+
     rough = []
     for noise in noises:
         guess = estimated_spread(partial(_estimated, partial(uses, noise), delta), 1.0, target)
         if guess is not None:
-            rough.append((_RADIUS[noise] * guess.spread, noise, guess))
+            rough.append((width(noise, guess.spread), noise, guess))
     tried: list[tuple[float, CountNoise, Fraction]] = []
     for radius, noise, guess in sorted(rough, key=lambda each: each[0]):
         if not tried or radius <= _CLEARLY_WORSE * tried[0][0]:
             spread = least_spread(partial(_certified, partial(uses, noise), delta), guess, target)
             if spread is not None:
-                tried.append((_RADIUS[noise] * float(spread), noise, spread))
+                tried.append((width(noise, float(spread)), noise, spread))
     if not tried:
         raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
     narrow = [each for each in tried if each[0] <= _AS_NARROW * min(tried)[0]]
