@@ -390,6 +390,8 @@ def test_addresses_passwords_and_missing_tables(
         open_engine("nothing", url)
     with pytest.raises(InvalidParameter, match=r"takes secure, verify, .*, not 'ssl'"):
         open_engine("events", url + "?ssl=1")
+    with pytest.raises(InvalidParameter, match="port in the address"):
+        open_engine("events", "clickhouse://127.0.0.1:http/default")
     with pytest.raises(InvalidParameter, match="types are for columns of text in files"):
         open_engine("events", url, types={"who": Kind.TEXT})
     with pytest.raises(InvalidParameter, match="is no folder of a chDB database"):
@@ -417,9 +419,11 @@ def test_the_server_draws_the_salt(url: str, monkeypatch: pytest.MonkeyPatch):
 EMBEDDED = """
 import sys
 import tempfile
+import threading
 
 import chdb
 
+from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.tables.source import open_engine
 from setwise.cli.main import main
 from setwise.errors import EngineFailed
@@ -436,6 +440,24 @@ with tempfile.TemporaryDirectory() as other, open_engine("events", f"chdb://{sys
         assert "a process has one at a time" in str(error), error
     else:
         raise AssertionError("two folders at once")
+connection = chdb.connect(sys.argv[1])
+connection.query("CREATE VIEW long AS SELECT number AS who, sipHash64(number) AS word FROM numbers(100000000000)")
+connection.close()
+with open_engine("long", f"chdb://{sys.argv[1]}") as engine:
+    said = []
+
+    def ask():
+        try:
+            engine.histogram(Aggregation(user="who", item="word"))
+        except EngineFailed as error:
+            said.append(str(error))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive():
+        engine.cancel()
+        asking.join(0.2)
+    assert said == ["the query was cancelled"], said
 words = ["top-k", "events", "--user", "who", "--item", "word", "-k", "3", "--epsilon", "5", "--delta", "1e-6"]
 sys.argv = ["setwise", *words, "--engine", f"chdb://{sys.argv[1]}"]
 main()

@@ -34,10 +34,14 @@ def _server(url: str) -> Client:
     for name in options:
         if name not in _OPTIONS:
             raise InvalidParameter(f"the address of a ClickHouse server takes {', '.join(_OPTIONS)}, not {name!r}")
+    try:
+        port = place.port
+    except ValueError:
+        raise InvalidParameter("the port in the address of a ClickHouse server must be a number below 65536") from None
     secure = options.pop("secure", "false").lower() in ("1", "true", "yes")
     return clickhouse_connect.get_client(
         host=place.hostname or "localhost",
-        port=place.port or (8443 if secure else 8123),
+        port=port or (8443 if secure else 8123),
         username=unquote(place.username or os.environ.get("CLICKHOUSE_USER", "default")),
         password=unquote(place.password) if place.password else _password(),
         database=unquote(place.path.strip("/")) or None,

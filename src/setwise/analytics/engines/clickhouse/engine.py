@@ -3,7 +3,9 @@
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -191,16 +193,19 @@ class ClickHouseEngine:
         sent = {name: _sent(value) for name, value in parameters.items()}
         with self._lock:
             self._running.add(comment)
+        worker = ThreadPoolExecutor(1, "setwise-clickhouse")  # chDB hears no interrupt in the thread that it works in
         try:
             with _failures("ClickHouse could not answer the query"):
                 changed = self._client.query(CHANGED, column_oriented=True)
                 clause = settings_clause(dict(zip(*changed.result_set, strict=True)), comment)
-                found = self._client.query(f"{statement} {clause}", parameters=sent, column_oriented=True)
+                asked = partial(self._client.query, f"{statement} {clause}", parameters=sent, column_oriented=True)
+                found = worker.submit(asked).result()
                 return dict(zip(found.column_names, found.result_set, strict=False))
         except (KeyboardInterrupt, SystemExit):
             self._kill([comment])
             raise
         finally:
+            worker.shutdown()
             with self._lock:
                 self._running.discard(comment)
 
