@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import setwise
-from setwise.accounting.guarantees import DiscreteLaplace, PureDP
+from setwise.accounting.guarantees import DiscreteLaplace, PureDP, Use
 from setwise.accounting.notation import format_use
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.query import Count, Mean, Query, Sum
+from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.errors import EngineFailed, InvalidParameter
 from setwise.mechanisms.auto_bounds import DOUBLINGS, DoublingBounds, ends
 from setwise.mechanisms.planning.request import Total
@@ -69,6 +69,19 @@ def test_signed_values_and_contributions(session):
     assert answer.epsilon.upper <= 4
     assert len(answer) == 4
     assert {format_use(use).split(":")[0] for use in answer.spent} == {"discrete-laplace", "bounded-range", "approx"}
+
+
+def test_statistics_of_the_same_values_share_what_is_found(session):
+    quartiles = session.quantile(value="spent", bounds="auto", at=[0.25, 0.5, 0.75], epsilon=1)
+    assert quartiles.found == {"spent": [32.0, 64.0]}
+    assert quartiles.spent[0] == Use(DiscreteLaplace(scale=10.0, sensitivity=1))
+    first, middle, last = (each.value for each in quartiles.items[0].estimates)
+    assert 46 < first <= middle <= last < 54  # of users' own means
+    statistics = (Mean(column="spent", bounds="auto"), Sum(column="minutes", bounds="auto"), Count())
+    several = session.ask(Query(statistics=(*statistics, Quantile(column="spent", bounds="auto"))), TOTAL)
+    assert several.spent[0] == Use(DiscreteLaplace(scale=5.0, sensitivity=1), 2)
+    assert several.found["spent"] == [32.0, 64.0]
+    assert several.found["minutes"][0] == 0
 
 
 def test_a_histogram_finds_its_contributions(session):

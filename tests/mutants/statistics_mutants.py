@@ -214,8 +214,8 @@ MUTANTS = (
     _Analytics(
         "bounds: every search has the whole share",
         "bounds_search.py",
-        "each = total.epsilon * SHARE / searches",
-        "each = total.epsilon * SHARE",
+        "share = total.epsilon * SHARE / searches",
+        "share = total.epsilon * SHARE",
         _AUTO,
     ),
     _Analytics(

@@ -45,7 +45,7 @@ class Search:
     bounds: DoublingBounds
     groups: GridQuantiles | None
     places: tuple[int, ...]
-    """Which statistics have bounds to be found."""
+    """Which statistics have bounds to be found: of those that look at the same values, the first."""
 
     def uses(self) -> tuple[Use, ...]:
         """Return what finding the bounds costs, and what is set aside for the answer."""
@@ -67,7 +67,10 @@ class Search:
         statistics = list(self.query.statistics)
         for place, number in enumerate(self.places):
             low, high = self.bounds.release(table.cells_of(place, EVERYTHING, 2 * DOUBLINGS + 1), randomness)
-            statistics[number] = _bounded(statistics[number], low, high)
+            looked_for = _looked_for(self.query.statistics[number])
+            for other, each in enumerate(self.query.statistics):
+                if _is_auto(each) and _looked_for(each) == looked_for:
+                    statistics[other] = _bounded(each, low, high)
         query = replace(self.query, statistics=tuple(statistics), auto_contributions=False)
         if self.groups is None:
             return query
@@ -81,16 +84,20 @@ class Search:
 
 def search_for(query: Query, total: Total) -> Search | None:
     """Return what is to be found for a query, or None where it has all its bounds."""
-    places = tuple(place for place, each in enumerate(query.statistics) if _is_auto(each))
+    firsts: dict[Measure, int] = {}
+    for place, each in enumerate(query.statistics):
+        if _is_auto(each):
+            firsts.setdefault(_looked_for(each), place)
+    places = tuple(firsts.values())
     searches = len(places) + query.auto_contributions
     if not searches:
         return None
-    each = total.epsilon * SHARE / searches
+    share = total.epsilon * SHARE / searches
     return Search(
         query=query,
         rest=replace(total, epsilon=total.epsilon * (1 - SHARE)),
-        bounds=DoublingBounds(scale=1 / each),
-        groups=GridQuantiles(shares=(CONTRIBUTIONS_AT,), cells=len(CONTRIBUTIONS), epsilon=each)
+        bounds=DoublingBounds(scale=1 / share),
+        groups=GridQuantiles(shares=(CONTRIBUTIONS_AT,), cells=len(CONTRIBUTIONS), epsilon=share)
         if query.auto_contributions
         else None,
         places=places,
