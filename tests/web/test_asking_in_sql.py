@@ -120,6 +120,7 @@ def test_a_mean_and_a_quantile_from_the_form(ada: Browsing, total: str) -> None:
     expect(page.locator("#preview")).to_contain_text("a quantile of minutes")
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.locator("#answer h2")).to_have_text("0.9 quantile of minutes between 0 and 60")
+    expect(page.locator("#answer thead th")).to_have_text(["item", "quantile_0.9_minutes"])
     ada.picture("ask-quantile-light")
     ada.check()
 

@@ -181,10 +181,11 @@ async def _statement(request: Request, asked: dict[str, Any]) -> Statement | Non
 
 
 def _columns(answer: PrivateAnswer, statement: Statement | None) -> dict[str, list[Any]] | None:
-    """Return what the table shows where an item is more than a name and a count."""
-    if statement is not None:
-        return SqlAnswer(answer=answer, outputs=statement.outputs).by_column()
-    return answer.columns() if answer.statistics or answer.groups else None
+    """Return what the table shows where an item is more than a name and a count; no column that is empty."""
+    if statement is None and not answer.statistics and not answer.groups:
+        return None
+    found = answer.columns() if statement is None else SqlAnswer(answer=answer, outputs=statement.outputs).by_column()
+    return {name: values for name, values in found.items() if any(value is not None for value in values)}
 
 
 def _answer(job: Job) -> PrivateAnswer:

@@ -62,10 +62,11 @@ function showPreview(found) {
 function showProblem(error) {
   const field = question.fieldOf(error.field);
   const named = field?.closest("details") ? `${field.labels[0].textContent}: ` : "";
-  problem.textContent = named + error.message;
+  const lacking = error.status === 402 ? told.querySelector(".alert") : null; // what is missing, in words
+  lacking?.remove();
+  problem.textContent = lacking ? `Nothing was charged. ${lacking.textContent}` : named + error.message;
   problem.hidden = false;
   if (named) field.closest("details").open = true;
-  if (error.status === 402) told.querySelector(".alert")?.remove(); // said better now
   field?.setAttribute("aria-invalid", "true");
   field?.setAttribute("aria-describedby", "problem");
 }
@@ -146,6 +147,7 @@ if (form) {
   form.addEventListener("input", (event) => {
     key = newKey();
     ++turn; // what is on its way is of another question
+    told.querySelector(".alert")?.remove(); // so is what was missing
     clearProblem();
     if (event.target.name === "dataset") question.chooseDataset();
     else if (event.target.name === "account") question.chooseAccount();
