@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.bins import parse_group
+from setwise.analytics.bins import TimeUnit, parse_group
 from setwise.analytics.engines.base import Aggregation, Measure
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
@@ -249,6 +249,34 @@ def test_domains_and_missing_labels(typed: ClickHouseEngine, item: str, domain, 
 def test_filters_of_every_type(typed: ClickHouseEngine, text: str, wanted: set[int]):
     where = parse_filter(text, typed.describe())
     assert set(typed.histogram(Aggregation(user="u", item="u", where=where)).labels) == wanted
+
+
+def test_bytes_beyond_a_zero_tell_users_apart(clickhouse_server: ClickHouseServer, url: str):
+    clickhouse_server.run("CREATE TABLE zeros (who FixedString(4), name String) ENGINE = Memory", url)
+    clickhouse_server.run("INSERT INTO zeros VALUES ('a\\0b', 'a'), ('a\\0c', 'a\\0'), ('a', 'a\\0\\0')", url)
+    with ClickHouseEngine(url, "zeros") as engine:
+        for user in ("who", "name"):
+            assert engine.histogram(Aggregation(user=user)).counts.tolist() == [3]
+        assert len(engine.histogram(Aggregation(user="name", item="who"))) == 3
+
+
+@pytest.mark.parametrize("scale", [9, *(pytest.param(each, marks=pytest.mark.slow) for each in (0, 3, 6))])
+def test_no_time_is_too_far_for_bins_and_filters(clickhouse_server: ClickHouseServer, url: str, scale: int):
+    """Whatever 64 bits a time is made of; others are where they were."""
+    name, kind = f"far_{scale}", f"DateTime64({scale})"
+    clickhouse_server.run(f"CREATE TABLE {name} (u Int64, t {kind}) ENGINE = Memory", url)
+    clickhouse_server.run(f"INSERT INTO {name} VALUES (0, '2024-02-29 12:34:56')", url)
+    for user, bits in enumerate((2**63 - 1, -(2**63), 2**62, -(2**62), 253402300800000, -62135596800001), 1):
+        clickhouse_server.run(f"INSERT INTO {name} SELECT {user}, reinterpret(toInt64({bits}), '{kind}')", url)
+    with ClickHouseEngine(url, name) as engine:
+        where = parse_filter("t >= '2024-02-29' AND t < '2024-03-01' AND u = 0", engine.describe())
+        for unit in TimeUnit:
+            kinds = [f"{unit} of t"] if unit is TimeUnit.WEEKDAY else [f"{unit} of t", f"t by {unit}"]
+            for group in map(parse_group, kinds):
+                everyone = engine.histogram(Aggregation(user="u", item=group))
+                assert int(everyone.counts.sum()) <= 7
+                [label] = engine.histogram(Aggregation(user="u", item=group, where=where)).labels
+                assert label in everyone.labels
 
 
 def test_keys_of_different_types_meet(typed: ClickHouseEngine, clickhouse_server: ClickHouseServer, url: str):

@@ -71,8 +71,8 @@ class ClickHouseDialect:
         return f"{{{parameter}:String}}"
 
     def user(self, column: Column) -> str:
-        """Return the column such that equal means the same user; text is bytes, valid or not."""
-        return self._text(column) if column.kind is Kind.TEXT else self.name(column.name)
+        """Return the column as it is: values of one type are equal when all of their bytes are, valid text or not."""
+        return self.name(column.name)
 
     def label(self, column: Column) -> str:
         """Return the column as text or integer, null where text is not UTF-8: ClickHouse takes any bytes for text."""
