@@ -418,8 +418,13 @@ def test_addresses_passwords_and_missing_tables(
         open_engine("nothing", url)
     with pytest.raises(InvalidParameter, match=r"takes secure, verify, .*, not 'ssl'"):
         open_engine("events", url + "?ssl=1")
-    with pytest.raises(InvalidParameter, match="port in the address"):
-        open_engine("events", "clickhouse://127.0.0.1:http/default")
+    for unreadable in ("clickhouse://127.0.0.1:http/default", "clickhouse://[::1/default"):
+        with pytest.raises(InvalidParameter, match="cannot be read: write clickhouse://user@host:8123/database"):
+            open_engine("events", unreadable)
+    monkeypatch.setenv("CLICKHOUSE_USER", "nobody")
+    for refusing in (url.replace("default:secret@", ""), url + "?secure=true"):
+        with pytest.raises(EngineFailed, match="cannot be reached or refuses the login"):
+            open_engine("events", refusing)
     with pytest.raises(InvalidParameter, match="types are for columns of text in files"):
         open_engine("events", url, types={"who": Kind.TEXT})
     with pytest.raises(InvalidParameter, match="is no folder of a chDB database"):

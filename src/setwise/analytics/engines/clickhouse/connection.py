@@ -23,26 +23,29 @@ _DAY = 86_400
 def connected(url: str) -> Client:
     """Return a connection of its own to clickhouse://user:password@host:port/database, or to chdb:///folder.
 
-    A password that the address leaves out is that of CLICKHOUSE_PASSWORD, or of the file CLICKHOUSE_PASSWORD_FILE.
+    A user that the address leaves out is CLICKHOUSE_USER or `default`, and a password that of CLICKHOUSE_PASSWORD or of
+    the file CLICKHOUSE_PASSWORD_FILE.
     """
     return _embedded(url) if url.startswith("chdb://") else _server(url)
 
 
 def _server(url: str) -> Client:
-    place = urlsplit(url)
+    try:
+        place = urlsplit(url)
+        port = place.port
+    except ValueError:
+        raise InvalidParameter(
+            "the address of a ClickHouse server cannot be read: write clickhouse://user@host:8123/database"
+        ) from None
     options = {name: values[-1] for name, values in parse_qs(place.query).items()}
     for name in options:
         if name not in _OPTIONS:
             raise InvalidParameter(f"the address of a ClickHouse server takes {', '.join(_OPTIONS)}, not {name!r}")
-    try:
-        port = place.port
-    except ValueError:
-        raise InvalidParameter("the port in the address of a ClickHouse server must be a number below 65536") from None
     secure = options.pop("secure", "false").lower() in ("1", "true", "yes")
     return clickhouse_connect.get_client(
         host=place.hostname or "localhost",
         port=port or (8443 if secure else 8123),
-        username=unquote(place.username or os.environ.get("CLICKHOUSE_USER", "default")),
+        username=unquote(place.username) if place.username else os.environ.get("CLICKHOUSE_USER", "default"),
         password=unquote(place.password) if place.password else _password(),
         database=unquote(place.path.strip("/")) or None,
         interface="https" if secure else "http",

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -58,7 +57,7 @@ class ClickHouseEngine:
         self._salts = salts
         self._running: set[str] = set()
         self._lock = threading.Lock()
-        with _failures(UNREACHABLE[urlsplit(url).scheme]):
+        with _failures(UNREACHABLE[url.partition(":")[0]]):
             self._client = connected(url)
         try:
             self._relation = self._source.found(self._asked)
