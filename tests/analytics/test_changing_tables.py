@@ -97,3 +97,16 @@ def test_a_prepared_copy_of_an_earlier_version_is_refused(tmp_path: Path):
         pytest.raises(UnsuitableTable, match="has changed"),
     ):
         session.ask(Query.top_k(item="what", k=1), Total(epsilon=1, delta=1e-6))
+
+
+@pytest.mark.parametrize("name", ["visits.parquet", "visits.csv"])
+def test_a_file_that_is_gone_is_said_in_one_sentence(tmp_path: Path, name: str):
+    table = tmp_path / name
+    if name.endswith(".csv"):
+        table.write_text("who,what\n1,x\n")
+    else:
+        pq.write_table(pa.table({"who": [1], "what": ["x"]}), table)
+    with setwise.open(table, user="who") as session:
+        table.unlink()
+        with pytest.raises(UnsuitableTable, match="gone"):
+            session.ask(Query.top_k(item="what", k=1), Total(epsilon=1, delta=1e-6))

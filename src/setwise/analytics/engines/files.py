@@ -56,7 +56,10 @@ FilesVersion: TypeAlias = tuple[tuple[int, int, int], ...]
 
 def files_version(files: Sequence[Path]) -> FilesVersion:
     """Return what changes when a file is written again, without reading it: inodes, sizes and times of change."""
-    told = [file.stat() for file in files]
+    try:
+        told = [file.stat() for file in files]
+    except OSError:
+        raise UnsuitableTable("a file of the table is gone or cannot be read") from None
     return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in told)
 
 

@@ -22,7 +22,7 @@ from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
 from setwise.analytics.engines.duckdb.text_codes import DistinctHashes
-from setwise.analytics.engines.files import files_fingerprint, files_of
+from setwise.analytics.engines.files import files_fingerprint, files_of, files_version
 from setwise.analytics.engines.prepared import Manifest, write_prepared
 from setwise.analytics.engines.sql import SaltSource, secret_salt
 from setwise.analytics.schema import Kind, Schema
@@ -207,7 +207,7 @@ class DuckDBEngine:
         rows = self.rows()
         if rows is not None:
             return rows
-        return max(SMALL_ROWS + 1, sum(file.stat().st_size for file in self._table.files) // CSV_ROW_BYTES)
+        return max(SMALL_ROWS + 1, sum(size for _, size, _ in files_version(self._table.files)) // CSV_ROW_BYTES)
 
     @contextmanager
     def _running_on(self, rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
