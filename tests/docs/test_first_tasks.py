@@ -1,14 +1,19 @@
 """The ten first tasks do what their page shows: every command runs on raw files, and prints what is below it."""
 
+import contextlib
 import re
+import shlex
 import sys
 
 import pytest
 from tests.docs.pages import ROOT
+from typer.testing import CliRunner
 
 sys.path.insert(0, str(ROOT / "website"))
 
 from first_tasks import PAGE, run, tasks
+
+from setwise.cli.main import app
 
 TASKS = tasks(PAGE.read_text(encoding="utf-8"))
 
@@ -28,9 +33,12 @@ def shape(output: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """The files of the page with their descriptions, made in this process: six commands would take as many starts."""
     place = tmp_path_factory.mktemp("tasks")
-    for code, _ in TASKS[:2]:
-        run(code, place)
+    with contextlib.chdir(place):
+        for line in "".join(code for code, _ in TASKS[:2]).splitlines():
+            told = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+            assert told.exit_code == 0, told.output
     return place
 
 
