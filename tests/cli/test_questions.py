@@ -1,9 +1,12 @@
 """`setwise top-k`, `histogram`, `count` and `sum`: the contract of their JSON, exit status, errors, and Ctrl-C."""
 
+import _thread
 import json
 import re
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import psycopg
@@ -13,6 +16,7 @@ from pyarrow import csv, parquet
 from tests.command_line import process
 
 from setwise import compose
+from setwise.cli.ask import interruptible
 
 TOTAL = ("--epsilon", "4", "--delta", "1e-6")
 
@@ -333,6 +337,29 @@ def test_no_bar_and_no_number_is_cut(folder, width):
     for each in answer:
         low, high = each.interval
         assert re.search(rf"{each.label} +{each.count:,} +{low:,} to {high:,}", shown)
+
+
+def test_an_interrupt_at_any_moment_of_the_waiting_is_one(monkeypatch):
+    """One that comes while an Event gives up its lock to wait breaks that lock, and is lost in an error about it."""
+    started, cancelled = threading.Event(), threading.Event()
+    release = threading.Condition._release_save
+
+    def interrupted(condition):
+        state = release(condition)
+        if started.is_set() and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        return state
+
+    def work():
+        started.set()
+        time.sleep(0.3)
+        _thread.interrupt_main()
+        cancelled.wait(30)
+
+    monkeypatch.setattr(threading.Condition, "_release_save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(work, cancelled.set)
+    assert cancelled.is_set()
 
 
 def test_ctrl_c_stops_the_query(tmp_path):

@@ -6,6 +6,7 @@
 import inspect
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -189,7 +190,9 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
     """
     done: list[T] = []
     failed: list[BaseException] = []
-    finished = threading.Event()  # an interrupted join would take the thread for finished
+    # A bare lock: an interrupt may break the lock of an Event, and would take a thread that is joined for finished.
+    running = threading.Lock()
+    running.acquire()
 
     def run() -> None:
         try:
@@ -197,17 +200,17 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
         except BaseException as error:  # raised again on the main thread
             failed.append(error)
         finally:
-            finished.set()
+            running.release()
 
     thread = threading.Thread(target=run, name="setwise-question")
     thread.start()
     try:
-        while not finished.wait(0.1):
+        while not running.acquire(timeout=0.1):
             pass
     except KeyboardInterrupt:
-        while not finished.is_set():
+        while not done and not failed:
             cancel()
-            finished.wait(0.1)
+            time.sleep(0.1)
         thread.join()
         raise
     thread.join()
