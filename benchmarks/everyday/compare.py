@@ -1,4 +1,4 @@
-"""Five tasks of usability studies with Setwise and five peers at (1, 1e-6): lines of code, and error over some runs.
+"""Five tasks of usability studies and quartiles, with Setwise and five peers at (1, 1e-6): lines of code, and errors.
 
     python benchmarks/everyday/compare.py [--only LIBRARY ...]
 
@@ -27,7 +27,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "peers")]
 import people  # noqa: E402 - beside this file
 from environments import PEERS, Built, NotBuilt, build  # noqa: E402 - of the other comparison
 
-TASKS = ("count", "mean", "median", "histogram", "left")
+TASKS = ("count", "mean", "median", "quartiles", "histogram", "left")
 COMPARED = ("setwise", "opendp", "diffprivlib", "smartnoise-sql", "pipelinedp", "tumult")
 RESULTS = HERE / "results.json"
 PAGE = HERE.parents[1] / "docs" / "comparison.md"
@@ -58,11 +58,19 @@ def error(task: str, value: Any, truth: Mapping[str, list[Any]]) -> float:  # no
         case "mean":
             return abs(float(value) - float(mean(truth["age"])))
         case "median":
-            minutes, half = sorted(truth["minutes"]), len(truth["minutes"]) / 2
-            return max(0.0, bisect_left(minutes, value) - half, half - bisect_right(minutes, value))
+            return _ranks_off(sorted(truth["minutes"]), 0.5, value)
+        case "quartiles":
+            minutes = sorted(truth["minutes"])
+            return mean(_ranks_off(minutes, share, each) for share, each in zip((0.25, 0.5, 0.75), value, strict=True))
         case _:
             exact = Counter(truth["occupation"])
             return float(mean(abs(value.get(each, 0.0) - exact[each]) for each in people.OCCUPATIONS))
+
+
+def _ranks_off(values: list[Any], share: float, value: float) -> float:
+    """Return how many values are between one and a quantile of them."""
+    rank = share * len(values)
+    return max(0.0, bisect_left(values, value) - rank, rank - bisect_right(values, value))
 
 
 def measured(name: str) -> dict[str, dict[str, object]]:
@@ -93,7 +101,7 @@ def _summary(task: str, line: Mapping[str, object], truth: Mapping[str, list[Any
 def table(results: Mapping[str, Mapping[str, Mapping[str, object]]]) -> str:
     """Return the results as the table of docs/comparison.md: lines of code, and the mean error."""
     titles = {"setwise": "Setwise"} | {peer.name: peer.title for peer in PEERS}
-    heading = ["", "users over 30", "mean age", "median minutes", "21 groups", "what is left"]
+    heading = ["", "users over 30", "mean age", "median minutes", "quartiles", "21 groups", "what is left"]
     lines = [heading, ["---"] * len(heading)]
     lines += [[titles[name], *(_in_words(each[task]) for task in TASKS)] for name, each in results.items()]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -23,6 +23,12 @@ def median(table):
     return float(tools.median(table["minutes"], epsilon=1.0, bounds=(0, 1440), accountant=table["accountant"]))
 
 
+def quartiles(table):
+    shares = [0.25, 0.5, 0.75]
+    found = tools.quantile(table["minutes"], shares, epsilon=1.0, bounds=(0, 1440), accountant=table["accountant"])
+    return sorted(map(float, found))
+
+
 def histogram(table):
     codes = np.array([people.OCCUPATIONS.index(each) for each in table["occupation"]])
     found, _ = tools.histogram(codes, epsilon=1.0, bins=21, range=(0, 21), accountant=table["accountant"])
@@ -35,4 +41,4 @@ def left(table):
 
 
 if __name__ == "__main__":
-    report(opened, [count, mean, median, histogram, left], runs=50)
+    report(opened, [count, mean, median, quartiles, histogram, left], runs=50)

@@ -34,6 +34,13 @@ def median(context):
     return context.query().select(ranked).release().collect().item()
 
 
+def quartiles(context):
+    minutes = pl.col("minutes").cast(float).fill_null(0.0).fill_nan(0.0)
+    candidates = [float(n) for n in range(1441)]
+    asked = [minutes.dp.quantile(at, candidates=candidates).alias(str(at)) for at in (0.25, 0.5, 0.75)]
+    return sorted(context.query().select(asked).release().collect().row(0))
+
+
 def histogram(context):
     keys = pl.LazyFrame({"occupation": people.OCCUPATIONS})
     found = context.query().group_by("occupation").agg(dp.len()).with_keys(keys).release().collect()
@@ -45,4 +52,4 @@ def left(context):
 
 
 if __name__ == "__main__":
-    report(opened, [count, mean, median, histogram, left], runs=20)
+    report(opened, [count, mean, median, quartiles, histogram, left], runs=20)

@@ -29,6 +29,11 @@ def median(session):
     return session.quantile(value="minutes", low=0, high=1440, **TOTAL).value
 
 
+def quartiles(session):
+    answer = session.quantile(value="minutes", low=0, high=1440, at=[0.25, 0.5, 0.75], **TOTAL)
+    return [each.value for each in answer.items[0].estimates]
+
+
 def histogram(session):
     answer = session.histogram(item="occupation", domain=people.OCCUPATIONS, contributions=1, **TOTAL)
     return {each.label: each.count for each in answer}
@@ -44,4 +49,4 @@ def left(session):
 
 
 if __name__ == "__main__":
-    report(opened, [count, mean, median, histogram, left], runs=50)
+    report(opened, [count, mean, median, quartiles, histogram, left], runs=50)

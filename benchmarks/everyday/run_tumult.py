@@ -36,6 +36,15 @@ def median(given):
     return float(found.first()["minutes_median"])
 
 
+def quartiles(given):
+    session, table = given
+    third, found = ApproxDPBudget(people.EPSILON / 3, people.DELTA / 3), []
+    for share in (0.25, 0.5, 0.75):
+        asked = table.quantile("minutes", share, low=0, high=1440, name="found")
+        found.append(float(session.evaluate(asked, third).first()["found"]))
+    return sorted(found)
+
+
 def histogram(given):
     session, table = given
     keys = KeySet.from_dict({"occupation": people.OCCUPATIONS})
@@ -59,4 +68,4 @@ if __name__ == "__main__":
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     TABLE = spark.read.csv(str(people.CSV), header=True, inferSchema=True).cache()
-    report(opened, [count, mean, median, histogram, left], runs=3)
+    report(opened, [count, mean, median, quartiles, histogram, left], runs=3)
