@@ -27,6 +27,8 @@ class Tuning:
     """Largest moderate tilt over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
     steps_in_deviation: int = 12
     """Lattice steps to a standard deviation in the coarse version of a loss."""
+    beyond: int = 4
+    """Steps of the coarse version beyond its losses that rounding to another lattice may reach."""
     newton_steps: int = 6
     newton_close: float = 0.01
     """Newton's method ends at a relative step this small, and gives way to bisection after that many steps."""
@@ -114,10 +116,10 @@ class Saddle:
 
     @cached_property
     def support(self) -> tuple[float, float]:
-        """Losses of the parts that none is below or above, a step of each use beyond the coarse ones."""
+        """Losses that no sum of the parts is below or above, on lattices up to `beyond` times as coarse."""
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
-        least = math.fsum(steps * (first - 1) for steps, first, _ in nodes)
-        return least, math.fsum(steps * (first + size) for steps, first, size in nodes)
+        least = math.fsum(steps * (first - TUNING.beyond) for steps, first, _ in nodes)
+        return least, math.fsum(steps * (first + size - 1 + TUNING.beyond) for steps, first, size in nodes)
 
     def at(self, tilt: float) -> tuple[float, float, float]:
         """Return the cumulant, mean and variance of the sum under the tilt."""

@@ -154,8 +154,9 @@ class BatchBoundedRange:
 def _alone(epsilon: float, x: float) -> Bracket:
     """Return the optimal delta at x >= 0 of one epsilon-BR mechanism with nothing beside.
 
-    With v = exp(t) it is the largest (exp(epsilon) - v)(1 - exp(x) / v) / (exp(epsilon) - 1), at v = exp((epsilon +
-    x) / 2): (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1).
+    It is (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1), at t = (epsilon + x) / 2.
+
+    Theorem: docs/closed-forms.md, "One bounded-range mechanism".
     """
     if x >= epsilon:
         return Bracket(0.0, 0.0)
