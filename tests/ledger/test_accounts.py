@@ -214,6 +214,17 @@ def test_what_is_missing_is_told_before_and_when_it_is_refused(ledger):
         ledger.account("ada").shortage(["pure:0.2"])
 
 
+def test_two_amounts_that_look_the_same_are_told_apart(sqlite_ledger):
+    """Amounts are drawn in units and rounded up, so that the last of five equal parts does not fit."""
+    sqlite_ledger.open_filter("bob", epsilon=4.0, delta=1e-6, failure_share=0.02)
+    bob = sqlite_ledger.account("bob")
+    for number in range(4):
+        bob.charge(uses("approx:0,4e-9"), key=str(number), request="q")
+    assert bob.shortage(["approx:0,4e-9"]).endswith(
+        "it needs a failure probability of 4e-09, and a little less than 4e-09 is left"
+    )
+
+
 def test_an_account_shows_what_it_is(ledger):
     ledger.open_filter("bob", epsilon=5.0, delta=1e-6, dataset="visits", period="year", rule="zcdp")
     assert repr(ledger.account("bob")) == (

@@ -257,8 +257,10 @@ def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use
 
 def failure_shortage(uses: Sequence[Use], left: float) -> str:
     """Return in words that the uses may fail more often than is left for it."""
-    needed = filter_parameters(uses).failure_sum
-    return f"it needs a failure probability of {rounded_up(needed, _DIGITS)}, and {rounded_down(left, _DIGITS)} is left"
+    needed = rounded_up(filter_parameters(uses).failure_sum, _DIGITS)
+    there = rounded_down(left, _DIGITS)
+    shown = f"a little less than {there}" if there == needed else there  # amounts are drawn in units, rounded up
+    return f"it needs a failure probability of {needed}, and {shown} is left"
 
 
 def wallet_shortage(uses: Sequence[Use], left: float) -> str:
