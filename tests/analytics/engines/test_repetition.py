@@ -3,15 +3,18 @@
 from pathlib import Path
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.duckdb import query
+from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.filter.parser import parse_filter
 from tests.analytics.engines.backends import Backend, DuckDBBackend
 from tests.analytics.engines.reference import as_dict
+from tests.servers.postgresql import PostgresqlServer
 
 
 def events(rows: int, users: int, items: int) -> pa.Table:
@@ -50,6 +53,23 @@ def test_both_forms_keep_the_same(probed: Backend, monkeypatch: pytest.MonkeyPat
                 found.append(as_dict(histogram.labels, histogram.counts))
             assert found[0] == found[1]
             assert found[0]
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1e9])
+def test_a_user_whose_number_is_written_in_several_ways_counts_once(
+    postgresql_server: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, threshold: float
+):
+    monkeypatch.setattr(sql, "MOST_ROWS_PER_PAIR", threshold)
+    url = postgresql_server.schema()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE visits (u numeric, i text)")
+        connection.execute(
+            "INSERT INTO visits VALUES (7, 'a'), (7.0, 'a'), (7.00, 'a'), ('NaN', 'a'), ('Infinity', 'b')"
+        )
+        connection.execute("ANALYZE visits")
+    with PostgresqlEngine(url, "visits") as engine:
+        found = engine.histogram(Aggregation(user="u", item="i", contributions=3))
+    assert as_dict(found.labels, found.counts) == {"a": 2, "b": 1}
 
 
 @pytest.mark.parametrize(("items", "numbered"), [(4, False), (5000, True)])

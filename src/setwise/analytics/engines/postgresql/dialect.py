@@ -49,8 +49,17 @@ class PostgresqlDialect:
         return f"%({parameter})s"
 
     def user(self, column: Column) -> str:
-        """Return the column such that equal means the same user, whatever collation the column has."""
-        return self.label(column) if column.kind is Kind.TEXT else self.name(column.name)
+        """Return the column such that equal means the same user, whatever collation the column has.
+
+        A decimal loses its zeros at the end: 7.0 and 7.00 are equal, and so must be their texts, which are hashed.
+        """
+        match column.kind:
+            case Kind.TEXT:
+                return self.label(column)
+            case Kind.DECIMAL:
+                return f"TRIM_SCALE({self.name(column.name)})"
+            case _:
+                return self.name(column.name)
 
     def label(self, column: Column) -> str:
         """Return the column as text or integer; the collation "C" compares by code points."""
