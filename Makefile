@@ -48,6 +48,7 @@ bench: $(VENV)/.benched-with  ## the benchmarks, each a table
 	$(RUN)/python benchmarks/samplers.py
 	$(RUN)/python benchmarks/ledger.py
 	$(RUN)/python benchmarks/analytics.py
+	$(RUN)/python benchmarks/group_statistics.py
 
 clean:
 	rm -rf $(VENV) .peers site

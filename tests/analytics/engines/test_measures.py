@@ -182,6 +182,19 @@ def test_what_a_user_adds_does_not_depend_on_the_order_of_rows(backend: Backend)
     assert found == {30}
 
 
+def test_sums_of_integers_are_exact_whatever_their_bounds(backend: Backend):
+    """Floating point holds 2^53 and 2^53 + 2, but not what is between them."""
+    rows = pa.table({"who": [1, 1, 2], "whole": [2**53, 1, 2**53 - 1]})
+    bounds = [(0, 2**60), (0, 2**53), (-(2**53), 2**53 - 1), (0, 2**53 + 1)]
+    measures = tuple(Measure(column="whole", least=least, most=most) for least, most in bounds)
+    with backend.engine(rows) as engine:
+        for measure in measures:  # each by itself: measures of a column share what its rows add up
+            found = engine.statistics(Aggregation(user="who", measures=(measure,))).totals[0]["all"]
+            assert found == sum(min(own, measure.most) for own in (2**53 + 1, 2**53 - 1))
+        together = engine.statistics(Aggregation(user="who", measures=measures)).totals
+    assert [each["all"] for each in together] == [2**54, 2**54 - 1, 2**54 - 2, 2**54]
+
+
 BINNED = (parse_group("whole by 10"), "plan")
 
 

@@ -20,6 +20,9 @@ from setwise.mechanisms.auto_bounds import LARGEST_EXPONENT, LEAST_EXPONENT
 UNITS = 2**20
 """Units of a step in which numbers that are no integers are added up."""
 
+LARGEST_REAL_WHOLE = 2**53
+"""Up to here floating point of 64 bits holds every whole number, and orders it with all that are larger."""
+
 LARGEST_UNITS = 2**62
 """How far from its origin a single number can be, in units; what is farther is clipped."""
 
@@ -101,13 +104,27 @@ class Measures:
         """Return for each source of numbers what its rows add up: integers, or null."""
         return [self._row_value(measures) for measures in self._sources().values()]
 
+    def user_sums(self) -> dict[str, str]:
+        """Return what `user_values` are computed of, by name, so that no engine adds it up or converts it twice.
+
+        n is the number of a user's rows in a group, c0, c1, .. that of the values of each source, and t0, t1, .. their
+        sum: in floating point, unless measures tell sums apart that floating point does not.
+        """
+        sums = {"n": "COUNT(*)"} if any(each.column is None for each in self.measures) else {}
+        for place, measures in enumerate(self._sources().values()):
+            sums[f"c{place}"] = f"COUNT(v{place})"
+            if not measures[0].counted:
+                total = self.dialect.total(f"v{place}", None)
+                sums[f"t{place}"] = total if _needs_every_digit(measures) else self.dialect.real(total)
+        return sums
+
     def user_values(self) -> list[str]:
         """Return for each measure the whole number that a user adds to a group, null for none."""
         return [self._user_value(each) for each in self.measures]
 
     def user_rows(self, measure: Measure) -> str:
         """Return how many values of a user in a group count for a measure by rows."""
-        return self.dialect.whole(f"LEAST(COUNT({self._values(measure)}), {measure.rows})")
+        return self.dialect.whole(f"LEAST(c{self._place(measure)}, {measure.rows})")
 
     def _sources(self) -> dict[Hashable, list[Measure]]:
         """Return the measures that read the same numbers of rows."""
@@ -117,8 +134,8 @@ class Measures:
                 sources.setdefault(_source(each), []).append(each)
         return sources
 
-    def _values(self, measure: Measure) -> str:
-        return f"v{list(self._sources()).index(_source(measure))}"
+    def _place(self, measure: Measure) -> int:
+        return list(self._sources()).index(_source(measure))
 
     def _row_value(self, measures: Sequence[Measure]) -> str:
         first = measures[0]
@@ -135,28 +152,29 @@ class Measures:
 
     def _user_value(self, measure: Measure) -> str:
         if measure.column is None:  # of a number of groups, the least: how many there are is not known here
-            number = str(measure.least) if measure.groups else f"LEAST(COUNT(*), {measure.most})"
-            return self.dialect.whole(number)
-        values = self._values(measure)
+            return self.dialect.whole(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
+        total, values = (f"{name}{self._place(measure)}" for name in ("t", "c"))
         if measure.counted:
-            return self.dialect.whole(f"LEAST(COUNT({values}), {measure.most})")
-        total = self.dialect.total(values, None)
+            return self.dialect.whole(f"LEAST({values}, {measure.most})")
         whole = self.schema.column(measure.column).kind is Kind.INTEGER and measure.rows is None
+        source = self._sources()[_source(measure)]
+        ends = (_real(measure.least), _real(measure.most))  # not every engine compares integers with reals
         if measure.averaged or not whole or measure.step != 1:
-            origin, unit = (Fraction(0), Fraction(1)) if whole else _units(self._sources()[_source(measure)])
-            added = self.dialect.real(total) + (f" / COUNT({values})" if measure.averaged else "")
+            origin, unit = (Fraction(0), Fraction(1)) if whole else _units(source)
+            added = self.dialect.real(total) + (f" / {values}" if measure.averaged else "")
             shift = (origin - measure.origin) / measure.step
             if measure.doubling:
                 doubled = _doubled(f"{added} * {_real(unit)}")
-                return f"CASE WHEN COUNT({values}) > 0 THEN {self.dialect.whole(doubled)} END"
-            ends = (_real(measure.least), _real(measure.most))  # not every engine compares integers with reals
+                return f"CASE WHEN {values} > 0 THEN {self.dialect.whole(doubled)} END"
             number = _clipped(f"{added} * {_real(unit / measure.step)} + {_real(shift)}", *ends)
             if measure.rows is not None:
                 number = f"{number} * {self.user_rows(measure)}"
             number = f"FLOOR({number} + 0.5)"  # both ends are whole, so it stays between them
-        else:
+        elif _needs_every_digit(source):
             number = _clipped(total, str(measure.least), str(measure.most))
-        return f"CASE WHEN COUNT({values}) > 0 THEN {self.dialect.whole(number)} END"
+        else:
+            number = _clipped(total, *ends)
+        return f"CASE WHEN {values} > 0 THEN {self.dialect.whole(number)} END"
 
 
 def _doubled(number: str) -> str:
@@ -170,6 +188,11 @@ def _doubled(number: str) -> str:
     small = _real(Fraction(2) ** LEAST_EXPONENT)
     above = f"WHEN {number} > {small} THEN {place(number)}"
     return f"CASE {above} WHEN {number} < -{small} THEN -({place(f'-({number})')}) ELSE 0 END"
+
+
+def _needs_every_digit(measures: Sequence[Measure]) -> bool:
+    """Whether whole numbers beyond those that floating point holds one by one are told apart."""
+    return any(max(abs(each.least), abs(each.most)) > LARGEST_REAL_WHOLE for each in measures)
 
 
 def _source(measure: Measure) -> Hashable:

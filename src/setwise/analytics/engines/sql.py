@@ -188,22 +188,24 @@ class StatementBuilder:
             if measure.rows is not None
         }
         columns = ", ".join(values)
+        sums = [f"{value} AS {name}" for name, value in measures.user_sums().items()]
+        summed = f"SELECT {', '.join(['u', labels, *sums])} FROM ({rows}) AS counted GROUP BY u, {labels}"
         whole = ", ".join(f"{value} AS {name}" for name, value in values.items())
-        pairs = f"SELECT u, {labels}, {whole} FROM ({rows}) AS counted GROUP BY u, {labels}"
+        pairs = f"SELECT u, {labels}, {whole} FROM ({summed}) AS summed"
         kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
         if salt is not None:
             ranked = ", ".join(_counted_groups(aggregation, values))
             kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, ranked), columns)
         if aggregation.pooled:
             kept, labels = f"SELECT '{EVERYTHING}' AS g0, {columns} FROM ({kept}) AS own", "g0"
-        sums: dict[str, str] = {}
+        added: dict[str, str] = {}
         for place, measure in enumerate(aggregation.measures):
             reach = max(abs(measure.least), abs(measure.most)) * (measure.rows or 1)
             if not measure.in_cells:
                 number = f"COUNT(w{place})" if measure.rows is None else self._added(f"m{place}", measure.rows)
-                sums |= {f"s{place}": self._added(f"w{place}", reach), f"n{place}": number}
+                added |= {f"s{place}": self._added(f"w{place}", reach), f"n{place}": number}
         celled = [name for name, measure in zip(own, aggregation.measures, strict=True) if measure.in_cells]
-        return self._added_up(kept, labels, sums, [name for name in celled if name in values])
+        return self._added_up(kept, labels, added, [name for name in celled if name in values])
 
     def _added_up(self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]) -> str:
         """Return the lines of `statistics` about what users keep, `celled` of it counted in cells.
