@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
@@ -53,7 +54,9 @@ class ClickHouseServer:
         self._logins = folder / "logins.json"
         self.login("default")
         words = [sys.executable, "-m", "tests.servers.clickhouse", str(folder)]
-        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        )
         assert self._process.stdout is not None
         told = self._process.stdout.readline()
         self.port = int(told)
@@ -213,7 +216,9 @@ def _serve(folder: Path) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     sys.stdout.write(f"{server.server_address[1]}\n")
     sys.stdout.flush()
-    server.serve_forever()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()  # ends with whoever started the server, however they end
+    server.shutdown()
     held.close()
 
 
