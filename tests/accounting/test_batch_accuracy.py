@@ -122,7 +122,7 @@ def test_twenty_thousand(epsilon, total):
 
 
 @pytest.mark.parametrize(
-    "total", [0.0, 1999.0, *(pytest.param(total, marks=pytest.mark.slow) for total in (50.0, 700.0, 2000.0, 5000.0))]
+    "total", [0.0, 50.0, *(pytest.param(total, marks=pytest.mark.slow) for total in (700.0, 1999.0, 2000.0, 5000.0))]
 )
 def test_twenty_thousand_never_overflows(total):
     answer = batch_of(10_000, 10_000, 0.1).delta(total)

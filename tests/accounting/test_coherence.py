@@ -117,10 +117,11 @@ def test_batches_are_not_stuck_in_local_optima():
     ("uses", "delta", "about"),
     [
         (["discrete-gaussian:2674x20000"], 1e-9, ["gaussian:2674x20000"]),
-        (
+        pytest.param(
             [f"discrete-gaussian:{sigma}x365" for sigma in (10, 12, 15, 20, 30, 45, 60, 80, 100, 150)],
             1e-6,
             [f"gaussian:{sigma}x365" for sigma in (10, 12, 15, 20, 30, 45, 60, 80, 100, 150)],
+            marks=pytest.mark.slow,
         ),
         (["discrete-gaussian:40000,7x50"], 1e-6, ["gaussian:5714.285714285714x50"]),
     ],
@@ -143,9 +144,12 @@ def test_next_to_no_noise_is_answered_without_a_warning(use):
 
 
 @pytest.mark.parametrize(
-    "uses", [["discrete-gaussian:2674x20000"], ["zcdp:0.001x50", "gaussian:20x100"], ["bounded-range:0.05x900"]]
+    ("uses", "interaction"),
+    crossed(
+        [["discrete-gaussian:2674x20000"], ["zcdp:0.001x50", "gaussian:20x100"], ["bounded-range:0.05x900"]],
+        ["batch", "ordered", "setwise"],
+    ),
 )
-@pytest.mark.parametrize("interaction", ["batch", "ordered", "setwise"])
 def test_preregistered_uses_need_no_budget_that_is_enforced(uses, interaction):
     """An upper end that a filter would have, too, is told in the words of a set, not of a filter."""
     answer = compose(uses, interaction).epsilon(1e-9)

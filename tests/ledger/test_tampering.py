@@ -10,9 +10,12 @@ from setwise.ledger.records import Contents, link
 from setwise.ledger.register import record_hash
 from tests.ledger.raw import without_triggers
 from tests.ledger.test_accounts import uses
+from tests.sizes import some
 
 TABLES = ("openings", "lines", "accounts", "entries", "movements", "balances")
 COUNT = 7
+POSITIONS = some(range(1, COUNT + 1), 2)
+"""Of the entries to damage, among them charges, a settlement, the first and the last."""
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def test_any_edited_entry_is_named(filled, store_url):
         "digest = hash",
     ]
     with intrusion(store_url) as (run, mend):
-        for position in range(1, COUNT + 1):
+        for position in POSITIONS:
             for edit in edits:
                 run(f"UPDATE ledger_entries SET {edit} WHERE holder = 2 AND position = {position}")
                 assert ("ada", position) in named(filled), (position, edit)
@@ -87,7 +90,7 @@ def test_any_edited_entry_is_named(filled, store_url):
 
 def test_only_the_edited_entry_is_named(filled, store_url):
     with intrusion(store_url) as (run, mend):
-        for position in range(1, COUNT + 1):
+        for position in POSITIONS:
             run(f"UPDATE ledger_entries SET content = 'other' WHERE holder = 2 AND position = {position}")
             assert named(filled) == {("ada", position)}
             mend()
@@ -95,7 +98,7 @@ def test_only_the_edited_entry_is_named(filled, store_url):
 
 def test_any_edited_entry_with_a_new_hash_is_named(filled, store_url):
     with intrusion(store_url) as (run, mend):
-        for position in range(1, COUNT + 1):
+        for position in POSITIONS:
             kind, key, period, at, drawn, previous = run(
                 "SELECT kind, key, period, at, uses, previous FROM ledger_entries WHERE holder = 2 AND position = ?",
                 position,
@@ -113,7 +116,7 @@ def test_any_edited_entry_with_a_new_hash_is_named(filled, store_url):
 
 def test_any_deleted_entry_is_named(filled, store_url):
     with intrusion(store_url) as (run, mend):
-        for position in range(1, COUNT + 1):
+        for position in POSITIONS:
             for tables in (["entries"], ["entries", "movements"]):
                 for table in tables:
                     column = "holder" if table == "entries" else "account"
