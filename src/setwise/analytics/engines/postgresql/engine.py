@@ -8,13 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from setwise.analytics.bins import Group
 from setwise.analytics.engines import sql
 from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind, without_driver_error
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import domain_rows, group_table, joined_labels
 from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder
-from setwise.analytics.schema import Schema
+from setwise.analytics.schema import Kind, Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.statistics import GroupTable
@@ -53,6 +54,7 @@ class PostgresqlEngine:
         self._url = url
         self._source = PostgresqlTable(source) if isinstance(source, str) else source
         self._salts = salts
+        self._repetition: dict[tuple[str, tuple[Group, ...]], tuple[int | None, int]] = {}
         self._running: set[psycopg.Connection[Any]] = set()
         self._lock = threading.Lock()
         with self._connected() as connection:
@@ -180,17 +182,25 @@ class PostgresqlEngine:
         return builder.counts(aggregation, kept)
 
     def _rows_rarely_repeat(self, aggregation: Aggregation, connection: "psycopg.Connection[Any]") -> bool:
-        """Whether users rarely have several rows for an item; learned from some of the users of a known table."""
+        """Whether users rarely have several rows for an item; learned once, from some users of a table of known size.
+
+        Either form gives the same histogram, so what was learned may be old, or about rows that a filter leaves out.
+        """
         if not sql.has_two_forms(aggregation) or self._relation.rows is None:
             return False
-        builder = self._builder()
-        user = builder.dialect.user(self._relation.schema.column(aggregation.user))
-        conditions = self._in_domain(aggregation, builder, builder.labels(aggregation))
-        share = max(1, self._relation.rows // PROBED_ROWS)
-        conditions.append(f"MOD(hashtextextended(CAST({user} AS text), 0), {share}) = 0")
-        statement = sql.probe(builder, aggregation, builder.rows(aggregation, conditions))
-        [(found, pairs)] = connection.execute(statement, builder.parameters.values).fetchall()
-        return sql.rows_rarely_repeat(found, pairs)
+        key = aggregation.user, aggregation.groups
+        if key not in self._repetition:
+            builder = self._builder()
+            column = self._relation.schema.column(aggregation.user)
+            user = builder.dialect.user(column)
+            hashed = f"hashtextextended(CAST({user} AS text), 0)"
+            if column.kind is Kind.INTEGER:  # in half the time
+                hashed = f"hashint8extended(CAST({user} AS bigint), 0)"
+            conditions = self._in_domain(aggregation, builder, builder.labels(aggregation))
+            conditions.append(f"MOD({hashed}, {max(1, self._relation.rows // PROBED_ROWS)}) = 0")
+            statement = sql.probe(builder, aggregation, builder.rows(aggregation, conditions))
+            [self._repetition[key]] = connection.execute(statement, builder.parameters.values).fetchall()
+        return sql.rows_rarely_repeat(*self._repetition[key])
 
     def _in_domain(self, aggregation: Aggregation, builder: StatementBuilder, labels: Sequence[str]) -> list[str]:
         if aggregation.domain is None or not aggregation.groups:
