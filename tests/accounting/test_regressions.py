@@ -189,3 +189,18 @@ def test_one_pick_alone_has_a_closed_form(epsilon, interaction):
                 tried = specification(lambda at: np.maximum(0.0, -np.expm1(np.minimum(at, 0.0))), epsilon, x)
                 assert tried == pytest.approx(float(truth), rel=1e-5)
     assert composition.delta(epsilon).upper == 0.0
+
+
+@pytest.mark.parametrize("uses", ["bounded-range:{}x2", "pure:{}x2 bounded-range:{}", "bounded-range:{}x5"])
+def test_tiny_picks_cost_in_proportion_to_their_epsilon(uses):
+    """Positions on the grid left the range of integers; a lower end was that of twice the epsilon."""
+
+    def epsilon(tiny):
+        return compose(uses.replace("{}", repr(tiny)).split()).epsilon(0.1 * tiny)
+
+    usual = epsilon(1e-6)
+    for tiny in (1e-9, 1e-11, 1e-12):
+        found = epsilon(tiny)
+        assert found.lower / tiny <= usual.upper / 1e-6 * (1 + 1e-5)
+        assert found.upper / tiny >= usual.lower / 1e-6 * (1 - 1e-5)
+        assert found.upper / tiny <= 2 * usual.upper / 1e-6

@@ -228,7 +228,9 @@ def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interacti
     ]
     if interaction is Interaction.SETWISE:
         attained = [
-            Use(BoundedRange(epsilon=epsilon).worst_known_example(), count) for epsilon, count in splits[-1].small
+            Use(known, count)
+            for epsilon, count in splits[-1].small
+            if (known := BoundedRange(epsilon=epsilon).worst_known_example()) is not None
         ]
         below = bound(attained, splits[-1].large)
     else:

@@ -181,12 +181,12 @@ class BoundedRange(Guarantee):
         """
         return Fraction(self.epsilon)
 
-    def worst_known_example(self) -> PureDP:
+    def worst_known_example(self) -> PureDP | None:
         """Randomized response of half its epsilon is epsilon-BR: epsilon-DP implies 2 epsilon-BR.
 
         Theorem: DurfeeRo19.
         """
-        return PureDP(epsilon=max(self.epsilon / 2, SMALLEST_EPSILON))
+        return PureDP(epsilon=self.epsilon / 2) if self.epsilon >= 2 * SMALLEST_EPSILON else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class Profile:
     def read_lower(self, x: Floats) -> Floats:
         """Return lower bounds on f at any x, rounding charged."""
         size = np.abs(x)
-        position = size / self.step
+        position = np.minimum(size / self.step, self.lower.size)  # beyond the grid, and within the range of integers
         # A tie counts as on the node, and is charged.
         after = np.ceil(position * (1.0 - 1e-15) - 1e-12).astype(np.int64)
         known = after < self.lower.size

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from setwise.accounting.adaptive.dynamic_program import Group, variance_of
 from setwise.accounting.adaptive.operator import Band, Profile, TailProfile, nothing_to_come
 from setwise.accounting.brackets import UNIT, Bracket
+from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
 from setwise.accounting.losses.lattice import Atoms, enumerated, multiples, randomized_response
@@ -96,7 +97,7 @@ def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise
 
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
     """Return a coarse version of all uses, a bounded-range one as the randomized response of half its epsilon."""
-    halves = [(BoundedRange(epsilon=epsilon).worst_known_example(), count) for epsilon, count in groups]
+    halves = [(PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in groups]
     return coarse_saddle((*linear, *halves))
 
 
