@@ -33,9 +33,9 @@ import duckdb
 import setwise
 from events_table import write_events
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import duckdb_table, open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.prepared import prepare
-from setwise.analytics.tables.source import duckdb_table, open_engine
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE / "peers"))

@@ -23,7 +23,7 @@ from pathlib import Path
 import duckdb
 
 from setwise.analytics.engines.base import Aggregation, Engine, Measure
-from setwise.analytics.tables.source import open_engine
+from setwise.analytics.engines.connect import open_engine
 
 MEAN = Measure(column="v", averaged=True, origin=Fraction(50), step=Fraction(1, 10), least=-500, most=500)
 MEDIAN = Measure(column="v", averaged=True, step=Fraction(1, 10), most=1000, in_cells=True)

@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 import setwise
 from setwise.accounting.notation import parse_use
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.prepared import prepare
-from setwise.analytics.tables.source import open_engine
 from setwise.ledger.ledger import Ledger
 
 WORKERS = 2

@@ -21,9 +21,9 @@ from pathlib import Path
 import duckdb
 import httpx
 
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.prepared import prepare
 from setwise.analytics.session import Session
-from setwise.analytics.tables.source import open_engine
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.randomness import SystemRandomness
 

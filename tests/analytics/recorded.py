@@ -2,8 +2,8 @@
 
 import pyarrow as pa
 
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.session import Session
-from setwise.analytics.tables.source import open_engine
 from setwise.errors import EngineFailed
 from setwise.mechanisms.randomness import SystemRandomness
 

@@ -11,9 +11,9 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, PureDP, Use
 from setwise.accounting.notation import format_use, parse_use, rounded_up
 from setwise.analytics.budget import Draws
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.query import Count, Mean, Query
 from setwise.analytics.session import Session
-from setwise.analytics.tables.source import open_engine
 from setwise.errors import BudgetExhausted, EngineFailed, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.noise.laplace import LaplaceNoise

@@ -5,7 +5,7 @@ import pytest
 from pyarrow import parquet
 
 import setwise
-from setwise.analytics.tables.source import location_of
+from setwise.analytics.engines.connect import location_of
 from setwise.errors import InvalidParameter
 from setwise.ledger.ledger import Ledger
 

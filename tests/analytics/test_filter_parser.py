@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.bounding import Dialect, Parameters, predicate
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.tables import ArrowTable
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
 from setwise.analytics.engines.spark.dialect import SparkDialect
-from setwise.analytics.engines.sql import Dialect, Parameters, predicate
 from setwise.analytics.filter.parser import parse_filter
 from setwise.errors import InvalidFilter, UnknownColumn
 from tests.analytics.engines.truth import truth

@@ -13,10 +13,10 @@ from setwise.accounting.answer import Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.analytics.budget import Draws
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.payer import OneOff
 from setwise.analytics.query import Query
 from setwise.analytics.session import Session
-from setwise.analytics.tables.source import open_engine
 from setwise.errors import (
     BadRequest,
     BudgetExhausted,

@@ -14,9 +14,9 @@ import pytest
 
 import setwise
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.source import open_engine
 from setwise.errors import InvalidParameter, SetwiseError, UnknownColumn, UnsuitableTable
 
 PRIVATE = "Kjell Vidar"

@@ -5,9 +5,9 @@ import re
 from tests.docs.pages import DOCS, ROOT
 
 from setwise.analytics.engines.base import Engine
+from setwise.analytics.engines.bounding import StatementBuilder
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.prepared import PreparingEngine
-from setwise.analytics.engines.sql import StatementBuilder
 from setwise.analytics.schema import Kind
 
 PAGE = (DOCS / "guides" / "add-an-engine.md").read_text(encoding="utf-8")

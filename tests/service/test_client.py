@@ -11,9 +11,9 @@ import pytest
 
 import setwise
 from setwise.analytics.budget import Draws
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.query import Count, Mean, Query
 from setwise.analytics.session import Session
-from setwise.analytics.tables.source import open_engine
 from setwise.client.client import Client
 from setwise.errors import (
     BudgetExhausted,

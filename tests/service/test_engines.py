@@ -10,8 +10,8 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.prepared import prepare
-from setwise.analytics.tables.source import open_engine
 from setwise.service.queries import engine_pool
 from tests.servers.clickhouse import ClickHouseServer
 from tests.service.replica import Replica

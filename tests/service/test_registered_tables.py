@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.prepared import prepare
-from setwise.analytics.tables.source import open_engine
 from setwise.service.storage.datasets import Dataset
 from tests.service.replica import Replica
 from tests.service.team import Team, ask, gather, made, write_events

@@ -1,4 +1,7 @@
-"""From a query and what may be spent on it to a plan, reading metadata alone."""
+"""From a query and what may be spent on it to a plan, reading metadata alone.
+
+Which mechanism it is, with how much noise, is chosen in mechanisms/planning.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

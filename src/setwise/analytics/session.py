@@ -18,6 +18,17 @@ from setwise.analytics.accuracy import plan_within
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Within, budget_of
+from setwise.analytics.engines.connect import (
+    IN_MEMORY,
+    Beside,
+    JoinedSource,
+    Location,
+    Source,
+    location_of,
+    open_engine,
+    open_joined,
+    own_types,
+)
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
@@ -29,17 +40,6 @@ from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.suggestions import what_fits
 from setwise.analytics.tables.domain import fitted, read_domain
-from setwise.analytics.tables.source import (
-    IN_MEMORY,
-    Beside,
-    JoinedSource,
-    Location,
-    Source,
-    location_of,
-    open_engine,
-    open_joined,
-    own_types,
-)
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.labels import Cell, Label, cell_of
 from setwise.mechanisms.planning.cost import certified_price

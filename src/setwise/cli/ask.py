@@ -41,9 +41,9 @@ class SqlTables:
 
 def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
     """Ask one question of a table and show the answer, or with a preview what it would be."""
+    from setwise.analytics.engines.connect import location_of
     from setwise.analytics.present.plot import check_picture
     from setwise.analytics.tables.domain import read_domain
-    from setwise.analytics.tables.source import location_of
     from setwise.cli import answer_output
 
     if given.plot is not None and not given.preview:

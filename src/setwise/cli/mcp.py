@@ -70,7 +70,7 @@ def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
         raise InvalidParameter("name the tables to serve, or a service: setwise mcp TABLE --user COL --account NAME")
     if given["account"] is None or given["user"] is None:
         raise InvalidParameter("give --user and --account: an agent's questions are paid for by an account")
-    from setwise.analytics.tables.source import location_of
+    from setwise.analytics.engines.connect import location_of
     from setwise.cli.ask import open_account, open_session
 
     asked = [options.Given(table=table, **given) for table in tables]

@@ -38,7 +38,7 @@ def prepare(
     """
     from shlex import join
 
-    from setwise.analytics.tables.source import without_password
+    from setwise.analytics.engines.connect import without_password
     from setwise.cli.ask import interruptible, open_session
 
     if not replace:
@@ -75,7 +75,7 @@ def prepare(
 
 def _check_free(out: str, engine: str) -> None:
     """Raise unless nothing is at the destination yet."""
-    from setwise.analytics.tables.source import open_engine
+    from setwise.analytics.engines.connect import open_engine
 
     taken = Path(out).exists()
     if engine != "duckdb":

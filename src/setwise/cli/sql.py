@@ -49,7 +49,7 @@ def _text(query: str) -> str:
 
 def _named(given: Sequence[str], option: str, engine: str) -> dict[str, str]:
     """Return paths by the names they are given; a public table without one goes by its own, or that of its file."""
-    from setwise.analytics.tables.source import location_of
+    from setwise.analytics.engines.connect import location_of
 
     tables = {}
     for each in given:

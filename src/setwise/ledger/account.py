@@ -1,6 +1,6 @@
 """An open account: charge before the data is touched, settle when the answer is known; what a refusal says.
 
-The SQL that writes a charge is `append` of stores/sqlite.py and stores/postgresql.py.
+The SQL that writes a charge is `append_in` of stores/sqlite.py and stores/postgresql.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,12 +8,12 @@ from typing import Any, cast
 
 from setwise.accounting.checks import check_delta, check_number
 from setwise.analytics.askable import SqlWords
+from setwise.analytics.engines.connect import Beside, location_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.parser import parse_sql
 from setwise.analytics.sql.result import Output
 from setwise.analytics.tables.domain import read_domain
-from setwise.analytics.tables.source import Beside, location_of
 from setwise.errors import InvalidParameter
 
 _TABLE = ("engine", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory", "public")

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 
 from setwise.accounting.answer import quiet
 from setwise.analytics.engines.base import Engine
+from setwise.analytics.engines.bounding import secret_salt
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.tables import ArrowTable
 from setwise.analytics.engines.joins import Join, NamedTable
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.engines.postgresql.tables import PostgresqlJoin, PostgresqlTable
-from setwise.analytics.engines.sql import secret_salt
-from setwise.analytics.tables.source import open_engine
 from tests.servers.clickhouse import ClickHouseServer
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ def test_cancelling_ends_the_query_and_the_engine_lives_on(backend: Backend):
 ENDLESS = """
 import sys
 from setwise.analytics.engines.base import Aggregation
-from setwise.analytics.tables.source import open_engine
+from setwise.analytics.engines.connect import open_engine
 
 with open_engine(sys.argv[1]) as engine:
     # Arrow tries to import pandas when it is first used, and loses an interrupt that comes just then.

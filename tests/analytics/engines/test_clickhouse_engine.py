@@ -13,10 +13,10 @@ from setwise.analytics.bins import TimeUnit, parse_group
 from setwise.analytics.engines.base import Aggregation, Measure
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+from setwise.analytics.engines.connect import Beside, JoinedSource, location_of, open_engine, open_joined
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Column, Kind
-from setwise.analytics.tables.source import Beside, JoinedSource, location_of, open_engine, open_joined
 from setwise.errors import EngineFailed, InvalidParameter, SetwiseError, UnsuitableTable
 from tests.analytics.engines.reference import as_dict
 from tests.servers.clickhouse import ClickHouseServer
@@ -457,7 +457,7 @@ import threading
 import chdb
 
 from setwise.analytics.engines.base import Aggregation
-from setwise.analytics.tables.source import open_engine
+from setwise.analytics.engines.connect import open_engine
 from setwise.cli.main import main
 from setwise.errors import EngineFailed
 

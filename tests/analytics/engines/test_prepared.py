@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.prepared import prepare
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.tables.source import open_engine
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend
 from tests.analytics.engines.reference import as_dict, contributions, exact, ranked

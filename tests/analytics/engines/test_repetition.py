@@ -7,7 +7,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.engines import sql
+from setwise.analytics.engines import bounding
 from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.engines.duckdb import query
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
@@ -46,7 +46,7 @@ def test_both_forms_keep_the_same(probed: Backend, monkeypatch: pytest.MonkeyPat
         ):
             found = []
             for threshold in (0.0, 1e9):
-                monkeypatch.setattr(sql, "MOST_ROWS_PER_PAIR", threshold)
+                monkeypatch.setattr(bounding, "MOST_ROWS_PER_PAIR", threshold)
                 histogram = engine.histogram(asked)
                 top = engine.top(asked, 5)
                 assert top.labels == histogram.ranked(5).labels
@@ -59,7 +59,7 @@ def test_both_forms_keep_the_same(probed: Backend, monkeypatch: pytest.MonkeyPat
 def test_a_user_whose_number_is_written_in_several_ways_counts_once(
     postgresql_server: PostgresqlServer, monkeypatch: pytest.MonkeyPatch, threshold: float
 ):
-    monkeypatch.setattr(sql, "MOST_ROWS_PER_PAIR", threshold)
+    monkeypatch.setattr(bounding, "MOST_ROWS_PER_PAIR", threshold)
     url = postgresql_server.schema()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE TABLE visits (u numeric, i text)")
@@ -77,8 +77,8 @@ def test_rows_are_numbered_where_they_rarely_repeat(
     probed: Backend, monkeypatch: pytest.MonkeyPatch, items: int, numbered: bool
 ):
     chosen = []
-    judge = sql.rows_rarely_repeat
-    monkeypatch.setattr(sql, "rows_rarely_repeat", lambda *seen: chosen.append(judge(*seen)) or chosen[-1])
+    judge = bounding.rows_rarely_repeat
+    monkeypatch.setattr(bounding, "rows_rarely_repeat", lambda *seen: chosen.append(judge(*seen)) or chosen[-1])
     with probed.engine(events(5_000, 200, items)) as engine:
         engine.histogram(Aggregation(user="u", item="i", contributions=3))
         engine.histogram(Aggregation(user="u", item="i"))
@@ -87,7 +87,7 @@ def test_rows_are_numbered_where_they_rarely_repeat(
 
 
 def test_a_small_table_is_grouped_without_a_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.setattr(sql, "rows_rarely_repeat", lambda *_: pytest.fail("was looked at"))
+    monkeypatch.setattr(bounding, "rows_rarely_repeat", lambda *_: pytest.fail("was looked at"))
     with DuckDBBackend(tmp_path).engine(events(5_000, 200, 5000)) as engine:
         for unprobed in (5_000, 4_999):
             monkeypatch.setattr(query, "UNPROBED_ROWS", unprobed)

@@ -13,7 +13,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pyspark import SparkContext
 from setwise.analytics.engines.base import Aggregation
-from setwise.analytics.tables.source import open_engine
+from setwise.analytics.engines.connect import open_engine
 from setwise.errors import UnsuitableTable
 
 def opened(file):
@@ -42,7 +42,7 @@ def test_the_session_is_stopped_with_the_last_table_on_it(tmp_path: Path):
 
 
 def test_a_session_of_the_caller_outlives_the_table(tmp_path: Path, spark_session):
-    from setwise.analytics.tables.source import open_engine
+    from setwise.analytics.engines.connect import open_engine
 
     pq.write_table(pa.table({"who": [1, 2], "what": ["a", "a"]}), tmp_path / "table.parquet")
     open_engine(str(tmp_path / "table.parquet"), "spark").close()

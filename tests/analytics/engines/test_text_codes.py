@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.bins import Group, Period, TimeUnit
-from setwise.analytics.engines import sql
+from setwise.analytics.engines import bounding
 from setwise.analytics.engines.base import Aggregation, Engine, Measure
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb import engine as engine_module
 from setwise.analytics.engines.duckdb import query, text_codes
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.tables.source import open_engine
 
 MEASURES = (
     Measure(most=3),
@@ -96,7 +96,7 @@ def test_codes_change_no_answer(
             found = []
             for small, repeated in ((10**9, 2.0), (0, 0.0), (0, 1e9)):
                 monkeypatch.setattr(query, "UNPROBED_ROWS", small)
-                monkeypatch.setattr(sql, "MOST_ROWS_PER_PAIR", repeated)
+                monkeypatch.setattr(bounding, "MOST_ROWS_PER_PAIR", repeated)
                 found.append(answers(engine, aggregation))
             assert found[0] == found[1] == found[2]
 
@@ -106,7 +106,7 @@ def test_both_forms_of_codes_keep_the_same(monkeypatch: pytest.MonkeyPatch):
         engine._salts = lambda: 12345
         found = []
         for repeated in (0.0, 1e9):
-            monkeypatch.setattr(sql, "MOST_ROWS_PER_PAIR", repeated)
+            monkeypatch.setattr(bounding, "MOST_ROWS_PER_PAIR", repeated)
             histogram = engine.histogram(Aggregation(user="u", item="i", contributions=3))
             found.append(dict(zip(histogram.labels, histogram.counts.tolist(), strict=True)))
         measured = engine.statistics(Aggregation(user="u", item="i", contributions=3, measures=MEASURES)).users

@@ -75,7 +75,7 @@ def test_a_missing_table_is_named(postgresql_url):
 
 
 def test_sparks_missing_sources_are_named(spark_session, tmp_path):
-    from setwise.analytics.tables.source import open_engine
+    from setwise.analytics.engines.connect import open_engine
 
     for missing in ("no_such_table", str(tmp_path / "missing.parquet")):
         with pytest.raises(SetwiseError) as raised:

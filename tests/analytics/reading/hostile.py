@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.source import open_engine
 
 HOSTILE = "zz"
 COLUMNS = ("u", "i", "v", "t")

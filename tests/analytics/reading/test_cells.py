@@ -7,11 +7,11 @@ import pytest
 
 import setwise
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.tables import ArrowTable, TypedTable
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.source import open_engine
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.planning.request import Total
 from tests.analytics.reading.cells import EXAMPLES, Value, examples, value_of

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.engines.base import Aggregation, Engine
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.source import open_engine
 from setwise.errors import UnsuitableTable
 
 ITEMS = [b"x", b"x", b"\xffy", b"\xc3", b"x"]

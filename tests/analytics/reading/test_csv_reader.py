@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 import setwise
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile
 from setwise.analytics.engines.csv_records import Layout
-from setwise.analytics.tables.source import open_engine
 from setwise.cli.main import app
 from setwise.errors import InvalidParameter, UnsuitableTable
 from tests.analytics.reading import csv_specification

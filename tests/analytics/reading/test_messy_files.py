@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 import setwise
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile, UnreadableHeader
 from setwise.analytics.engines.files import CsvOptions
-from setwise.analytics.tables.source import open_engine
 from setwise.cli.main import app
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from tests.analytics.reading.messy_files import EXPECTED, FILES

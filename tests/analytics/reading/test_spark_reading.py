@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.source import open_engine
 from setwise.errors import UnsuitableTable
 from tests.analytics.reading.cells import EXAMPLES, examples
 from tests.analytics.reading.test_cells import assert_as_specified

@@ -1,6 +1,7 @@
 """The interface of engines: what a query asks of a table, the checks that each makes first, and what they share.
 
-A new engine implements `Engine` and is chosen by `open_engine` in tables/source.py.
+A new engine implements `Engine` (and `PreparingEngine` of prepared.py) and is chosen by `open_engine` and `open_joined`
+in connect.py.
 """
 
 import threading

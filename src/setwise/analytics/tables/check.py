@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import mode
 from typing import TYPE_CHECKING, BinaryIO
 
+from setwise.analytics.engines.connect import duckdb_table, magic_of
 from setwise.analytics.engines.csv_format import COMPRESSIONS, MARKS, CsvFormat
 from setwise.analytics.engines.csv_reader import SEPARATORS, suggested_names, value_among
 from setwise.analytics.engines.files import (
@@ -23,7 +24,6 @@ from setwise.analytics.engines.files import (
     write_description,
 )
 from setwise.analytics.schema import Kind
-from setwise.analytics.tables.source import duckdb_table, magic_of
 from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from setwise.analytics.engines.base import Aggregation, Engine, label_kind
+from setwise.analytics.engines.connect import IN_MEMORY, Location, Source, open_engine
 from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.files import CSV_SEPARATORS, columns_of, open_csv
 from setwise.analytics.engines.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column
-from setwise.analytics.tables.source import IN_MEMORY, Location, Source, open_engine
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
 

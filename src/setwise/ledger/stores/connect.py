@@ -1,4 +1,7 @@
-"""Open the store at an address: a SQLite file, or a PostgreSQL database."""
+"""Open the store at an address: a SQLite file, or a PostgreSQL database.
+
+A new store implements `Store` of base.py, has triggers that refuse what overdraws, and is chosen in `_store`.
+"""
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError

@@ -1,4 +1,7 @@
-"""The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time."""
+"""The ledger in a SQLite file: write-ahead log, flushed at every commit, one writer at a time.
+
+`append_in` writes a charge; the triggers of sqlite_triggers.py keep the balances and refuse what overdraws one.
+"""
 
 import os
 import random

@@ -1,4 +1,7 @@
-"""Who asks, by a bearer token or the pages' cookie, and whether the table of routes admits them."""
+"""Who asks, by a bearer token or the pages' cookie, and whether the table of routes admits them.
+
+A token is looked up, and checked to be neither expired nor revoked, by `People.recognise` in people.py.
+"""
 
 import hmac
 import ipaddress

@@ -10,11 +10,11 @@ from typing import assert_never
 from urllib.parse import urlsplit
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import Beside, JoinedSource, open_engine, open_joined
 from setwise.analytics.engines.files import files_of
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
 from setwise.analytics.schema import Kind, Schema
-from setwise.analytics.tables.source import Beside, JoinedSource, open_engine, open_joined
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.statistics import GroupTable

@@ -1,4 +1,4 @@
-"""ClickHouse's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for.
+"""ClickHouse's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for.
 
 Functions compute what stands under a null as well as what does not, and a conversion that fails there fails the
 statement. So every conversion here is one that cannot fail, whatever a row holds.

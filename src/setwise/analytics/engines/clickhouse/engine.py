@@ -12,11 +12,11 @@ from typing import Any, Self
 import numpy as np
 
 from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind, without_driver_error
+from setwise.analytics.engines.bounding import Parameters, SaltSource, StatementBuilder, label_columns
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.settings import CHANGED, settings_clause
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import domain_rows, group_table, joined_labels
-from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder, label_columns
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram

@@ -1,4 +1,4 @@
-"""DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
+"""DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def duckdb_column(name: str, native: str) -> Column:
 
 
 class DuckDBDialect:
-    """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for.
+    """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for.
 
     `texts` are the columns u, g0, g1, .. that are text, where their hashes do not stand for them: items are ranked by
     the hashes of texts either way, so that the choice between the two changes nobody's items.

@@ -18,13 +18,13 @@ import duckdb
 
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines.base import Aggregation, Poller, check_suitable, columns_read, without_driver_error
+from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
 from setwise.analytics.engines.duckdb.text_codes import DistinctHashes
 from setwise.analytics.engines.files import files_fingerprint, files_of, files_version
 from setwise.analytics.engines.prepared import Manifest, write_prepared
-from setwise.analytics.engines.sql import SaltSource, secret_salt
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import EngineFailed, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram

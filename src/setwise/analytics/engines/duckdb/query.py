@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines import sql
+from setwise.analytics.engines import bounding
 from setwise.analytics.engines.base import Aggregation, label_kind
+from setwise.analytics.engines.bounding import Parameters, StatementBuilder, label_columns, within
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.duckdb.text_codes import DistinctHashes, TextCodes, text_columns
 from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows
-from setwise.analytics.engines.sql import Parameters, StatementBuilder, label_columns, within
 from setwise.analytics.schema import Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT, Histogram
 from setwise.mechanisms.statistics import GroupTable
@@ -165,14 +165,14 @@ class DuckDBQuery:
 
     def _rows_rarely_repeat(self, aggregation: Aggregation, rows: int) -> bool:
         """Whether users rarely have several rows for an item; learned from some of the users of a large table."""
-        if rows <= UNPROBED_ROWS or not sql.has_two_forms(aggregation) or not self._table.columnar:
+        if rows <= UNPROBED_ROWS or not bounding.has_two_forms(aggregation) or not self._table.columnar:
             return False
         builder = self._builder()
         user = self._dialect.user(self._schema.column(aggregation.user))
         some = self._rows(builder, aggregation, [f"hash({user}) % {max(1, rows // PROBED_ROWS)} = 0"])
-        statement = sql.probe(builder, aggregation, some)
+        statement = bounding.probe(builder, aggregation, some)
         [(found, pairs)] = self._cursor.execute(statement, builder.parameters.values).fetchall()
-        return sql.rows_rarely_repeat(found, pairs)
+        return bounding.rows_rarely_repeat(found, pairs)
 
     def _in_domain(self, aggregation: Aggregation, labels: Sequence[str]) -> str:
         import pyarrow as pa

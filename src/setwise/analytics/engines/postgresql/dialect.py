@@ -1,4 +1,4 @@
-"""PostgreSQL's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
+"""PostgreSQL's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
 
 from collections.abc import Sequence
 

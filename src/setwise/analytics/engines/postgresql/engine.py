@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from setwise.analytics.bins import Group
-from setwise.analytics.engines import sql
+from setwise.analytics.engines import bounding
 from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind, without_driver_error
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import domain_rows, group_table, joined_labels
-from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder
+from setwise.analytics.engines.bounding import Parameters, SaltSource, StatementBuilder
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
@@ -186,7 +186,7 @@ class PostgresqlEngine:
 
         Either form gives the same histogram, so what was learned may be old, or about rows that a filter leaves out.
         """
-        if not sql.has_two_forms(aggregation) or self._relation.rows is None:
+        if not bounding.has_two_forms(aggregation) or self._relation.rows is None:
             return False
         key = aggregation.user, aggregation.groups
         if key not in self._repetition:
@@ -198,9 +198,9 @@ class PostgresqlEngine:
                 hashed = f"hashint8extended(CAST({user} AS bigint), 0)"
             conditions = self._in_domain(aggregation, builder, builder.labels(aggregation))
             conditions.append(f"MOD({hashed}, {max(1, self._relation.rows // PROBED_ROWS)}) = 0")
-            statement = sql.probe(builder, aggregation, builder.rows(aggregation, conditions))
+            statement = bounding.probe(builder, aggregation, builder.rows(aggregation, conditions))
             [self._repetition[key]] = connection.execute(statement, builder.parameters.values).fetchall()
-        return sql.rows_rarely_repeat(*self._repetition[key])
+        return bounding.rows_rarely_repeat(*self._repetition[key])
 
     def _in_domain(self, aggregation: Aggregation, builder: StatementBuilder, labels: Sequence[str]) -> list[str]:
         if aggregation.domain is None or not aggregation.groups:

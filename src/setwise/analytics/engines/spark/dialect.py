@@ -1,4 +1,4 @@
-"""Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
+"""Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def spark_column(name: str, native: str) -> Column:
 
 
 class SparkDialect:
-    """Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/sql.py asks for."""
+    """Spark's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
 
     materializes = False
 

@@ -1,6 +1,6 @@
 """Spark: files and catalogue tables of a cluster, or of this machine.
 
-Contributions are bounded and counted by Spark itself, with the statements of engines/sql.py in its own dialect.
+Contributions are bounded and counted by Spark itself, with the statements of engines/bounding.py in its own dialect.
 """
 
 import threading
@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from setwise.accounting.answer import Progress, quiet
-from setwise.analytics.engines import sql
+from setwise.analytics.engines import bounding
 from setwise.analytics.engines.base import (
     Aggregation,
     Poller,
@@ -21,10 +21,10 @@ from setwise.analytics.engines.base import (
     label_kind,
     without_driver_error,
 )
+from setwise.analytics.engines.bounding import Parameters, SaltSource, StatementBuilder, secret_salt
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
-from setwise.analytics.engines.sql import Parameters, SaltSource, StatementBuilder, secret_salt
 from setwise.analytics.schema import Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
@@ -203,7 +203,11 @@ class SparkEngine:
             return builder.counts(aggregation, builder.bounded_pairs(aggregation, rows))
         rows = builder.rows(aggregation, conditions, self._hint())
         columnar = self._narrowed is None  # otherwise another pass reads every line again
-        if columnar and sql.has_two_forms(aggregation) and self._rows_rarely_repeat(aggregation, builder, conditions):
+        if (
+            columnar
+            and bounding.has_two_forms(aggregation)
+            and self._rows_rarely_repeat(aggregation, builder, conditions)
+        ):
             return builder.counts_of_rows(aggregation, rows, self._secret(views))
         pairs = builder.bounded_pairs(aggregation, rows)
         kept = builder.kept(aggregation, builder.ranked(aggregation, pairs, self._secret(views)))
@@ -222,9 +226,9 @@ class SparkEngine:
         """Whether users rarely have several rows for an item; learned from some of the users."""
         user = builder.dialect.user(self._schema.column(aggregation.user))
         some = builder.rows(aggregation, [*conditions, f"pmod(xxhash64({user}), {PROBED_SHARE}) = 0"])
-        statement = sql.probe(builder, aggregation, some)
+        statement = bounding.probe(builder, aggregation, some)
         [(found, pairs)] = self._frame.sparkSession.sql(statement, args=builder.parameters.values).collect()
-        return sql.rows_rarely_repeat(found, pairs)
+        return bounding.rows_rarely_repeat(found, pairs)
 
     def _in_domain(self, aggregation: Aggregation, labels: Sequence[str], views: "Views") -> list[str]:
         if aggregation.domain is None or not aggregation.groups:

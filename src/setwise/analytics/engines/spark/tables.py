@@ -9,12 +9,12 @@ from pathlib import Path
 
 from setwise.accounting.answer import Progress
 from setwise.analytics.engines.base import without_driver_error
+from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
-from setwise.analytics.engines.sql import SaltSource, secret_salt
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 

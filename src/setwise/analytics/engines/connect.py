@@ -1,4 +1,7 @@
-"""Sources: from a path, an address or a table in memory to its engine, and to its location on disk."""
+"""Open a source with its engine: from a path, an address or a table in memory; and where it is on disk.
+
+A new engine is chosen in `open_engine`, and for joins in `open_joined`.
+"""
 
 import importlib
 import os
