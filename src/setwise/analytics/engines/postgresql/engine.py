@@ -11,10 +11,10 @@ import numpy as np
 from setwise.analytics.bins import Group
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.base import Aggregation, check_suitable, label_kind, without_driver_error
+from setwise.analytics.engines.bounding import Parameters, SaltSource, StatementBuilder
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import domain_rows, group_table, joined_labels
-from setwise.analytics.engines.bounding import Parameters, SaltSource, StatementBuilder
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
