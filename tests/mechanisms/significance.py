@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import beta, binom
 
 SIGNIFICANCE = 1e-9
-MOST_TESTS = 5000
+MOST_TESTS = 9_000
 
 
 def assert_frequencies(observed, probabilities, trials):
