@@ -74,6 +74,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Let them go at the end: bindings complain of what is never collected."""
+    gc.unfreeze()
+
+
 class ByFile(LoadScopeScheduling):
     """Keeps the tests of a file on one worker, because they share fixtures, and so all of Spark's: a JVM is heavy."""
 

@@ -1,6 +1,7 @@
 """Caps by wallet: accounts hold slices, pay from them, and together never pass the cap; on both stores."""
 
 import io
+import json
 import math
 import random
 import threading
@@ -18,6 +19,7 @@ from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger import slices
 from setwise.ledger.amounts import FAILURE, SUM, UNITS, WALLET
 from setwise.ledger.ledger import Ledger
+from setwise.ledger.records import write_amounts
 from setwise.ledger.slices import CapTotals, Rule
 from tests import sizes
 from tests.ledger.auditor import audit
@@ -318,12 +320,7 @@ def test_a_tamperer_who_redoes_all_hashes_is_found(ledger, store_url):
     bob.charge(uses("gaussian:40"), key="k", request="q")
     ledger.sign(KEY)
     with intrusion(store_url) as (run, mend):
-        if "://" in store_url:
-            for constraint in run(
-                "SELECT 'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || conname FROM pg_constraint "
-                "WHERE connamespace = current_schema()::regnamespace AND contype = 'c'"
-            ):
-                run(*constraint)
+        drop_constraints(run, store_url)
         for table, column, statement, values in list(single_row_changes(run))[:: sizes.TAMPERED]:
             run(statement, *values)
             redo_hashes(run)
@@ -331,6 +328,36 @@ def test_a_tamperer_who_redoes_all_hashes_is_found(ledger, store_url):
             assert faults, (table, column, values)
             mend()
     assert [fault for fault in ledger.verify().faults if not fault.what.startswith("lacks the")] == []
+
+
+def test_a_slice_that_gives_back_more_than_it_held_is_found(ledger, store_url):
+    """The cap would have more to give than was left of it: movements, balances and hashes all agree."""
+    ada, *_ = open_accounts(ledger)
+    ada.charge(uses("gaussian:40"), key="k", request="q")
+    assert ada.give_back()
+    with intrusion(store_url) as (run, mend):
+        drop_constraints(run, store_url)
+        ((position, content),) = run(
+            "SELECT position, content FROM ledger_entries WHERE kind = 'slice' ORDER BY position DESC LIMIT 1"
+        )
+        said = json.loads(content)
+        said["wallet"] -= 5
+        run("UPDATE ledger_entries SET content = ? WHERE position = ?", write_amounts(said), position)
+        for what in ("slice:wallet", "wallet"):
+            run("UPDATE ledger_movements SET amount = amount - 5 WHERE what = ? AND position = ?", what, position)
+            run("UPDATE ledger_balances SET spent = spent - 5 WHERE what = ? AND holder <= 2", what)
+        redo_hashes(run)
+        assert any("than it held" in fault.what for fault in ledger.verify().faults)
+        mend()
+
+
+def drop_constraints(run, store_url):
+    if "://" in store_url:
+        for constraint in run(
+            "SELECT 'ALTER TABLE ' || conrelid::regclass || ' DROP CONSTRAINT ' || conname FROM pg_constraint "
+            "WHERE connamespace = current_schema()::regnamespace AND contype = 'c'"
+        ):
+            run(*constraint)
 
 
 def insert_entry(run, kind):
