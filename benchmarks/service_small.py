@@ -7,18 +7,18 @@ of a second, and the processor time that an answer took in the service and its w
 two seconds of it fit into one.
 """
 
-import asyncio
 import contextlib
 import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import duckdb
 import httpx
 
-from service import PATIENCE, Load, load_of, loaded, request, served
+from service import PATIENCE, Load, loaded, request, served
 
 ROWS, USERS, ITEMS = 20_000, 2_000, 200
 CLIENTS = 16
@@ -56,19 +56,20 @@ def gather(url: str, steward: str) -> list[str]:
     return tokens
 
 
-async def slowest_health(url: str, seconds: float) -> float:
+def slowest_health(url: str, seconds: float) -> float:
     """Ask for the health of the service ten times a second; return the longest wait."""
     slowest, until = 0.0, time.perf_counter() + seconds
-    async with httpx.AsyncClient(timeout=PATIENCE) as client:
+    with httpx.Client(timeout=PATIENCE) as client:
+        client.get(f"{url}/api/v1/health")  # connects
         while (started := time.perf_counter()) < until:
-            (await client.get(f"{url}/api/v1/health")).raise_for_status()
+            client.get(f"{url}/api/v1/health").raise_for_status()
             slowest = max(slowest, time.perf_counter() - started)
-            await asyncio.sleep(0.1)
+            time.sleep(0.1)
     return slowest
 
 
 def processor_seconds() -> float:
-    """Return the processor time of all processes below this one: the service with its workers."""
+    """Return the processor time of all processes below this one: the service with its workers, and who watches."""
     parents: dict[int, tuple[int, float]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -91,10 +92,10 @@ def asking(tokens: list[str], run: str) -> Callable[[int, int], bytes]:
     return ask
 
 
-async def together(url: str, ask: Callable[[int, int], bytes]) -> tuple[Load, float]:
-    """Put the service under load and watch its health meanwhile."""
-    load, health = await asyncio.gather(load_of(url, CLIENTS, ask, SECONDS), slowest_health(url, SECONDS))
-    return load, health
+def together(watcher: ProcessPoolExecutor, url: str, ask: Callable[[int, int], bytes]) -> tuple[Load, float]:
+    """Put the service under load and watch its health meanwhile, from a process that the load does not hold up."""
+    health = watcher.submit(slowest_health, url, SECONDS)
+    return loaded(url, CLIENTS, ask, SECONDS), health.result()
 
 
 def main() -> None:
@@ -102,7 +103,7 @@ def main() -> None:
     print(
         f"{CLIENTS} clients, {ROWS:,} rows{'answers/s':>14}{'p50 ms':>10}{'p99 ms':>10}{'health ms':>12}{'CPU ms':>10}"
     )
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, ProcessPoolExecutor(1) as watcher:
         folder = Path(place)
         make_table(folder)
         tokens: list[str] = []
@@ -111,7 +112,7 @@ def main() -> None:
                 tokens = tokens or gather(url, steward)
                 loaded(url, CLIENTS, asking(tokens, f"warm-{step}"), 1.0)
                 before = processor_seconds()
-                load, health = asyncio.run(together(url, asking(tokens, f"{step}")))
+                load, health = together(watcher, url, asking(tokens, f"{step}"))
                 each = 1000 * (processor_seconds() - before) / (load.per_second * SECONDS)
             print(
                 f"--answer-step {step:<12g}{load.per_second:12.1f}{1000 * load.median:10.0f}{1000 * load.p99:10.0f}"
