@@ -13,7 +13,7 @@ demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
 
 test: $(VENV)/.tested-with java browser  ## everything the tests need, then the tests: every engine, store, page and law, small
-	$(RUN)/python -m pytest -n 2 -m "not slow"
+	$(RUN)/python -m pytest -n 3 -m "not slow"
 
 test-all: $(VENV)/.tested-with java browser  ## every test at full size, before a release (about a quarter of an hour)
 	SETWISE_TESTS=all $(RUN)/python -m pytest -n 2
