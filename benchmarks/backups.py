@@ -74,7 +74,7 @@ def rehearse(entries: int, folder: Path, server: PostgresqlServer) -> dict[str, 
     timed("postgresql_dump", start)
     start = time.perf_counter()
     run(server, "createdb", *where, "recovered")
-    run(server, "psql", *where, "-q", "-v", "ON_ERROR_STOP=1", "-d", "recovered", text=dump + "\nANALYZE;\n")
+    run(server, "psql", *where, "-q", "-v", "ON_ERROR_STOP=1", "-d", "recovered", text=dump)
     timed("postgresql_load", start)
     start = time.perf_counter()
     check(fresh.replace("/postgres?", "/recovered?"), entries)

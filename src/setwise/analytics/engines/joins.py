@@ -12,11 +12,12 @@ the forms in which keys are compared: `user` for users, `label` for text, `opera
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.errors import InvalidParameter, UnknownColumn
+from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,16 @@ class NamedTable(Generic[Table]):
     name: str
     table: Table
     private: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relation:
+    """What stands after FROM, its columns, about how many rows it has, and what it was prepared from, if it was."""
+
+    text: str
+    schema: Schema
+    rows: int | None
+    manifest: Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +223,24 @@ class JoinedTables:
             if sum(other.name.lower() == each.name.lower() for other in named) > 1:
                 raise InvalidParameter(f"two columns of the join would be called {each.name!r}: rename one of them")
         return tuple(named)
+
+
+def joined_relations(
+    tables: Sequence[NamedTable[Table]], relations: Sequence[Relation], joins: Sequence[Join], user: str
+) -> JoinedTables:
+    """Return the join of tables that a server has looked up, each as a relation."""
+    if any(each.manifest is not None for each in relations):
+        raise UnsuitableTable("what was prepared cannot be joined: join its source")
+    parts = [
+        Part(name=each.name, schema=relation.schema, private=each.private)
+        for each, relation in zip(tables, relations, strict=True)
+    ]
+    return JoinedTables(parts, joins, user)
+
+
+def refuse_to_prepare() -> NoReturn:
+    """Refuse to prepare a join: a prepared dataset is made of one table."""
+    raise UnsuitableTable("a join cannot be prepared: write it to a table and prepare that")
 
 
 def _compared(column: Column, dialect: Dialect, private: bool) -> str:

@@ -6,8 +6,7 @@ from typing import Any, Protocol, TypeAlias
 
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect, clickhouse_column, quoted
 from setwise.analytics.engines.clickhouse.prepared import stored_manifest, table_fingerprint
-from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part
-from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.joins import Join, NamedTable, Relation, joined_relations, refuse_to_prepare
 from setwise.analytics.schema import Schema
 from setwise.errors import UnsuitableTable
 
@@ -27,16 +26,6 @@ _COLUMNS = """
 """
 _STORED = ("Memory", "Log", "TinyLog", "StripeLog", "Buffer", "Dictionary")
 _OF_OTHERS = ("Distributed", "Merge", "View", "MaterializedView")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
-    """What stands after FROM, its columns, how many rows it has, and what it was prepared from, if it was."""
-
-    text: str
-    schema: Schema
-    rows: int | None
-    manifest: Manifest | None = None
 
 
 class ClickHouseSource(Protocol):
@@ -111,17 +100,11 @@ class ClickHouseJoin:
     def found(self, ask: Ask) -> Relation:
         """Look up every table in the catalogue, and see that the join is one."""
         relations = [each.table.found(ask) for each in self.tables]
-        if any(each.manifest is not None for each in relations):
-            raise UnsuitableTable("what was prepared cannot be joined: join its source")
-        parts = [
-            Part(name=each.name, schema=relation.schema, private=each.private)
-            for each, relation in zip(self.tables, relations, strict=True)
-        ]
-        joined = JoinedTables(parts, self.joins, self.user)
+        joined = joined_relations(self.tables, relations, self.joins, self.user)
         text = joined.statement([relation.text for relation in relations], ClickHouseDialect())
         return Relation(text=text, schema=joined.schema, rows=relations[0].rows)
 
     def origin(self, ask: Ask) -> tuple[str, str]:
         """Refuse: a prepared dataset is made of one table."""
         del ask
-        raise UnsuitableTable("a join cannot be prepared: write it to a table and prepare that")
+        refuse_to_prepare()

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.cells import CONVERTIBLE
-from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell, described, quoted
+from setwise.analytics.engines.duckdb.dialect import quoted
+from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell, described
 from setwise.analytics.schema import Kind, Schema
 
 if TYPE_CHECKING:

@@ -33,6 +33,20 @@ def duckdb_column(name: str, native: str) -> Column:
     return Column(name=name, kind=_KINDS.get(outer, Kind.OTHER), native=outer)
 
 
+SOURCE = "source_table"
+"""What a table in memory, or one that is streamed, is called in statements."""
+
+
+def quoted(identifier: str) -> str:
+    """Return an identifier as SQL writes it."""
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def sql_text(value: str) -> str:
+    """Return a text as SQL writes it."""
+    return "'" + value.replace("'", "''") + "'"
+
+
 class DuckDBDialect:
     """DuckDB's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for.
 
@@ -47,7 +61,7 @@ class DuckDBDialect:
 
     def name(self, identifier: str) -> str:
         """Return an identifier in quotes."""
-        return '"' + identifier.replace('"', '""') + '"'
+        return quoted(identifier)
 
     def placeholder(self, parameter: str) -> str:
         """Return where the parameter of that name stands."""

@@ -19,6 +19,7 @@ import duckdb
 from setwise.accounting.answer import Progress, quiet
 from setwise.analytics.engines.base import Aggregation, Poller, check_suitable, columns_read, without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
+from setwise.analytics.engines.duckdb.dialect import sql_text
 from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
@@ -275,12 +276,12 @@ def _locked_connection(
     if threads is not None:
         settings["threads"] = threads
     for name, value in settings.items():
-        connection.execute(f"SET {name} = {_setting(value)}")
+        connection.execute(f"SET {name} = {sql_text(str(value))}")
     table.attach(connection)
-    files = ", ".join(_setting(str(file)) for file in table.files)
+    files = ", ".join(sql_text(str(file)) for file in table.files)
     connection.execute(f"SET allowed_paths = [{files}]")
     connection.execute("SET enable_external_access = false")
-    connection.execute(f"SET allowed_configs = [{', '.join(_setting(name) for name in ('threads', *_PROGRESS))}]")
+    connection.execute(f"SET allowed_configs = [{', '.join(sql_text(name) for name in ('threads', *_PROGRESS))}]")
     connection.execute("SET lock_configuration = true")
     return connection
 
@@ -290,10 +291,6 @@ def _limits(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
     found = connection.execute("SELECT current_setting('memory_limit'), current_setting('threads')").fetchone()
     assert found is not None
     return _bytes(str(found[0])), int(found[1])
-
-
-def _setting(value: object) -> str:
-    return "'" + str(value).replace("'", "''") + "'"
 
 
 def _bytes(written: str) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from setwise.analytics.engines.csv_format import CsvFormat
+from setwise.analytics.engines.duckdb.dialect import SOURCE, sql_text
 from setwise.analytics.engines.files import FilesVersion, columns_of, files_version, open_csv
 from setwise.errors import UnsuitableTable
 
@@ -44,7 +45,7 @@ class CsvFiles:
         """Nothing to make ready."""
 
     def relation(
-        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = "source_table"
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         """Make a stream of the files known to the cursor, good for one pass, and return its name there."""
         import pyarrow as pa
@@ -109,7 +110,7 @@ class ParquetFiles:
                 )
 
     def relation(
-        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = "source_table"
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         """Return the files as a relation."""
         values = [hive_values(file) for file in self.files]
@@ -231,8 +232,4 @@ def _decoded(cell: bytes) -> str | None:
 
 
 def _listed(files: tuple[Path, ...]) -> str:
-    return f"[{', '.join(_text(str(file)) for file in files)}]"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return f"[{', '.join(sql_text(str(file)) for file in files)}]"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
-from setwise.analytics.engines.duckdb.tables import SOURCE, DuckDBTable, TypedTable, described
+from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect
+from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.schema import Schema
 

@@ -8,17 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
-from setwise.analytics.engines.duckdb.dialect import duckdb_column
+from setwise.analytics.engines.duckdb.dialect import SOURCE, duckdb_column, quoted, sql_text
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
-
-
-SOURCE = "source_table"
-"""What a table in memory, or one that is streamed, is called in statements."""
 
 
 class DuckDBTable(Protocol):
@@ -86,7 +82,7 @@ class DatabaseTable:
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach the file and see that the table is there."""
-        connection.execute(f"ATTACH IF NOT EXISTS {_text(str(self.path))} AS {quoted(self._catalog)} (READ_ONLY)")
+        connection.execute(f"ATTACH IF NOT EXISTS {sql_text(str(self.path))} AS {quoted(self._catalog)} (READ_ONLY)")
         found = connection.execute(
             "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = $name "
             "ORDER BY ALL",
@@ -94,8 +90,9 @@ class DatabaseTable:
         ).fetchall()
         kinds = [kind for schema, name, kind in found if self.table in (name, f"{schema}.{name}")]
         if not kinds:
-            names = ", ".join(repr(name if schema == "main" else f"{schema}.{name}") for schema, name, _ in found[:50])
-            raise UnsuitableTable(f"{self.path} has no table {self.table!r}; it has {names or 'none'}")
+            raise _missing(
+                self.path, self.table, [n if schema == "main" else f"{schema}.{n}" for schema, n, _ in found]
+            )
         if kinds[0] == "VIEW":
             computed = quoted(f"computed {self.path} {self.table}")
             try:
@@ -222,7 +219,7 @@ class _DuckDBText:
 
     def trimmed(self, cell: str) -> str:
         """Return the cell without the blanks around it."""
-        return f"trim({cell}, {_text(BLANKS)})"
+        return f"trim({cell}, {sql_text(BLANKS)})"
 
     def matches(self, text: str, pattern: str) -> str:
         """Return whether the whole text matches."""
@@ -244,13 +241,9 @@ def described(table: DuckDBTable, cursor: "duckdb.DuckDBPyConnection") -> Schema
     return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def quoted(identifier: str) -> str:
-    """Return an identifier as SQL writes it."""
-    return '"' + identifier.replace('"', '""') + '"'
+def _missing(path: Path, table: str, there: Sequence[str]) -> UnsuitableTable:
+    names = ", ".join(map(repr, there[:50]))
+    return UnsuitableTable(f"{path} has no table {table!r}; it has {names or 'none'}")
 
 
 BATCH_ROWS = 50_000
@@ -296,11 +289,10 @@ class SqliteTable:
                 name for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
             ]
         if self.table not in found:
-            names = ", ".join(repr(name) for name in sorted(found)[:50])
-            raise UnsuitableTable(f"{self.path} has no table {self.table!r}; it has {names or 'none'}")
+            raise _missing(self.path, self.table, sorted(found))
 
     def relation(
-        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = "source_table"
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         """Make a stream of the table known to the cursor, good for one pass, and return its name there."""
         import pyarrow as pa
@@ -310,8 +302,8 @@ class SqliteTable:
         chosen = [(column, affinity) for column, affinity in found if columns is None or column in columns]
         types = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
         schema = pa.schema([(column, types[affinity]) for column, affinity in chosen])
-        cells = ", ".join(_CONVERSIONS[affinity].format(_quoted(column)) for column, affinity in chosen)
-        statement = f"SELECT {cells} FROM {_quoted(self.table)}"
+        cells = ", ".join(_CONVERSIONS[affinity].format(quoted(column)) for column, affinity in chosen)
+        statement = f"SELECT {cells} FROM {quoted(self.table)}"
         cursor.register(name, pa.RecordBatchReader.from_batches(schema, self._batches(statement, schema)))
         return name
 
@@ -326,7 +318,7 @@ class SqliteTable:
         return source
 
     def _columns(self, source: sqlite3.Connection) -> list[tuple[str, str]]:
-        return [(row[1], row[2]) for row in source.execute(f"PRAGMA table_info({_quoted(self.table)})")]
+        return [(row[1], row[2]) for row in source.execute(f"PRAGMA table_info({quoted(self.table)})")]
 
     def _batches(self, statement: str, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
@@ -353,7 +345,3 @@ def _decoded(cell: bytes) -> str | None:
         return cell.decode()
     except UnicodeDecodeError:
         return None
-
-
-def _quoted(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'

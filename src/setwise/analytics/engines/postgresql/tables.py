@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part
+from setwise.analytics.engines.joins import Join, NamedTable, Relation, joined_relations, refuse_to_prepare
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
 from setwise.analytics.engines.prepared import MARK, Manifest
 from setwise.analytics.schema import Column, Kind, Schema
@@ -120,16 +120,6 @@ _COLUMNS = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Relation:
-    """What stands after FROM, its columns, about how many rows it has, and what it was prepared from, if it was."""
-
-    text: str
-    schema: Schema
-    rows: int | None
-    manifest: Manifest | None = None
-
-
 class PostgresqlSource(Protocol):
     """What an engine can be opened on."""
 
@@ -180,13 +170,7 @@ class PostgresqlJoin:
     def found(self, connection: psycopg.Connection[Any]) -> Relation:
         """Look up every table in the catalogue, and see that the join is one."""
         relations = [each.table.found(connection) for each in self.tables]
-        if any(each.manifest is not None for each in relations):
-            raise UnsuitableTable("what was prepared cannot be joined: join its source")
-        parts = [
-            Part(name=each.name, schema=relation.schema, private=each.private)
-            for each, relation in zip(self.tables, relations, strict=True)
-        ]
-        joined = JoinedTables(parts, self.joins, self.user)
+        joined = joined_relations(self.tables, relations, self.joins, self.user)
         for column in joined.columns:
             if column.name != column.column.name and len(column.name.encode()) > LONGEST_NAME:
                 raise UnsuitableTable(
@@ -199,7 +183,7 @@ class PostgresqlJoin:
     def origin(self, connection: psycopg.Connection[Any]) -> tuple[str, str]:
         """Refuse: a prepared dataset is made of one table."""
         del connection
-        raise UnsuitableTable("a join cannot be prepared: write it to a table and prepare that")
+        refuse_to_prepare()
 
 
 def quoted_table(table: str) -> str:
