@@ -22,9 +22,7 @@ from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLap
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.release import CONFIDENCE
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, OrderedLeastSquares, TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 RANDOMNESS = SystemRandomness()
 TEN, TWENTY, DELTA = Fraction(10), Fraction(20), Fraction("1e-6")

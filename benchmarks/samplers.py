@@ -18,8 +18,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.stats import spearmanr
 
-from setwise.mechanisms.noise.gaussian import GaussianNoise
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.sampling.gumbel import gumbel_order

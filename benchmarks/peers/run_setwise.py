@@ -15,8 +15,7 @@ from setwise.accounting.notation import parse_use
 from setwise.accounting.wallet import Wallet
 from setwise.errors import BudgetExhausted
 from setwise.mechanisms import SystemRandomness
-from setwise.mechanisms.noise.gaussian import GaussianNoise
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise
 
 _DRAWS = 1_000_000
 

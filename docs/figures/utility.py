@@ -24,7 +24,7 @@ from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.tables import ArrowTable
 from setwise.analytics.query import Query
 from setwise.analytics.session import Session
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.release import with_noise

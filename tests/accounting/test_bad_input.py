@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from setwise.accounting.answer import Interaction
+from setwise.accounting.brackets import Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import (
     ApproxDP,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.adaptive.dynamic_program import quick_in_any_order
-from setwise.accounting.answer import Effort, Interaction
 from setwise.accounting.bounds import _majorant, bounds_for, classify
+from setwise.accounting.brackets import Effort, Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, DiscreteGaussian, Gaussian, Laplace, PureDP, Use
 from setwise.accounting.methods.gaussian_majorant import in_any_order, splits_of

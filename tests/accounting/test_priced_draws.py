@@ -17,7 +17,7 @@ from setwise.accounting.adaptive.dynamic_program import (
     variance_of,
 )
 from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, TailProfile, nothing_to_come
-from setwise.accounting.answer import quiet
+from setwise.accounting.brackets import quiet
 from setwise.accounting.compose import compose
 from tests.accounting.strategies import thousandths
 from tests.sizes import examples

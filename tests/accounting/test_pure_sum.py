@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from setwise.accounting.answer import Interaction
+from setwise.accounting.brackets import Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.methods.exact import pure_sum
 from setwise.accounting.notation import as_uses

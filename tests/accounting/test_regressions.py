@@ -12,8 +12,8 @@ import pytest
 from setwise.accounting.adaptive import stages
 from setwise.accounting.adaptive.operator import specification
 from setwise.accounting.adaptive.optimum import Optimum
-from setwise.accounting.answer import Effort, Interaction
 from setwise.accounting.bounds import bounds_for
+from setwise.accounting.brackets import Effort, Interaction
 from setwise.accounting.calibrate import parse_plan, smallest_noise
 from setwise.accounting.compose import compose
 from setwise.accounting.notation import as_uses

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import setwise
-from setwise.accounting.answer import Interaction
+from setwise.accounting.brackets import Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP, Use
 from setwise.analytics.query import Query

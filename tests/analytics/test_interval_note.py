@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from setwise.analytics.present.text import interval_note
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.release import CONFIDENCE, Item, Release, Selection, ranked_items
 
 NOISE = LaplaceNoise(scale=Fraction(10))

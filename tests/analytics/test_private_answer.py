@@ -5,8 +5,7 @@ import math
 
 import pytest
 
-from setwise.accounting.answer import Interaction
-from setwise.accounting.brackets import Bracket
+from setwise.accounting.brackets import Bracket, Interaction
 from setwise.accounting.notation import parse_use, rounded_down, rounded_up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.plot import plot_answer

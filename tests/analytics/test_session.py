@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 import setwise
-from setwise.accounting.answer import Interaction
+from setwise.accounting.brackets import Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.analytics.budget import Draws

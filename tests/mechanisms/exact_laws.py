@@ -4,8 +4,7 @@ import mpmath
 import numpy as np
 from scipy.special import ndtr
 
-from setwise.mechanisms.noise.gaussian import GaussianNoise
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 

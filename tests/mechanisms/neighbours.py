@@ -5,21 +5,19 @@ from fractions import Fraction
 
 import numpy as np
 
-from setwise.mechanisms import known_domain, two_phase, unknown_gaussian, unknown_gumbel, unknown_laplace
+from setwise.mechanisms import known_domain, two_phase, unknown_domain
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, OrderedLeastSquares, TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 LABELS = tuple(f"item{number:03d}" for number in range(120))
 Seen = namedtuple("Seen", "inputs noise")
 
-WITH_NOISE = (known_domain, two_phase, unknown_gaussian, unknown_laplace)
-WITH_GUMBEL = (known_domain, unknown_gumbel)
+WITH_NOISE = (known_domain, two_phase, unknown_domain)
+WITH_GUMBEL = (known_domain, unknown_domain)
 
 
 class Recorder:

@@ -15,9 +15,7 @@ from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.two_phase import LaplaceCounts, TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGumbel, UnknownLaplace
 
 RANDOMNESS = SystemRandomness()
 pytestmark = pytest.mark.statistical

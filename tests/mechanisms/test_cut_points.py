@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from exact_laws import ExhaustedError, Script, probabilities
 
-from setwise.mechanisms.noise.gaussian import GaussianNoise, gaussian_law
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise, gaussian_law
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.sampling.inverse_cdf import OneSided, RoundedGaussian, TwoSided, cut_points, draw

@@ -11,9 +11,13 @@ from setwise.accounting.compose import compose
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
-from setwise.mechanisms.unknown_gaussian import Threshold, TruncatedGaussian, UnknownGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import (
+    Threshold,
+    TruncatedGaussian,
+    UnknownGaussian,
+    UnknownGumbel,
+    UnknownLaplace,
+)
 
 LABELS = ("a", "b", "c", "d")
 EPSILONS = (0.0, 0.3, 1.0, 2.0, 4.0)

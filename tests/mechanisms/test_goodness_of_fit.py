@@ -8,12 +8,10 @@ from exact_laws import float_probabilities, reach
 from significance import assert_frequencies
 from tests.sizes import crossed, draws
 
-from setwise.mechanisms.noise.gaussian import GaussianNoise
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise, heads
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.sampling.bernoulli_exp import heads
 
 SCALES = ["0.1", "0.3", "0.7", "1", "1.5", "2", "3", "5", "10", "31.4", "100", "1000", "2048"]
 WIDE = ["2049", "12345.6", "100000", pytest.param("1000000", marks=pytest.mark.slow)]

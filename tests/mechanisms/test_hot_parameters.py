@@ -9,9 +9,9 @@ from significance import assert_frequencies
 from tests.sizes import draws
 
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise, truncation_level
+from setwise.mechanisms.noise.truncated_gaussian import Threshold, TruncatedGaussianNoise, truncation_level
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.unknown_gaussian import Threshold, TruncatedGaussian
+from setwise.mechanisms.unknown_domain import TruncatedGaussian
 
 RANDOMNESS = SystemRandomness()
 SIGMA = Fraction(2)

@@ -11,7 +11,7 @@ from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussia
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from setwise.mechanisms.unknown_laplace import UnknownLaplace, difference_exceedance
+from setwise.mechanisms.unknown_domain import UnknownLaplace, difference_exceedance
 
 REACH = 90
 

@@ -18,9 +18,7 @@ from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismNam
 from setwise.mechanisms.planning.search import Split
 from setwise.mechanisms.release import CONFIDENCE
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGumbel, UnknownLaplace
 
 DOMAIN = tuple("abcdefgh")
 DELTA = Fraction("1e-6")

@@ -12,7 +12,7 @@ from significance import assert_frequencies
 from tests.sizes import draws
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.noise.gaussian import GaussianNoise
+from setwise.mechanisms.noise.discrete import GaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
 
 

@@ -13,13 +13,12 @@ from setwise.accounting.guarantees import (
     Gaussian,
     TruncatedDiscreteGaussian,
 )
-from setwise.mechanisms import unknown_laplace
+from setwise.mechanisms import unknown_domain
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGumbel
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import UnknownGumbel, UnknownLaplace
 
 CELLS = [(1, 1), (2, 3), (8, 1), (9, 2), (50, 7)]
 
@@ -178,6 +177,6 @@ def test_the_laplace_threshold_moves_with_its_own_noise(noise, monkeypatch):
     def on_the_threshold(counts, _noise, _randomness):
         return counts + np.array([0, 0, noise])
 
-    monkeypatch.setattr(unknown_laplace, "with_noise", on_the_threshold)
+    monkeypatch.setattr(unknown_domain, "with_noise", on_the_threshold)
     release = laplace.release(Histogram.of(["a", "b", "c"], [500, 400, 395]), None)
     assert len(release.items) == (2 if noise < 0 else 0)

@@ -16,7 +16,7 @@ from tests.sizes import draws
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian
-from setwise.mechanisms.noise.laplace import LARGEST_NOISE
+from setwise.mechanisms.noise.discrete import LARGEST_NOISE
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import (
     SharedGaussianNoise,
@@ -28,7 +28,7 @@ from setwise.mechanisms.noise.shared_gaussian import (
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.release import CONFIDENCE, lower_ends
 from setwise.mechanisms.two_phase import GaussianCounts, OrderedLeastSquares, TwoPhaseTopK
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
+from setwise.mechanisms.unknown_domain import UnknownGumbel
 
 RANDOMNESS = SystemRandomness()
 

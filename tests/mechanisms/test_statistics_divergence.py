@@ -9,7 +9,7 @@ from exact_laws import weight
 
 from setwise.accounting.compose import compose
 from setwise.mechanisms.auto_bounds import DoublingBounds
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.quantile import GridQuantiles, rank_scores, score_range
 from setwise.mechanisms.randomness import SystemRandomness

@@ -17,11 +17,10 @@ from setwise.accounting.guarantees import (
 )
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
+from setwise.mechanisms.noise.truncated_gaussian import Threshold
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.unknown_gaussian import Threshold, TruncatedGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGumbel, UnknownLaplace
 
 RANDOMNESS = SystemRandomness()
 DELTA = Fraction("1e-9")

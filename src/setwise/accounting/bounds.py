@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_order, quick_in_one_order, quick_when_priced
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage, upper_bound_order
-from setwise.accounting.answer import Effort, Interaction
-from setwise.accounting.brackets import Bracket, any_fails, either_fails, epsilon_at, up
+from setwise.accounting.brackets import Bracket, Effort, Interaction, any_fails, either_fails, epsilon_at, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
 from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
 from setwise.accounting.losses.lattice import enumerated

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Answer, Interaction
 from setwise.accounting.checks import LARGEST_COUNT, LARGEST_EPSILON, check_delta, check_total_epsilon
 from setwise.accounting.compose import Composition, compose
 from setwise.accounting.estimates import estimated_delta

@@ -33,7 +33,7 @@ Choice = TypeVar("Choice", bound=StrEnum)
 def check_choice(name: str, value: object, choices: type[Choice]) -> Choice:
     """Return the choice of that name.
 
-    >>> from setwise.accounting.answer import Interaction
+    >>> from setwise.accounting.brackets import Interaction
     >>> check_choice("interaction", "batch", Interaction)
     <Interaction.BATCH: 'batch'>
     """

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, overload
 
-from setwise.accounting.answer import Answer, Effort, Interaction, Progress, quiet
-from setwise.accounting.brackets import Bracket
+from setwise.accounting.brackets import Answer, Bracket, Effort, Interaction, Progress, quiet
 from setwise.accounting.checks import check_delta, check_total_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, Use
 from setwise.accounting.notation import as_uses

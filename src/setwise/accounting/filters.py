@@ -8,8 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.brackets import Bracket, either_fails, sum_above, up
+from setwise.accounting.brackets import Answer, Bracket, Interaction, either_fails, sum_above, up
 from setwise.accounting.checks import check_delta, check_epsilon
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.guarantees import Use

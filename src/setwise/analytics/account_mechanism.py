@@ -32,9 +32,7 @@ from setwise.mechanisms.statistics import (
     guarantee_of,
 )
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import UnknownGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 AccountNames = tuple[tuple[Guarantee, Guarantee], ...]
 

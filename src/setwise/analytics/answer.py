@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from setwise.accounting.answer import Interaction
-from setwise.accounting.brackets import Bracket
+from setwise.accounting.brackets import Bracket, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use, promise_in_words, rounded_up, shown_by
 from setwise.analytics.query import canonical

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hashlib import sha256
 from typing import Protocol
 
-from setwise.accounting.answer import Interaction
+from setwise.accounting.brackets import Interaction
 from setwise.accounting.guarantees import Use
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.bounds_search import found_in

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, assert_never
 
-from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.brackets import Bracket
+from setwise.accounting.brackets import Answer, Bracket, Interaction
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
@@ -34,9 +33,7 @@ from setwise.mechanisms.planning.statistics import StatisticsChoice, plan_statis
 from setwise.mechanisms.release import ErrorEstimate
 from setwise.mechanisms.statistics import GroupStatistics
 from setwise.mechanisms.two_phase import TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
 
-from setwise.accounting.answer import Answer, Interaction, Progress, quiet
-from setwise.accounting.brackets import up
+from setwise.accounting.brackets import Answer, Interaction, Progress, quiet, up
 from setwise.accounting.checks import check_delta
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged

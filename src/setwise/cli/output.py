@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from setwise.accounting.answer import Answer
+from setwise.accounting.brackets import Answer
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP
 from setwise.accounting.notation import format_use, promise_in_words, rounded_down, rounded_up, shown_by
 

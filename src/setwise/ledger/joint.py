@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Answer, Interaction
 from setwise.accounting.checks import check_count, check_delta
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, Use, ZeroConcentratedDP, merged

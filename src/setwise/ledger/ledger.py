@@ -9,8 +9,7 @@ from typing import Self, TextIO
 
 from sqlalchemy import Connection, Select, Table, func, select
 
-from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.brackets import up
+from setwise.accounting.brackets import Answer, Interaction, up
 from setwise.accounting.checks import check_epsilon, check_failure
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import Spent, ZcdpFilter

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from setwise.accounting.answer import Answer, Interaction
 from setwise.accounting.bounds import classify, lower_bound
-from setwise.accounting.brackets import up
+from setwise.accounting.brackets import Answer, Interaction, up
 from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON
 from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, largest_loss

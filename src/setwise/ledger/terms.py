@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
 
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Answer, Interaction
 from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use

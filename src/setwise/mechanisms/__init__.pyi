@@ -5,6 +5,7 @@ from setwise.mechanisms.known_domain import Exponential as Exponential
 from setwise.mechanisms.known_domain import KnownGaussian as KnownGaussian
 from setwise.mechanisms.known_domain import KnownGumbel as KnownGumbel
 from setwise.mechanisms.known_domain import KnownLaplace as KnownLaplace
+from setwise.mechanisms.noise.truncated_gaussian import Threshold as Threshold
 from setwise.mechanisms.planning.planner import Choice as Choice
 from setwise.mechanisms.planning.planner import plan as plan
 from setwise.mechanisms.planning.request import Bounds as Bounds
@@ -20,10 +21,9 @@ from setwise.mechanisms.two_phase import GaussianCounts as GaussianCounts
 from setwise.mechanisms.two_phase import LaplaceCounts as LaplaceCounts
 from setwise.mechanisms.two_phase import OrderedLeastSquares as OrderedLeastSquares
 from setwise.mechanisms.two_phase import TwoPhaseTopK as TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import Threshold as Threshold
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian as TruncatedGaussian
-from setwise.mechanisms.unknown_gaussian import UnknownGaussian as UnknownGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel as UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace as UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian as TruncatedGaussian
+from setwise.mechanisms.unknown_domain import UnknownGaussian as UnknownGaussian
+from setwise.mechanisms.unknown_domain import UnknownGumbel as UnknownGumbel
+from setwise.mechanisms.unknown_domain import UnknownLaplace as UnknownLaplace
 
 __all__: list[str]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from setwise.accounting.guarantees import DiscreteLaplace
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.randomness import Randomness
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from setwise.accounting.guarantees import Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise

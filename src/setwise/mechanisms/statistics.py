@@ -20,16 +20,14 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.labels import Label, distinct_labels
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import binary, positive_integer
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, Estimate
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 HistogramMechanism: TypeAlias = (
     KnownLaplace

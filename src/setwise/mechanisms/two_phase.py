@@ -11,13 +11,13 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGumbel
 from setwise.mechanisms.labels import Label, distinct_labels
-from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
+from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
 from setwise.mechanisms.parameters import binary, positive_integer, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release, with_noise
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
+from setwise.mechanisms.unknown_domain import UnknownGumbel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Progress
 from setwise.errors import InvalidParameter, StoreFailed
 from setwise.paper import chart, text_claims
 from setwise.paper.figure import Claim, Figure, Table, markdown

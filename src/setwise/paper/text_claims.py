@@ -17,7 +17,7 @@ from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrate
 from setwise.accounting.notation import as_uses
 from setwise.mechanisms.known_domain import KnownGaussian, KnownLaplace
 from setwise.mechanisms.two_phase import OrderedLeastSquares
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian
+from setwise.mechanisms.unknown_domain import TruncatedGaussian
 from setwise.paper import printed
 from setwise.paper.composition import gaussian_histogram_epsilon_by_paper, narrow
 from setwise.paper.figure import Claim, Relation

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Answer, Interaction
 from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.planning import Plan, plan_query
 from setwise.analytics.schema import Schema

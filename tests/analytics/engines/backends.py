@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from setwise.accounting.answer import quiet
+from setwise.accounting.brackets import quiet
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.bounding import secret_salt
 from setwise.analytics.engines.connect import open_engine

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, Profile, TailProfile
-from setwise.accounting.answer import Progress
-from setwise.accounting.brackets import up
+from setwise.accounting.brackets import Progress, up
 from setwise.accounting.losses.lattice import common_step, common_unit, worst_t
 from setwise.errors import Unattainable
 

@@ -36,8 +36,7 @@ from setwise.accounting.adaptive.stages import (
     losses,
     proxy_saddle,
 )
-from setwise.accounting.answer import USUAL, Effort
-from setwise.accounting.brackets import UNIT, Bracket, either_fails, epsilon_at, epsilon_between
+from setwise.accounting.brackets import UNIT, USUAL, Bracket, Effort, either_fails, epsilon_at, epsilon_between
 from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
 from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.tilting import Saddle

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from setwise.accounting.answer import Answer, Interaction
-from setwise.accounting.brackets import ELEMENTARY, UNIT, Bracket, down, either_fails, up
+from setwise.accounting.brackets import ELEMENTARY, UNIT, Answer, Bracket, Interaction, down, either_fails, up
 from setwise.accounting.guarantees import DiscreteGaussian, Gaussian, PureDP, Use, largest_loss, total_loss
 from setwise.accounting.losses.dominating_pairs import KnownNoise
 from setwise.accounting.losses.gaussian import GaussianLoss

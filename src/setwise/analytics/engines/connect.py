@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from setwise.accounting.answer import Progress, quiet
+from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines.csv_format import COMPRESSIONS
 from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, described, files_of
 from setwise.analytics.engines.joins import Join, NamedTable

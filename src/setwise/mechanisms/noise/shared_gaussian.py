@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.noise.laplace import LARGEST_NOISE, SMALLEST_NOISE
+from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.parameters import float_above, float_below, positive_integer, probability, rational
 from setwise.mechanisms.randomness import WORD, Randomness

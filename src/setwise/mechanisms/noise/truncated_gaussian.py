@@ -1,10 +1,11 @@
-"""Discrete Gaussian noise restricted by law to {-bound, ..., bound}.
+"""Discrete Gaussian noise restricted by law to {-bound, ..., bound}: its truncation level, and the threshold above it.
 
-The mechanism that adds it, with its threshold, is `TruncatedGaussian` in ../unknown_gaussian.py.
+The mechanism that adds it is `TruncatedGaussian` in ../unknown_domain.py.
 """
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
@@ -13,8 +14,15 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from setwise.errors import InvalidParameter, Unattainable
-from setwise.mechanisms.noise.gaussian import GaussianNoise, gaussian_law, gaussian_moment, gaussian_radius
-from setwise.mechanisms.noise.laplace import LARGEST_NOISE, LARGEST_TABLE_SCALE, SMALLEST_NOISE
+from setwise.mechanisms.noise.discrete import (
+    LARGEST_NOISE,
+    LARGEST_TABLE_SCALE,
+    SMALLEST_NOISE,
+    GaussianNoise,
+    gaussian_law,
+    gaussian_moment,
+    gaussian_radius,
+)
 from setwise.mechanisms.parameters import float_above, positive_integer, rational
 from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.inverse_cdf import draw, weights
@@ -89,6 +97,19 @@ def _log_tails(sigma: Fraction, bound: int) -> NDArray[np.float64]:
     log_weights = -0.5 * (np.arange(bound, -bound - 1, -1, dtype=np.float64) / float(sigma)) ** 2
     tails = np.logaddexp.accumulate(log_weights)[::-1]
     return np.append(tails - tails[0], -np.inf)
+
+
+class Threshold(StrEnum):
+    """Which noisy counts are released, given the truncation level T."""
+
+    TIGHT = "tight"
+    """Those above T: a count of 0 can never pass it, and the neighbour that does is in the excluded event already."""
+    PAPER = "paper"
+    """Those above T + tau, as in the paper; kept for comparison."""
+
+    def cutoff(self, level: int, tau: int) -> int:
+        """Return the number a noisy count must exceed."""
+        return level if self is Threshold.TIGHT else level + tau
 
 
 _PRECISION = 512

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Answer, Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.estimates import estimated_epsilon
 from setwise.accounting.guarantees import Use, merged

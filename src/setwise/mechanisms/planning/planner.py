@@ -25,9 +25,7 @@ from setwise.mechanisms.planning.search import Split, ranking_shortfall, splits,
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate
 from setwise.mechanisms.statistics import HistogramMechanism
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
-from setwise.mechanisms.unknown_gaussian import TruncatedGaussian, UnknownGaussian
-from setwise.mechanisms.unknown_gumbel import UnknownGumbel
-from setwise.mechanisms.unknown_laplace import UnknownLaplace
+from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 Mechanism: TypeAlias = HistogramMechanism
 

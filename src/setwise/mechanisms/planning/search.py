@@ -12,8 +12,7 @@ from typing import assert_never
 
 from scipy.special import ndtri
 
-from setwise.mechanisms.noise.gaussian import GaussianNoise
-from setwise.mechanisms.noise.laplace import LaplaceNoise
+from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, relative_deviations
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise

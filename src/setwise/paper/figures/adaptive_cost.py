@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from setwise.accounting.answer import Progress
-from setwise.accounting.brackets import Bracket
+from setwise.accounting.brackets import Bracket, Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
 from setwise.paper.composition import mixture, narrow

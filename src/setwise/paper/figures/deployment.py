@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
 from setwise.paper.composition import mixture, paper_epsilon

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Progress
 from setwise.paper import chart
 from setwise.paper.composition import (
     EPSILONS,

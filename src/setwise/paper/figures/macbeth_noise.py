@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Progress
 from setwise.accounting.calibrate import smallest_noise
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Use

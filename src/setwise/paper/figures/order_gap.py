@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage
-from setwise.accounting.answer import Progress
-from setwise.accounting.brackets import Bracket
+from setwise.accounting.brackets import Bracket, Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.methods.closed_forms import ThreeMechanisms

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq
 
-from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Progress
 from setwise.accounting.calibrate import smallest_noise
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import TruncatedDiscreteGaussian, Use
@@ -15,7 +15,7 @@ from setwise.mechanisms.noise.truncated_gaussian import (
     continuous_truncation_level,
     truncation_level,
 )
-from setwise.mechanisms.unknown_laplace import fixed_margin
+from setwise.mechanisms.unknown_domain import fixed_margin
 from setwise.paper import chart
 from setwise.paper.composition import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table

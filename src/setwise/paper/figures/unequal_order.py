@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
-from setwise.accounting.answer import Interaction, Progress
-from setwise.accounting.brackets import Bracket
+from setwise.accounting.brackets import Bracket, Interaction, Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange
 from setwise.paper import chart

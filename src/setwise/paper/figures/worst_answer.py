@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq, minimize_scalar
 
-from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi import Body as JsonBody
 from pydantic import Field, model_validator
 
-from setwise.accounting.answer import Interaction
+from setwise.accounting.brackets import Interaction
 from setwise.errors import InvalidParameter
 from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, PlannedUse, Use
 from setwise.service.api.views import CalibrationView, CompositionView

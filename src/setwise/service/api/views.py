@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Answer, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, use_in_words
 from setwise.analytics.answer import EARLIER_NOTE, PrivateAnswer

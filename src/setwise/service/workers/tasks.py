@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol, assert_never
 
 from setwise.accounting import calibrate as calibration
-from setwise.accounting.answer import Answer, Interaction
+from setwise.accounting.brackets import Answer, Interaction
 from setwise.accounting.compose import Composition, compose
 from setwise.accounting.methods.moments import subgaussian_sum
 from setwise.accounting.notation import as_uses, format_use, use_in_words

@@ -16,7 +16,7 @@ from weakref import finalize
 
 import duckdb
 
-from setwise.accounting.answer import Progress, quiet
+from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines.base import Aggregation, Poller, check_suitable, columns_read, without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.duckdb.dialect import sql_text

@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from setwise.accounting.answer import Progress, quiet
+from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines import bounding
 from setwise.analytics.engines.base import (
     Aggregation,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from setwise.accounting.answer import Progress
+from setwise.accounting.brackets import Progress
 from setwise.analytics.engines.base import without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
