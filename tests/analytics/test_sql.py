@@ -15,6 +15,7 @@ from setwise.analytics.query import Count, Mean, Quantile, Query, Sum, statistic
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.sql.parser import parse_sql
 from setwise.errors import InvalidParameter, SetwiseError
+from setwise.service.api.schemas import QuestionBody
 
 SCHEMA = Schema(
     (
@@ -118,6 +119,38 @@ def test_sql_and_structured_words_make_equal_queries(asked, groups, contribution
     clause = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed={contributions})"
     bounded = query_of(selected(groups, asked).replace("SELECT", clause, 1))
     assert bounded.contributions == (contributions if groups else None)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.integers(1, 99).map(lambda percent: percent / 100), min_size=1, max_size=7, unique=True),
+    st.sampled_from([None, "country"]),
+    BOUNDS,
+)
+def test_several_shares_are_one_quantile_in_words_in_json_and_in_sql(shares, item, bounds):
+    low, high = bounds
+    per_row = f"contribution_bounds_per_row => ({low}, {high})"
+    asked = [(None, f"PERCENTILE_CONT(minutes, {share}, {per_row})") for share in shares]
+    words = Query.quantile(value="minutes", low=low, high=high, at=shares, item=item)
+    assert query_of(selected([] if item is None else [item], asked)) == words
+    written = json.loads(json.dumps(words.to_dict()))
+    assert written["kind"] == "quantile"
+    assert written.get("at", 0.5) == (shares if len(shares) > 1 else shares[0])
+    assert Query.from_dict(written) == words
+    spend = {"kind": "total", "epsilon": 1.0, "delta": 1e-9}
+    body = {"dataset": "events", "account": "ada", "query": written | {"at": shares}, "spend": spend}
+    assert Query.from_dict(QuestionBody.model_validate(body).raw_question().query) == words
+
+
+@pytest.mark.parametrize("parts", range(2, 17))
+def test_parts_of_quantiles_are_read_back_as_they_were(parts):
+    """A third has no decimals that end."""
+    found = query_of(
+        f"SELECT APPROX_QUANTILES(minutes, {parts}, contribution_bounds_per_row => (0, 9)) AS q FROM events"
+    )
+    shares = [share / parts for share in range(1, parts)]
+    assert Query.quantile(value="minutes", low=0, high=9, at=shares) == found
+    assert Query.from_dict(json.loads(json.dumps(found.to_dict()))) == found
 
 
 def test_only_a_left_join_keeps_rows_that_meet_none():

@@ -1,6 +1,7 @@
 """Sums, means and quantiles of groups: whole numbers from the engine, bounded per user, and answers near the truth."""
 
 import json
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import setwise
 from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.present.plot import bars_of
+from setwise.analytics.present.text import question_in_words
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.analytics.statistics import in_units, releases_of
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
@@ -207,6 +210,59 @@ def test_quantiles_are_picked_together_where_their_values_are_the_same(shop):
     first, middle, last = (row[name]["value"] for name in ("q_1", "q_2", "q_3"))
     assert first <= middle <= last
     assert (first, middle, last) == pytest.approx((33, 48, 62), abs=3)
+
+
+def test_several_quantiles_are_told_once_and_drawn_each(shop):
+    quartiles = shop.quantile(value="age", low=0, high=120, at=[0.25, 0.5, 0.75], item="plan", domain=[0, 1], epsilon=2)
+    told = "0.25, 0.5 and 0.75 quantiles of age, a user's own mean per item between 0 and 120"
+    assert quartiles.measure == told
+    drawn = bars_of(quartiles)
+    names = ("quantile_0.25_age", "median_age", "quantile_0.75_age")
+    assert [each.cells for each in drawn] == [(plan, name) for plan in "01" for name in names]
+    assert [each.value for each in drawn] == [found.value for item in quartiles for found in item.estimates]
+    axes = quartiles.plot().figure.axes[0]
+    assert len(axes.patches) == 6
+    assert axes.get_xlabel() == told
+    whole = shop.quantile(value="age", low=0, high=120, at=[0.25, 0.75], epsilon=2)
+    assert [each.label for each in bars_of(whole)] == ["quantile_0.25_age", "quantile_0.75_age"]
+    assert whole.reason == "2 numbers"
+    assert "2 statistics" in refused(lambda: whole.value)
+    assert re.search(r"quantiles of age within \d+ and \d+ users in rank \(with", whole.why)
+
+
+def test_bars_of_several_statistics_are_those_of_the_first(shop):
+    both = shop.ask(Query(statistics=(Count(), Mean(column="age", low=0, high=100))), Total(epsilon=2, delta=0))
+    axes = both.plot().figure.axes[0]
+    assert (len(axes.patches), axes.get_xlabel()) == (1, "users")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        (Query.top_k(item=["a", "b"], k=2), "Top 2 of a and b"),
+        (Query.histogram(item="a", value="v", per_item=3), "Histogram of a by the sum of v"),
+        (Query.count(per_user=5), "Number of events, at most 5 of a user"),
+        (Query.sum(value="v", clip=9), "Sum of v, at most 9 of a user"),
+        (Query.sum(value="v", low=-9, high=9, item="a"), "Sum of v between -9 and 9 by a"),
+        (Query.sum(value="v", bounds="auto"), "Sum of v, its bounds to be found"),
+        (Query.mean(value="Vv", bounds="auto", item=["a", "b"]), "Mean of Vv, its bounds to be found by a and b"),
+        (Query.mean(value="v", low=0, high=1, per_user=4), "Mean of v over events between 0 and 1"),
+        (Query.quantile(value="v", low=0, high=1), "Median of v between 0 and 1"),
+        (Query.quantile(value="v", low=0, high=1, at=[0.1, 0.9], where="a = 1"), "0.1 and 0.9 quantiles of v between"),
+        (
+            Query(item="a", k=3, statistics=(Count(), Quantile(column="v", low=0, high=1), Count(column="w"))),
+            "Top 3 of a: users, median of v between 0 and 1, users with w",
+        ),
+    ],
+)
+def test_every_question_is_told_in_words(query, words):
+    assert question_in_words(query.to_dict()).startswith(words)
+
+
+def refused(call):
+    with pytest.raises(InvalidParameter) as error:
+        call()
+    return str(error.value)
 
 
 def test_bins_are_groups_like_any_other(shop):

@@ -98,6 +98,11 @@ def test_statistics_of_groups_come_back_as_they_are(client: Client):
     assert all(15 < item.estimates[0].value < 45 for item in mean)
     median = events.quantile(value="minutes", low=0, high=60, epsilon=0.2)
     assert 15 < median.items[0].estimates[0].value < 45
+    quartiles = events.quantile(value="minutes", low=0, high=60, at=[0.25, 0.5, 0.75], epsilon=0.3)
+    assert quartiles.statistics == ("quantile_0.25_minutes", "median_minutes", "quantile_0.75_minutes")
+    assert quartiles.spent[0].count == 2
+    thirds = events.quantile(value="minutes", low=0, high=60, at=[1 / 3, 2 / 3], epsilon=0.3)
+    assert thirds.kind == "quantile"
     both = Query(item="word", k=2, contributions=1, statistics=(Count(), Mean(column="minutes", low=0, high=60)))
     asked = events.ask(both, Total(epsilon=0.3, delta=1e-9), key="both")
     assert asked.statistics == ("users", "mean_minutes")

@@ -125,6 +125,37 @@ def test_a_mean_and_a_quantile_from_the_form(ada: Browsing, total: str) -> None:
     ada.check()
 
 
+def test_several_shares_are_asked_for_at_once(ada: Browsing, total: str) -> None:
+    page = ada.page
+    ada.go(f"/ask?account={total}")
+    ada.ready("ask")
+    page.get_by_role("radio", name="Quantile").check()
+    page.get_by_label("to", exact=True).fill("60")
+    page.get_by_label("ε for this question").fill("0.4")
+    shares = page.get_by_label("Share of users below")
+    shares.fill("0.25, 1.5")
+    expect(page.locator("#problem")).to_contain_text("less than 1")
+    expect(shares).to_have_attribute("aria-invalid", "true")
+    shares.fill("0.25, 0.5, 0.75")
+    expect(page.locator("#preview")).to_contain_text("2 picks")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    answer = page.locator("#answer")
+    expect(answer.locator("h2")).to_have_text("0.25, 0.5 and 0.75 quantiles of minutes between 0 and 60")
+    names = ["quantile_0.25_minutes", "median_minutes", "quantile_0.75_minutes"]
+    expect(answer.locator("thead th")).to_have_text(["item", *names])
+    expect(answer.locator(".answer-chart .bars .point")).to_have_count(3)
+    expect(answer.locator(".answer-chart .ytick")).to_have_text(names)
+    page.get_by_label("For each").select_option("country")
+    expect(page.locator("#preview")).to_contain_text("Mechanism")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(answer.locator("h2")).to_have_text("0.25, 0.5 and 0.75 quantiles of minutes between 0 and 60 by country")
+    expect(answer.locator(".answer-chart .bars .point")).to_have_count(9)
+    expect(answer.locator(".answer-chart .legend .traces")).to_have_count(3)
+    assert ada.overhang() == 0
+    ada.picture("ask-quartiles-light")
+    ada.check(refused=(422,))
+
+
 def test_the_form_asks_for_two_columns_of_a_list(ada: Browsing) -> None:
     page = ada.page
     ada.go("/ask?account=ada-shop")

@@ -94,9 +94,8 @@ class PrivateAnswer:
     def _only(self) -> Estimate:
         found = [each.estimates or (Estimate(value=each.count or 0, interval=each.interval),) for each in self.items]
         if len(found) != 1 or len(found[0]) != 1:
-            raise InvalidParameter(
-                f"this answer is no single number: it has {len(found)} items; read `items` or `columns()`"
-            )
+            several = f"{len(found)} items" if len(found) != 1 else f"{len(found[0])} statistics"
+            raise InvalidParameter(f"this answer is no single number: it has {several}; read `items` or `columns()`")
         return found[0][0]
 
     def error_bars(self) -> "NDArray[np.float64]":

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, assert_never, get
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell, Label, distinct_labels
-from setwise.mechanisms.parameters import positive_integer, probability
+from setwise.mechanisms.parameters import FINEST_RANK, positive_integer, probability
 from setwise.mechanisms.planning.request import Bounds
 
 LARGEST_K = 100_000
@@ -108,9 +108,16 @@ class Quantile:
     bounds: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at", probability("at", exact_number("at", self.at)))
+        share = probability("at", exact_number("at", self.at))
+        near = share.limit_denominator(FINEST_RANK)  # a third as a float is meant as a third
+        if abs(share - near) > _AS_MEANT:
+            raise InvalidParameter(f"at must be a share of at most six decimals, not {float(share)!r}")
+        object.__setattr__(self, "at", near)
         _check_measured(self, self.high)
 
+
+_AS_MEANT = Fraction(1, 10**12)
+"""How far a share may be from the fraction that is meant by it: more than floats are off, less than any rank."""
 
 Statistic: TypeAlias = Count | Sum | Mean | Quantile
 
@@ -300,13 +307,12 @@ class Query:
     ) -> "Query":
         """Return the query for the value that the share `at` of users are below, on a grid from `low` to `high`.
 
+        Several shares are picked together, and cost log2 of their number and one more.
+
         >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
         ['1/4', '1/2']
         """
-        statistics = tuple(
-            Quantile(column=value, low=low, high=high, at=share, step=step, bounds=bounds)  # type: ignore[arg-type]
-            for share in (at if isinstance(at, list | tuple) else (at,))
-        )
+        statistics = _quantiles(column=value, low=low, high=high, at=at, step=step, bounds=bounds)
         return cls(item=item, statistics=statistics, **grouping)  # type: ignore[arg-type]
 
     @property
@@ -364,10 +370,10 @@ class Query:
         """The shape's name: top-k, histogram, count, sum, mean or quantile, and query for any other."""
         if self.counted is not None and self.item is not None:
             return "histogram" if self.k is None else "top-k"
-        if len(self.statistics) > 1 or self.k is not None:
+        first = self.statistics[0]
+        if self.k is not None or not all(_differ_in_share(first, each) for each in self.statistics[1:]):
             return "query"
-        (only,) = self.statistics
-        return "query" if isinstance(only, Count) and only.column is not None else type(only).__name__.lower()
+        return "query" if isinstance(first, Count) and first.column is not None else type(first).__name__.lower()
 
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
         """Return the query with these bounds where it leaves its own out; those without items have none to fill."""
@@ -393,9 +399,11 @@ class Query:
                 words["per_user" if self.item is None else "per_item"] = most
             case Sum(column=column, high=high), _:
                 words |= {"value": column, "clip" if self.item is None else "per_item": high}
-            case None, (only,) if self.kind != "query":
-                words |= _words_of(only)
+            case None, (first, *more) if self.kind != "query":
+                words |= _words_of(first)
                 words["value"] = words.pop("column")
+                if more:
+                    words["at"] = tuple(each.at for each in self.statistics if isinstance(each, Quantile))
             case _:
                 words["statistics"] = [
                     {"statistic": type(each).__name__.lower(), **_words_of(each)} for each in self.statistics
@@ -427,17 +435,39 @@ def _general(
     """Return the query of any statistics, each written as its name and its words."""
     if not isinstance(statistics, list | tuple):
         raise InvalidParameter("statistics must be a list")
-    made = []
+    made: list[Statistic] = []
     for each in statistics:
         words = dict(each) if isinstance(each, Mapping) else {}
         name = words.pop("statistic", None)
         if not isinstance(name, str) or name not in STATISTICS:
             raise InvalidParameter(f"a statistic must be one of {', '.join(STATISTICS)}, not {_shown(name)}")
-        made.append(_built(STATISTICS[name], f"a {name}", words))
+        found = _built(STATISTICS[name], f"a {name}", words)
+        made += found if isinstance(found, tuple) else [found]
     return Query(statistics=tuple(made), item=item, k=k, **grouping)  # type: ignore[arg-type]
 
 
-STATISTICS: dict[str, Callable[..., Statistic]] = {"count": Count, "sum": Sum, "mean": Mean, "quantile": Quantile}
+def _quantiles(
+    *,
+    column: str,
+    low: Number | None = None,
+    high: Number | None = None,
+    at: Shares = 0.5,
+    step: Number | None = None,
+    bounds: str | None = None,
+) -> tuple[Quantile, ...]:
+    """Return the quantiles of one column at one share, or at several."""
+    return tuple(
+        Quantile(column=column, low=low, high=high, at=share, step=step, bounds=bounds)  # type: ignore[arg-type]
+        for share in (at if isinstance(at, list | tuple) else (at,))
+    )
+
+
+STATISTICS: dict[str, Callable[..., Statistic | tuple[Statistic, ...]]] = {
+    "count": Count,
+    "sum": Sum,
+    "mean": Mean,
+    "quantile": _quantiles,
+}
 
 SHAPES: dict[str, Callable[..., Query]] = {
     "top-k": Query.top_k,
@@ -539,6 +569,11 @@ def _filled(statistic: Statistic, per_item: int | None) -> Statistic:
             return _counted(column, per_item)
         case _:
             return statistic
+
+
+def _differ_in_share(one: Statistic, other: Statistic) -> bool:
+    """Whether two statistics are quantiles of the same values."""
+    return isinstance(one, Quantile) and isinstance(other, Quantile) and replace(one, at=other.at) == other
 
 
 def _words_of(statistic: Statistic) -> dict[str, object]:

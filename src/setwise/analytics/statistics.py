@@ -206,6 +206,7 @@ def planned_radius(statistic: Statistic, release: StatisticRelease) -> Fraction 
 def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
     """Return how close each statistic will be, from parameters alone."""
     parts = []
+    ranks: dict[Measure, list[str]] = {}
     for statistic, release in zip(query.statistics, choice.mechanism.statistics, strict=True):
         radius = planned_radius(statistic, release)
         match statistic:
@@ -217,10 +218,15 @@ def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:
             case Mean(column=column, per_user=rows):
                 over = f"{SOME_USERS:,} {'users' if rows is None else 'rows'}"
                 parts.append(f"a mean of {column} over {over} within ±{float(radius):.3g}")
-            case Quantile(column=column):
-                parts.append(f"a quantile of {column} within {int(radius):,} users in rank")
+            case Quantile():
+                ranks.setdefault(measure_of(statistic), []).append(f"{int(radius):,}")
             case _:
                 assert_never(statistic)
+    for measure, within in ranks.items():
+        *first, last = within
+        name = "quantiles" if first else "a quantile"
+        both = " and " if first else ""
+        parts.append(f"{name} of {measure.column} within {', '.join(first)}{both}{last} users in rank")
     return f"{', '.join(parts)} (with probability {float(CONFIDENCE):.0%} each)"
 
 

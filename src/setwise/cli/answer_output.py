@@ -7,12 +7,14 @@ from setwise.analytics.answer import in_words, number
 from setwise.cli.output import left_in_words, print_json, print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.table import Table
     from rich.text import Text
 
     from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.planning import Plan
-    from setwise.analytics.sql.result import Estimated, SqlAnswer
+    from setwise.analytics.sql.result import SqlAnswer
     from setwise.ledger.status import AccountStatus
     from setwise.mechanisms.release import Item
 
@@ -41,23 +43,33 @@ def show_rows(result: "SqlAnswer", status: "AccountStatus | None") -> None:
 
     console = Console()
     table = Table(box=None, pad_edge=False)
+    barred = _with_intervals(result.answer)
     for each in result.outputs:
         table.add_column(each.name, justify="left" if each.statistic is None else "right", overflow="fold")
-        if each.statistic is not None:
+        if each.statistic is not None and barred[each.statistic]:
             table.add_column(f"{result.answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
     for row in result.rows:
         cells: list[str] = []
-        for value in row.values():
-            cells += _estimated(value) if isinstance(value, dict) else [str(value)]
+        for each, value in zip(result.outputs, row.values(), strict=True):
+            if isinstance(value, dict):
+                cells += _estimated(value["value"], value["interval"], barred=barred[each.statistic or 0])
+            else:
+                cells.append(str(value))
         table.add_row(*map(Text, cells))
     if result.rows:
         console.print(table)
     console.print(_notes(result.answer, status))
 
 
-def _estimated(found: "Estimated") -> list[str]:
-    value, ends = found["value"], found["interval"]
-    return ["" if value is None else number(value), "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
+def _with_intervals(answer: "PrivateAnswer") -> list[bool]:
+    """Return of each statistic whether any item has an interval of it; quantiles have none."""
+    places = range(len(answer.statistics))
+    return [any(each.estimates[place].interval is not None for each in answer.items) for place in places] or [True]
+
+
+def _estimated(value: float | None, ends: "Sequence[float] | None", *, barred: bool) -> list[str]:
+    shown = "" if value is None else number(value)
+    return [shown, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"] if barred else [shown]
 
 
 def _notes(answer: "PrivateAnswer", status: "AccountStatus | None") -> "Table":
@@ -144,14 +156,15 @@ def _statistics_table(answer: "PrivateAnswer") -> "Table":
     table = Table(box=None, pad_edge=False)
     table.add_column("", justify="right", style="dim", no_wrap=True)
     table.add_column(", ".join(answer.groups) or "item", overflow="fold")
-    for name in answer.statistics:
+    with_intervals = _with_intervals(answer)
+    for name, barred in zip(answer.statistics, with_intervals, strict=True):
         table.add_column(name, justify="right", overflow="fold")
-        table.add_column(f"{answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
+        if barred:
+            table.add_column(f"{answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
     for place, each in enumerate(answer.items, start=1):
         cells = [str(place), in_words(each.label)]
-        for found in each.estimates:
-            ends = found.interval
-            cells += [number(found.value), "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
+        for found, barred in zip(each.estimates, with_intervals, strict=True):
+            cells += _estimated(found.value, found.interval, barred=barred)
         table.add_row(*map(Text, cells))
     return table
 

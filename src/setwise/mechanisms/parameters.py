@@ -9,6 +9,9 @@ from setwise.errors import InvalidParameter
 LARGEST_TAU = 2**40
 """How much one user may add to one count; beyond this a count is a mistake."""
 
+FINEST_RANK = 10**6
+"""The largest denominator of the share below a quantile, which keeps scores whole and small."""
+
 
 def rational(name: str, value: object, smallest: Fraction, largest: Fraction) -> Fraction:
     """Return `value` as the rational it is, when it lies in [smallest, largest]; else raise `InvalidParameter`.

@@ -10,15 +10,12 @@ from numpy.typing import NDArray
 from setwise.accounting.guarantees import BoundedRange
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.known_domain import LARGEST_PICK_EPSILON, SMALLEST_RATE
-from setwise.mechanisms.parameters import float_above, positive_integer, probability, rational
+from setwise.mechanisms.parameters import FINEST_RANK, float_above, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.sampling.gumbel import Runs, gumbel_order
 
 LARGEST_GRID = 100_000
 """Cells of the finest grid: every pick draws noise for each."""
-
-FINEST_RANK = 10**6
-"""The largest denominator of the share below a quantile, which keeps scores whole and small."""
 
 PARTS = 1024
 """Cuts through a cell: what they divide among two slices is a whole number of these parts of its values."""

@@ -38,7 +38,12 @@ STATUS: dict[type[SetwiseError], int] = {
 _NO_DATABASE = "a database of the service did not answer; try again in a moment"
 """Said for every `StoreFailed`: the ledger's own words name its address and what its driver said."""
 
+ONE, SEVERAL = "one", "several"
+"""What tells a value from a list of them."""
+
 _TAGS = {
+    ONE,
+    SEVERAL,
     "top-k",
     "histogram",
     "count",

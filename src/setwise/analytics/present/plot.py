@@ -1,26 +1,74 @@
 """A picture of an answer: bars with their intervals."""
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from setwise.accounting.notation import rounded_up
-from setwise.analytics.answer import in_words
 from setwise.analytics.present.text import average_of_all
+from setwise.analytics.query import EVERYTHING
 from setwise.errors import InvalidParameter, MissingExtra
+from setwise.mechanisms.labels import Label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from setwise.analytics.answer import PrivateAnswer
-    from setwise.mechanisms.release import Item
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """What is drawn of an item: its cells, a value, and its interval where it has one."""
+
+    cells: tuple[str, ...]
+    value: float | None
+    interval: tuple[float, float] | None
+
+    @property
+    def label(self) -> str:
+        """The cells as people read them."""
+        return ", ".join(self.cells)
+
+
+def bars_of(answer: "PrivateAnswer", names: Sequence[str] | None = None) -> list[Bar]:
+    """Return one bar for each item: its count, or its first statistic; of several quantiles one for each.
+
+    These are in one unit, and their names, as `names` has them, are one more cell.
+    """
+    if answer.kind == "quantile" and len(answer.statistics) > 1:
+        whole = answer.labels == (EVERYTHING,)
+        return [
+            Bar(cells=(*(() if whole else _texts(each.label)), name), value=found.value, interval=found.interval)
+            for each in answer.items
+            for name, found in zip(names or answer.statistics, each.estimates, strict=True)
+        ]
+    drawn = []
+    for each in answer.items:
+        found = each.estimates[0] if each.estimates else None
+        value, interval = (each.count, each.interval) if found is None else (found.value, found.interval)
+        drawn.append(Bar(cells=_texts(each.label), value=value, interval=interval))
+    return drawn
+
+
+def measure_of_bars(answer: "PrivateAnswer") -> str:
+    """Return what the bars measure: of several statistics that are no quantiles of one column, the first."""
+    several = len(answer.statistics) > 1 and answer.kind != "quantile"
+    return answer.statistics[0] if several else answer.heading
+
+
+def _texts(label: Label) -> tuple[str, ...]:
+    return tuple(map(str, label)) if isinstance(label, tuple) else (str(label),)
+
 
 _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
 _NOTE_WIDTH = 130
 """Characters of a line below the picture."""
+_HEADING_WIDTH = 90
+"""Characters of a line of the heading."""
 _RESOLUTION = 150
 """Dots per inch of a .png file."""
 
@@ -70,24 +118,23 @@ def plot_answer(answer: "PrivateAnswer", path: str | None) -> Picture:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    shown = answer.items[:MOST_BARS]
+    shown = bars_of(answer)[:MOST_BARS]
     figure = Figure(figsize=(8.0, max(1.8, 1.2 + 0.3 * len(shown))), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     places = list(range(len(shown)))
-    counts, intervals = zip(*map(_drawn, shown), strict=True) if shown else ((), ())
     # Blue of the palette of Okabe and Ito, intervals in black: readable without colour.
-    axes.barh(places, counts, color="#56B4E9", height=0.72)
-    for place, count, interval in zip(places, counts, intervals, strict=True):
-        if interval is not None:
-            ends = [[count - interval[0]], [interval[1] - count]]
-            axes.errorbar(count, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
-    axes.set_yticks(places, [_short(in_words(each.label)) for each in shown])
+    axes.barh(places, [each.value or 0 for each in shown], color="#56B4E9", height=0.72)
+    for place, each in zip(places, shown, strict=True):
+        if each.interval is not None and each.value is not None:
+            ends = [[each.value - each.interval[0]], [each.interval[1] - each.value]]
+            axes.errorbar(each.value, place, xerr=ends, color="black", capsize=3, linewidth=1.1)
+    axes.set_yticks(places, [_short(each.label) for each in shown])
     axes.invert_yaxis()
-    if answer.statistics or any(each.count is not None for each in shown):
-        axes.set_xlabel(answer.heading)
+    if any(each.value is not None for each in shown):
+        axes.set_xlabel(_wrapped(measure_of_bars(answer), _HEADING_WIDTH))
         note = f"{answer.interval_note} {average_of_all(answer, MOST_BARS)}".strip()
-        figure.supxlabel("\n".join(wrap(note, _NOTE_WIDTH)).replace("$", r"\$"), fontsize=7, x=0.01, ha="left")
+        figure.supxlabel(_wrapped(note, _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
     else:
         axes.set_xticks([])
         axes.set_xlabel("in order; no counts were asked for" if shown else "no item passed the threshold")
@@ -101,14 +148,15 @@ def plot_answer(answer: "PrivateAnswer", path: str | None) -> Picture:
     return picture
 
 
-def _drawn(each: "Item") -> tuple[float, tuple[float, float] | None]:
-    """Return the value and interval to draw: the count, or the first statistic."""
-    if each.estimates:
-        return each.estimates[0].value, each.estimates[0].interval
-    return each.count or 0, each.interval
-
-
 def _short(label: str) -> str:
-    # A dollar sign would start a formula.
-    plain = label.replace("$", r"\$")
+    plain = _plain(label)
     return plain if len(plain) <= 32 else plain[:31] + "…"
+
+
+def _wrapped(text: str, width: int) -> str:
+    return _plain("\n".join(wrap(text, width)))
+
+
+def _plain(text: str) -> str:
+    """Return text for matplotlib: a dollar sign would start a formula."""
+    return text.replace("$", r"\$")

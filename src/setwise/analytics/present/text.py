@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -67,7 +68,7 @@ def measured(query: Query, from_text: Sequence[Column] = ()) -> str:
     Intervals are about this, not about what an unbounded count would be. Columns of text that are read as another kind
     are named, whether or not a cell could not be read: whether one could is private.
     """
-    words = "; ".join(_statistic(each, " per item" if query.item is not None else "") for each in query.statistics)
+    words = "; ".join(_statistics(query.statistics, " per item" if query.item is not None else ""))
     match query.contributions:
         case None:
             pass
@@ -79,7 +80,18 @@ def measured(query: Query, from_text: Sequence[Column] = ()) -> str:
     return words + "".join(unreadable)
 
 
-def _statistic(statistic: Statistic, where: str) -> str:
+def _statistics(statistics: Sequence[Statistic], where: str) -> list[str]:
+    """Return each statistic in words; quantiles of the same values are told once, where the first of them stands."""
+    told: dict[Statistic, list[Fraction]] = {}
+    for each in statistics:
+        if isinstance(each, Quantile):
+            told.setdefault(replace(each, at=Fraction(1, 2)), []).append(each.at)
+        else:
+            told[each] = []
+    return [_statistic(each, shares, where) for each, shares in told.items()]
+
+
+def _statistic(statistic: Statistic, shares: Sequence[Fraction], where: str) -> str:
     match statistic:
         case Count(most=None | 1, column=None):
             return "users"
@@ -98,11 +110,23 @@ def _statistic(statistic: Statistic, where: str) -> str:
         case Mean(column=column, low=low, high=high, per_user=rows):
             between = f"between {_number(low)} and {_number(high)}"
             return f"mean of {column} over events, each {between}, at most {rows:,} of a user{where}"
-        case Quantile(column=column, at=at, low=low, high=high):
-            name = "median" if at == Fraction(1, 2) else f"{_number(at)} quantile"
+        case Quantile(column=column, low=low, high=high):
+            name = quantiles_in_words([float(share) for share in shares])
             return f"{name} of {column}, a user's own mean{where} between {_number(low)} and {_number(high)}"
         case _:
             assert_never(statistic)
+
+
+def quantiles_in_words(shares: Sequence[float]) -> str:
+    """Return the name of the quantiles at these shares.
+
+    >>> quantiles_in_words([0.5]), quantiles_in_words([0.25, 0.5, 0.75])
+    ('median', '0.25, 0.5 and 0.75 quantiles')
+    """
+    if len(shares) == 1:
+        return "median" if shares[0] == 0.5 else f"{shares[0]:g} quantile"
+    *first, last = (f"{share:g}" for share in shares)
+    return f"{', '.join(first)} and {last} quantiles"
 
 
 def _number(value: Fraction) -> str:
@@ -115,7 +139,7 @@ _PASSED = "every item whose noisy count passed the threshold; rarer ones stay hi
 def ending(query: Query, found: int, complete: bool) -> str:
     """Return why the list ends where it does."""
     if query.item is None:
-        return "one number"
+        return "one number" if len(query.statistics) == 1 else f"{len(query.statistics)} numbers"
     if query.k is not None and found == query.k:
         return f"k = {query.k} reached"
     if query.k is None and query.domain is not None:
@@ -154,24 +178,48 @@ def _asked(query: Mapping[str, Any]) -> str:
         case {"kind": "count"}:
             most = query.get("per_user", 1)
             return "Number of users" if most == 1 else f"Number of events, at most {most} of a user"
-        case {"kind": "sum", "value": value, "clip": clip}:
-            return f"Sum of {value}, at most {clip} of a user"
-        case {"kind": "sum" | "mean" | "quantile" as kind, "value": value, "low": low, "high": high}:
-            name = f"{query['at']:g} quantile" if "at" in query else kind.capitalize()
-            return f"{name} of {value} between {low} and {high}{_by(query)}"
+        case {"kind": "sum" | "mean" | "quantile" as kind, "value": value}:
+            return _capitalized(_measure(kind, value, query) + _by(query))
         case {"kind": "query", "statistics": [*statistics]}:
-            named = (f"{each['statistic']} of {each['column']}" if "column" in each else "count" for each in statistics)
-            return f"{', '.join(named).capitalize()}{_by(query)}"
+            named = (_measure(each["statistic"], each.get("column"), each) for each in statistics)
+            most = f"top {query['k']}{_by(query, ' of ')}: " if "k" in query else ""
+            return _capitalized(most + ", ".join(named) + ("" if most else _by(query)))
         case _:
             return "A question of another kind"
+
+
+def _measure(kind: str, column: str | None, words: Mapping[str, Any]) -> str:
+    """Return a statistic, as its written form has it, in words."""
+    if kind == "count":
+        name = "users" if words.get("most", 1) == 1 else "events"
+        return name if column is None else f"{name} with {column}"
+    name = kind
+    if kind == "quantile":
+        shares = words.get("at", 0.5)
+        name = quantiles_in_words(shares if isinstance(shares, list | tuple) else [shares])
+    over = " over events" if kind == "mean" and words.get("per_user") else ""
+    match words:
+        case {"bounds": "auto"}:
+            bounds = ", its bounds to be found"
+        case {"high": high}:
+            bounds = f" between {words.get('low', 0)} and {high}"
+        case {"clip": most} | {"per_item": most}:
+            bounds = f", at most {most} of a user"
+        case _:
+            bounds = ""
+    return f"{name} of {column}{over}{bounds}"
+
+
+def _capitalized(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _columns(item: str | list[str]) -> str:
     return item if isinstance(item, str) else " and ".join(item)
 
 
-def _by(query: Mapping[str, Any]) -> str:
-    return f" by {_columns(query['item'])}" if "item" in query else ""
+def _by(query: Mapping[str, Any], word: str = " by ") -> str:
+    return f"{word}{_columns(query['item'])}" if "item" in query else ""
 
 
 def charge_in_words(request: str) -> str:

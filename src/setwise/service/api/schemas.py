@@ -8,10 +8,12 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     StringConstraints,
+    Tag,
     model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
@@ -24,6 +26,7 @@ from setwise.analytics.query import LARGEST_K
 from setwise.analytics.sql.syntax import LONGEST as LONGEST_SQL
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
+from setwise.service.problems import ONE, SEVERAL
 from setwise.service.queries.handler import RawQuestion
 from setwise.service.storage.schema import NAME, NAME_IN_WORDS
 
@@ -119,11 +122,20 @@ Label = (
     Annotated[str, StringConstraints(max_length=1000), PLAIN_TEXT] | Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 )
 Domain = Annotated[list[Label | list[Label]], Field(min_length=1, max_length=100_000)]
-Columns = Column | Annotated[list[Column], Field(min_length=1, max_length=16)]
+_ONE_OR_SEVERAL = Discriminator(lambda given: SEVERAL if isinstance(given, list | tuple) else ONE)
+"""Which of the two was meant, so that a refusal is about that one."""
+Columns = Annotated[
+    Annotated[Column, Tag(ONE)] | Annotated[list[Column], Field(min_length=1, max_length=16), Tag(SEVERAL)],
+    _ONE_OR_SEVERAL,
+]
 K = Annotated[int, Field(ge=1, le=LARGEST_K)]
 Number = Annotated[int | float, Field(ge=-1e15, le=1e15)]
 Step = Annotated[int | float, Field(gt=0, le=1e15)]
 Share = Annotated[float, Field(gt=0.0, lt=1.0)]
+Shares = Annotated[
+    Annotated[Share, Tag(ONE)] | Annotated[list[Share], Field(min_length=1, max_length=99), Tag(SEVERAL)],
+    _ONE_OR_SEVERAL,
+]
 
 
 Auto = Literal["auto"]
@@ -202,13 +214,16 @@ class MeanBody(GroupingBody):
 
 
 class QuantileBody(GroupingBody):
-    """The value that the share `at` of users are below, on a grid from `low` to `high`; of every `item`."""
+    """The value that the share `at` of users are below, on a grid from `low` to `high`; of every `item`.
+
+    Several shares, as a list, are picked together: `[0.25, 0.5, 0.75]` costs two picks.
+    """
 
     kind: Literal["quantile"]
     value: Column
     low: Number | None = None
     high: Number | None = None
-    at: Share = 0.5
+    at: Shares = 0.5
     bounds: Auto | None = None
     step: Step | None = None
     item: Columns | None = None
@@ -222,7 +237,7 @@ class StatisticBody(Body):
     column: Column | None = None
     low: Number | None = None
     high: Number | None = None
-    at: Share | None = None
+    at: Shares | None = None
     bounds: Auto | None = None
     per_user: Bound | None = None
     step: Step | None = None

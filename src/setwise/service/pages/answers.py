@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from setwise.analytics.answer import PrivateAnswer, in_words
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.present.plot import bars_of, measure_of_bars
 from setwise.analytics.present.text import question_in_words
 from setwise.analytics.sql.parser import Statement
 from setwise.analytics.sql.result import Output, SqlAnswer
@@ -86,17 +87,14 @@ def _quoted_text(text: str) -> str:
     return _QUOTE + text if text.startswith((*_FORMULA, _QUOTE)) else text
 
 
-def bars(answer: PrivateAnswer) -> list[dict[str, object]]:
-    """Return the items to draw: each by its name and cells, with its count or its first statistic."""
-    drawn: list[dict[str, object]] = []
-    for each in answer.items:
-        value: float | None = each.count
-        interval: tuple[float, float] | None = each.interval
-        if each.estimates:
-            value, interval = each.estimates[0].value, each.estimates[0].interval
-        cells = [str(cell) for cell in each.label] if isinstance(each.label, tuple) else None
-        drawn.append({"item": in_words(each.label), "cells": cells, "count": value, "interval": interval})
-    return drawn
+def bars(answer: PrivateAnswer, statement: Statement | None) -> list[dict[str, object]]:
+    """Return the bars to draw, with the names that SQL gave to statistics."""
+    named = {} if statement is None else {each.statistic: each.name for each in statement.outputs}
+    names = [named.get(place, name) for place, name in enumerate(answer.statistics)]
+    return [
+        {"item": each.label, "cells": each.cells, "count": each.value, "interval": each.interval}
+        for each in bars_of(answer, names)
+    ]
 
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
@@ -144,6 +142,7 @@ async def _shown(request: Request, query: str, template: str, *, charts: bool) -
     answer = None if job.answer is None else PrivateAnswer.from_stored(job.answer)
     statement = await _statement(request, asked)
     meant = asked["query"] if statement is None else statement.query.to_dict()
+    drawn = [] if answer is None else bars(answer, statement)
     return render(
         request,
         template,
@@ -152,10 +151,11 @@ async def _shown(request: Request, query: str, template: str, *, charts: bool) -
         asked=asked,
         question=question_in_words(meant),
         sql=asked["query"].get("text"),
-        is_one=meant.get("item") is None and meant["kind"] != "sql",
+        is_one=len(drawn) == 1 and meant.get("item") is None and meant["kind"] != "sql",
         table=None if answer is None else _columns(answer, statement),
         answer=answer,
-        drawn=[] if answer is None else bars(answer),
+        drawn=drawn,
+        measure="" if answer is None else measure_of_bars(answer),
         problem=None if job.problem is None else json.loads(job.problem),
         bars=_BARS,
         rows=_ROWS,

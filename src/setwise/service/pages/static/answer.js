@@ -29,7 +29,7 @@ export async function showAnswer(root) {
       x: one.items.map((each) => each.count), y: one.items.map((each) => labels.indexOf(one.label(each))),
       marker: { color: colour(`series-${SERIES[number]}`), line: { width: 0 } },
       error_x: {
-        type: "data", symmetric: false, color: colour("text"), thickness: 1.6, width: grouped ? 3 : 5,
+        type: "data", symmetric: false, visible: one.items.some((each) => each.interval), color: colour("text"), thickness: 1.6, width: grouped ? 3 : 5,
         array: one.items.map((each) => (each.interval ? each.interval[1] - each.count : 0)),
         arrayminus: one.items.map((each) => (each.interval ? each.count - each.interval[0] : 0)),
       },

@@ -97,7 +97,7 @@ export class Question {
     if (this.measured) query.value = at("summed");
     if (kind === "sum") query.clip = number(at("clip"));
     if (kind === "mean" || kind === "quantile") Object.assign(query, { low: number(at("low")), high: number(at("high")) });
-    if (kind === "quantile") query.at = number(at("at"));
+    if (kind === "quantile") query.at = at("at").includes(",") ? at("at").split(",").map((each) => number(each.trim())) : number(at("at"));
     if (at("where")) query.where = at("where");
     return { ...asked, query, spend: this.spend() };
   }
@@ -159,7 +159,7 @@ export class Question {
 
   // The field of the form that a problem's field of the request means.
   fieldOf(name) {
-    const last = (name ?? "").split(".").at(-1);
+    const last = (name ?? "").replace(/\.\d+$/, "").split(".").at(-1); // one of several has its place after it
     const other = { threshold_delta: "threshold", value: this.measured ? "summed" : "value", item: this.measured ? "by" : "item" };
     if (this.kind === "sql" && (name ?? "").startsWith("query")) return this.at.text;
     const found = this.at[other[last] ?? last];
