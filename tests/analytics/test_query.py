@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.analytics.present.text import measured
-from setwise.analytics.query import Query, canonical
+from setwise.analytics.query import Query
 from setwise.errors import InvalidParameter
+from setwise.ledger.records import canonical
 
 names = st.text(min_size=1, max_size=8)
 filters = st.none() | st.text(min_size=1, max_size=20).filter(str.strip)

@@ -204,7 +204,7 @@ def test_quantiles_are_picked_together_where_their_values_are_the_same(shop):
     words = shop.quantile(value="age", low=0, high=120, at=[0.25, 0.5, 0.75], epsilon=1)
     assert words.spent == answer.answer.spent
     assert words.statistics == ("quantile_0.25_age", "median_age", "quantile_0.75_age")
-    with pytest.raises(InvalidParameter, match="at least one statistic"):
+    with pytest.raises(InvalidParameter, match="at least one share"):
         shop.quantile(value="age", low=0, high=120, at=[], epsilon=1)
     (row,) = answer.rows
     first, middle, last = (row[name]["value"] for name in ("q_1", "q_2", "q_3"))

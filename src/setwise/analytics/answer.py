@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from setwise.accounting.brackets import Bracket, Interaction
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use, promise_in_words, rounded_up, shown_by
-from setwise.analytics.query import canonical
 from setwise.errors import InvalidParameter, MissingExtra
+from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label, cell_of
 from setwise.mechanisms.release import Estimate, Item
 

@@ -16,9 +16,10 @@ from setwise.analytics.engines.base import Aggregation
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import BoundsSearch, ExecutablePlan
 from setwise.analytics.present.text import ending, interval_note, measured
-from setwise.analytics.query import EVERYTHING, Query, canonical, statistic_name
+from setwise.analytics.query import EVERYTHING, Query, statistic_name
 from setwise.analytics.statistics import in_units, releases_of, statistics_error, statistics_note
 from setwise.errors import SetwiseError
+from setwise.ledger.records import canonical
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.planning.planner import plan

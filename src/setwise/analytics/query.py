@@ -6,7 +6,6 @@ door: Python, the command line and JSON.
 """
 
 import inspect
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -110,14 +109,11 @@ class Quantile:
     def __post_init__(self) -> None:
         share = probability("at", exact_number("at", self.at))
         near = share.limit_denominator(FINEST_RANK)  # a third as a float is meant as a third
-        if abs(share - near) > _AS_MEANT:
+        if abs(share - near) > 1e-12:
             raise InvalidParameter(f"at must be a share of at most six decimals, not {float(share)!r}")
         object.__setattr__(self, "at", near)
         _check_measured(self, self.high)
 
-
-_AS_MEANT = Fraction(1, 10**12)
-"""How far a share may be from the fraction that is meant by it: more than floats are off, less than any rank."""
 
 Statistic: TypeAlias = Count | Sum | Mean | Quantile
 
@@ -126,7 +122,6 @@ Domain: TypeAlias = str | Path | Iterable[Label]
 
 Columns: TypeAlias = str | Sequence[str]
 """One column, or several."""
-
 
 Shares: TypeAlias = Number | Sequence[Number]
 """One share of users, or several."""
@@ -139,9 +134,9 @@ class Grouping(TypedDict, total=False):
     """The words for which groups there are and how far one user reaches.
 
     `contributions` bounds how many items one user counts towards; leave it out when any number is fine, or write "auto"
-    to have it found within a tenth of epsilon. `domain` lists
-    the items when they are public. `where` keeps rows, as in ``country = 'NO' AND age >= 18``. Rows without an item are
-    dropped unless `null_item` names them. `limit` is among how many of the highest an unknown domain is searched.
+    to have it found within a tenth of epsilon. `domain` lists the items when they are public. `where` keeps rows, as in
+    ``country = 'NO' AND age >= 18``. Rows without an item are dropped unless `null_item` names them. `limit` is among
+    how many of the highest an unknown domain is searched.
     """
 
     contributions: Contributions | None
@@ -305,14 +300,15 @@ class Query:
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the value that the share `at` of users are below, on a grid from `low` to `high`.
-
-        Several shares are picked together, and cost log2 of their number and one more.
+        """Return the query for the value that a share of users, or each of several, is below, on a grid.
 
         >>> [str(each.at) for each in Query.quantile(value="age", low=0, high=99, at=[0.25, 0.5]).statistics]
         ['1/4', '1/2']
         """
-        statistics = _quantiles(column=value, low=low, high=high, at=at, step=step, bounds=bounds)
+        statistics = tuple(
+            Quantile(column=value, low=low, high=high, at=share, step=step, bounds=bounds)  # type: ignore[arg-type]
+            for share in _shares(at)
+        )
         return cls(item=item, statistics=statistics, **grouping)  # type: ignore[arg-type]
 
     @property
@@ -371,7 +367,8 @@ class Query:
         if self.counted is not None and self.item is not None:
             return "histogram" if self.k is None else "top-k"
         first = self.statistics[0]
-        if self.k is not None or not all(_differ_in_share(first, each) for each in self.statistics[1:]):
+        alike = {replace(each, at=Fraction(1, 2)) if isinstance(each, Quantile) else each for each in self.statistics}
+        if self.k is not None or len(alike) > 1:
             return "query"
         return "query" if isinstance(first, Count) and first.column is not None else type(first).__name__.lower()
 
@@ -441,33 +438,18 @@ def _general(
         name = words.pop("statistic", None)
         if not isinstance(name, str) or name not in STATISTICS:
             raise InvalidParameter(f"a statistic must be one of {', '.join(STATISTICS)}, not {_shown(name)}")
-        found = _built(STATISTICS[name], f"a {name}", words)
-        made += found if isinstance(found, tuple) else [found]
+        several = [words | {"at": share} for share in _shares(words["at"])] if "at" in words else [words]
+        made += [_built(STATISTICS[name], f"a {name}", one) for one in several]
     return Query(statistics=tuple(made), item=item, k=k, **grouping)  # type: ignore[arg-type]
 
 
-def _quantiles(
-    *,
-    column: str,
-    low: Number | None = None,
-    high: Number | None = None,
-    at: Shares = 0.5,
-    step: Number | None = None,
-    bounds: str | None = None,
-) -> tuple[Quantile, ...]:
-    """Return the quantiles of one column at one share, or at several."""
-    return tuple(
-        Quantile(column=column, low=low, high=high, at=share, step=step, bounds=bounds)  # type: ignore[arg-type]
-        for share in (at if isinstance(at, list | tuple) else (at,))
-    )
+def _shares(at: object) -> Sequence[object]:
+    if at in ([], ()):
+        raise InvalidParameter("at needs at least one share")
+    return at if isinstance(at, list | tuple) else (at,)
 
 
-STATISTICS: dict[str, Callable[..., Statistic | tuple[Statistic, ...]]] = {
-    "count": Count,
-    "sum": Sum,
-    "mean": Mean,
-    "quantile": _quantiles,
-}
+STATISTICS: dict[str, Callable[..., Statistic]] = {"count": Count, "sum": Sum, "mean": Mean, "quantile": Quantile}
 
 SHAPES: dict[str, Callable[..., Query]] = {
     "top-k": Query.top_k,
@@ -500,15 +482,6 @@ def statistic_name(statistic: Statistic) -> str:
             return f"{type(statistic).__name__.lower()}_{column}"
         case _:
             assert_never(statistic)
-
-
-def canonical(value: object) -> str:
-    """Return JSON text with sorted keys and no spaces: equal values have equal text.
-
-    >>> canonical({"b": 1, "a": [True, None]})
-    '{"a":[true,null],"b":1}'
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 @cache
@@ -569,11 +542,6 @@ def _filled(statistic: Statistic, per_item: int | None) -> Statistic:
             return _counted(column, per_item)
         case _:
             return statistic
-
-
-def _differ_in_share(one: Statistic, other: Statistic) -> bool:
-    """Whether two statistics are quantiles of the same values."""
-    return isinstance(one, Quantile) and isinstance(other, Quantile) and replace(one, at=other.at) == other
 
 
 def _words_of(statistic: Statistic) -> dict[str, object]:

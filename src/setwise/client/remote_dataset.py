@@ -7,10 +7,11 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
 from setwise.analytics.budget import AskedBudget
 from setwise.analytics.planning import Plan
-from setwise.analytics.query import Domain, Query, canonical
+from setwise.analytics.query import Domain, Query
 from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.analytics.tables.domain import read_domain
 from setwise.errors import EngineFailed, error_of
+from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label
 
 

@@ -54,8 +54,8 @@ NOTHING_BEFORE = "0" * 64
 """What the first link of a chain follows."""
 
 
-def canonical(record: Mapping[str, object]) -> str:
-    """Return a record as JSON with sorted names and no spaces.
+def canonical(record: object) -> str:
+    """Return a record as JSON with sorted names and no spaces: equal ones have equal text.
 
     >>> canonical({"b": 1, "a": [2]})
     '{"a":[2],"b":1}'
