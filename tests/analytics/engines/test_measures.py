@@ -291,3 +291,34 @@ def test_every_engine_finds_the_same_doubling_bins(backend: Backend):
     several = pa.table({"u": [1, 1, 1, 2, 2, 3] + [4] * 9, "x": [1.0] * 15, "g": [1, 2, 2, 1, 2, 5, *range(9)]})
     with backend.engine(several) as engine:
         assert engine.statistics(pooled).cells[1]["all"].tolist() == [1, 2, 1]
+
+
+NARROW = (
+    (Measure(column="x", averaged=True, origin=Fraction("100.000000000000006"), step=Fraction("5e-28"), most=99),),
+    (
+        Measure(column="x", averaged=True, origin=Fraction("100.000000000000005"), step=Fraction("1e-17"), most=99),
+        Measure(column="x", averaged=True, step=Fraction("9.7e-28"), most=99, in_cells=True),
+    ),
+    (
+        Measure(
+            column="x",
+            averaged=True,
+            rows=2,
+            origin=Fraction("100.000000000000007"),
+            step=Fraction("1e-27"),
+            most=2**38,
+        ),
+    ),
+)
+"""Bounds so near to each other that floating point has no number between them, around one that it has not either."""
+
+
+@pytest.mark.parametrize("measures", NARROW)
+def test_bounds_that_floating_point_cannot_tell_apart_fail_on_no_row(backend: Backend, measures: tuple[Measure, ...]):
+    def found(values):
+        lines = pa.table({"u": list(range(len(values))), "x": pa.array(values, pa.float64())})
+        with backend.engine(lines) as engine:
+            return engine.statistics(Aggregation(user="u", measures=measures))
+
+    assert found([50.0, 99.0]).users.counts.tolist() == [2]
+    assert found([50.0, 99.0, 150.0, -math.inf, math.inf]).users.counts.tolist() == [5]

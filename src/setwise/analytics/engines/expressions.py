@@ -8,7 +8,7 @@ of a unit of 2^-20 steps first.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import log
+from math import log, nextafter
 from typing import assert_never
 
 from setwise.analytics.bins import LARGEST_BINNED, Group, Part, Period, TimeUnit, Width
@@ -147,7 +147,7 @@ class Measures:
             return self.dialect.name(column.name)
         origin, unit = _units(measures)
         ends = (-LARGEST_UNITS, LARGEST_UNITS) if first.rows is None else (first.least * UNITS, first.most * UNITS)
-        number = self.dialect.number(column, *(_real(origin + end * unit) for end in ends))
+        number = self.dialect.number(column, *(_real(_reached(origin, unit, end)) for end in ends))
         return self.dialect.whole(f"FLOOR(({number} - {_real(origin)}) / {_real(unit)} + 0.5)")
 
     def _user_value(self, measure: Measure) -> str:
@@ -205,6 +205,18 @@ def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:
     """Return from where and in which unit numbers that are no integers are counted."""
     origin = measures[0].origin if all(each.averaged for each in measures) else Fraction(0)
     return origin, min(each.step for each in measures) / UNITS
+
+
+def _reached(origin: Fraction, unit: Fraction, units: int) -> float:
+    """Return the number that is `units` from the origin, or the last before it whose units engines can hold.
+
+    They subtract and divide in floating point. Where that has no number between the origin and one that is more than
+    2^63 units away, clipping to the latter would fail on a row.
+    """
+    start, end = float(origin), float(origin + units * unit)
+    while abs(end - start) / float(unit) >= 2 * LARGEST_UNITS:
+        end = nextafter(end, start)
+    return end
 
 
 def _clipped(number: str, least: str, most: str) -> str:
