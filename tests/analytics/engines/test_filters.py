@@ -3,11 +3,15 @@
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import combinations
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.filter.parser import ALLOWED, parse_filter
 from setwise.errors import InvalidFilter, UnknownColumn
 from tests.analytics.engines.backends import Backend
@@ -78,6 +82,26 @@ def test_every_engine_keeps_the_rows_that_python_keeps(backend: Backend):
             expression = parse_filter(text, engine.describe()).expression
             wanted = [row["row"] for row in told if truth(expression, row) is True]
             assert rows_where(engine, text) == wanted, text
+
+
+@pytest.mark.parametrize("name", ["duckdb", "spark"])
+def test_what_shares_a_row_group_does_not_decide_whether_a_row_is_kept(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+):
+    """Statistics of Parquet leave NaN out, and dictionaries tell -0.0 from 0.0: a group may be passed over for them."""
+    if name == "spark":
+        request.getfixturevalue("spark_session")
+    pairs = list(combinations(range(ROWS), 2))
+    pq.write_table(TABLE.take([row for pair in pairs for row in pair]), tmp_path / "t.parquet", row_group_size=2)
+    chosen = [text for text in FILTERS if name == "duckdb" or "real" in text or "single" in text]
+    with open_engine(tmp_path / "t.parquet", name) as engine:
+        for text in chosen:
+            where = parse_filter(text, engine.describe())
+            found = engine.histogram(Aggregation(user="row", item="row", per_item=ROWS, where=where))
+            assert set(found.counts.tolist()) <= {ROWS - 1}, text
+            assert sorted(found.labels) == [row["row"] for row in TABLE.to_pylist() if truth(where.expression, row)], (
+                text
+            )
 
 
 @pytest.mark.parametrize(

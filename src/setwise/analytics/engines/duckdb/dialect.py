@@ -140,12 +140,17 @@ class DuckDBDialect:
         return f"CAST({placeholder} AS {'BIGINT' if column.kind is Kind.INTEGER else 'VARCHAR'})"
 
     def operand(self, column: Column) -> str:
-        """Return the column as it is compared with a constant."""
+        """Return the column as it is compared with a constant.
+
+        Constants are finite, so that NaN exceeds them all as infinity does. Compared as it is, a group of rows of a
+        Parquet file would be passed over by its largest number, which leaves NaN out.
+        """
         match column.kind:
             case Kind.TEXT:
                 return self.label(column)
             case Kind.FLOAT:
-                return f"CAST({self.name(column.name)} AS DOUBLE)"
+                number = f"CAST({self.name(column.name)} AS DOUBLE)"
+                return f"CASE WHEN isnan({number}) THEN CAST('inf' AS DOUBLE) ELSE {number} END"
             case Kind.TIMESTAMP if column.native != "TIMESTAMP":
                 return f"TRY_CAST({self.name(column.name)} AS TIMESTAMP)"
             case _:

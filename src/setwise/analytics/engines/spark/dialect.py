@@ -125,12 +125,18 @@ class SparkDialect:
         return f"CAST({placeholder} AS {'BIGINT' if column.kind is Kind.INTEGER else 'STRING'})"
 
     def operand(self, column: Column) -> str:
-        """Return the column as it is compared with a constant."""
+        """Return the column as it is compared with a constant.
+
+        Constants are finite, so that NaN exceeds them all as infinity does, and adding 0 makes -0.0 equal to 0.0 also
+        where values are looked up. Compared as it is, a group of rows of a Parquet file would be passed over by its
+        largest number, which leaves NaN out, or by its dictionary, in which -0.0 is not 0.0.
+        """
         match column.kind:
             case Kind.TEXT:
                 return self._text(column)
             case Kind.FLOAT:
-                return f"CAST({self.name(column.name)} AS DOUBLE)"
+                number = f"CAST({self.name(column.name)} AS DOUBLE)"
+                return f"CASE WHEN isnan({number}) THEN CAST('inf' AS DOUBLE) ELSE {number} + 0D END"
             case _:
                 return self.name(column.name)
 
