@@ -4,7 +4,7 @@ import pytest
 
 from setwise.accounting.compose import compose
 from setwise.errors import InvalidParameter
-from setwise.paper.composition import (
+from setwise.paper.formulas import (
     gaussian_histogram,
     gaussian_histogram_epsilon_by_paper,
     laplace_histogram,

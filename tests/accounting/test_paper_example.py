@@ -1,7 +1,7 @@
 import pytest
 
 from setwise.accounting.compose import compose
-from setwise.paper.composition import paper_sigma
+from setwise.paper.formulas import paper_sigma
 
 
 def test_twenty_five_laplace_counts():

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
-from setwise.paper.composition import mixture
 from setwise.paper.figures.unequal_order import FOUR, SWAPPED, all_orders, delta_in_any_order, delta_in_order, survey
 from setwise.paper.figures.worst_answer import best_answer, objective, one_left, quartic, quartic_answer, two_left
+from setwise.paper.formulas import mixture
 from setwise.paper.text_claims import pure_delta_in_order
 from tests.sizes import examples
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
-from setwise.paper import printed
-from setwise.paper.composition import mixture
+from setwise.paper import formulas
 from setwise.paper.figures.worst_answer import objective
+from setwise.paper.formulas import mixture
 from tests.sizes import examples
 
 EPSILONS = st.floats(0.05, 2.0)
@@ -19,7 +19,7 @@ EPSILONS = st.floats(0.05, 2.0)
 @given(epsilon=EPSILONS, uses=st.integers(1, 12), share=st.floats(0.0, 0.9))
 def test_pure(epsilon, uses, share):
     g = share * uses * epsilon
-    assert printed.pure_delta(uses, epsilon, g) == pytest.approx(
+    assert formulas.pure_delta(uses, epsilon, g) == pytest.approx(
         compose(mixture(epsilon, uses, uses)).delta(g).upper, rel=1e-9, abs=1e-12
     )
 
@@ -29,8 +29,8 @@ def test_pure(epsilon, uses, share):
 def test_batch_of_bounded_range(epsilon, uses, share):
     g = share * uses * epsilon
     expected = compose(mixture(epsilon, uses, 0), "batch").delta(g).upper
-    assert printed.batch_range_delta(uses, epsilon, g) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    assert printed.batch_delta(uses, 0, epsilon, g) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert formulas.batch_range_delta(uses, epsilon, g) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert formulas.batch_delta(uses, 0, epsilon, g) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @settings(max_examples=examples(20), deadline=None)
@@ -39,7 +39,7 @@ def test_batch_of_both(epsilon, ranges, pure, share):
     uses = ranges + pure
     g = share * uses * epsilon
     expected = compose(mixture(epsilon, uses, pure), "batch").delta(g).upper
-    assert printed.batch_delta(uses, pure, epsilon, g) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    assert formulas.batch_delta(uses, pure, epsilon, g) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 @settings(max_examples=examples(50), deadline=None)
@@ -55,8 +55,8 @@ def test_the_slope_of_partial_sums(epsilon, ranges, pure, last, share, g):
     """With (1 - q)^i, which is the correction; as printed it fails for most parameters."""
     t, step = share * epsilon, 1e-6
     last = min(last, ranges + 2 * pure)
-    ends = [printed.partial_sum(t + s * step, last, ranges, pure, epsilon, g, power="i") for s in (1, -1)]
-    slope = printed.partial_sum_slope(t, last, ranges, pure, epsilon, g, uses=ranges)
+    ends = [formulas.partial_sum(t + s * step, last, ranges, pure, epsilon, g, power="i") for s in (1, -1)]
+    slope = formulas.partial_sum_slope(t, last, ranges, pure, epsilon, g, uses=ranges)
     assert (ends[0] - ends[1]) / (2 * step) == pytest.approx(slope, rel=1e-5, abs=1e-6)
 
 
@@ -68,7 +68,7 @@ def test_the_reduction_identity(epsilon, share, x):
     if x >= t:
         expected = 0.0
     elif t <= x + epsilon:
-        expected = printed.keep(epsilon, t) * -math.expm1(x - t)
+        expected = formulas.keep(epsilon, t) * -math.expm1(x - t)
     else:
         expected = -math.expm1(x)
     assert value == pytest.approx(expected, rel=1e-12, abs=1e-13)
@@ -77,7 +77,7 @@ def test_the_reduction_identity(epsilon, share, x):
 @settings(max_examples=examples(30), deadline=None)
 @given(epsilon=EPSILONS, uses=st.integers(1, 10), share=st.floats(0.0, 0.95))
 def test_pure_dp_is_a_sum_of_elementary_terms(epsilon, uses, share):
-    x, keep = share * uses * epsilon, printed.keep(2 * epsilon, epsilon)
+    x, keep = share * uses * epsilon, formulas.keep(2 * epsilon, epsilon)
     weights = [math.comb(uses, i) * keep ** (uses - i) * (1 - keep) ** i for i in range(uses + 1)]
     terms = [max(0.0, -math.expm1((2 * i - uses) * epsilon + x)) for i in range(uses + 1)]
     total = math.fsum(weight * term for weight, term in zip(weights, terms, strict=True))

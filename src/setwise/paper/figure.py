@@ -1,21 +1,18 @@
 """What a figure is made of: a table of numbers, claims of the paper and whether they hold, and how it is drawn."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from setwise.accounting.brackets import Progress
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
+from setwise.accounting.brackets import Progress
 from setwise.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
 
 
 class Relation(StrEnum):

@@ -10,14 +10,14 @@ from setwise.errors import InvalidParameter, StoreFailed
 from setwise.paper import chart, text_claims
 from setwise.paper.figure import Claim, Figure, Table, markdown
 from setwise.paper.figures.adaptive_cost import FIGURE as ADAPTIVE_COST
-from setwise.paper.figures.batch_family import FIGURE as BATCH_FAMILY
 from setwise.paper.figures.deployment import FIGURE as DEPLOYMENT
+from setwise.paper.figures.families import BATCH as BATCH_FAMILY
+from setwise.paper.figures.families import SETWISE as SETWISE_FAMILY
 from setwise.paper.figures.filter_cost import FIGURE as FILTER_COST
-from setwise.paper.figures.histogram_composed import FIGURE as HISTOGRAM_COMPOSED
-from setwise.paper.figures.histogram_once import FIGURE as HISTOGRAM_ONCE
+from setwise.paper.figures.histograms import COMPOSED as HISTOGRAM_COMPOSED
+from setwise.paper.figures.histograms import ONCE as HISTOGRAM_ONCE
 from setwise.paper.figures.macbeth_noise import FIGURE as MACBETH_NOISE
 from setwise.paper.figures.order_gap import FIGURE as ORDER_GAP
-from setwise.paper.figures.setwise_family import FIGURE as SETWISE_FAMILY
 from setwise.paper.figures.thresholds import FIGURE as THRESHOLDS
 from setwise.paper.figures.unequal_order import FIGURE as UNEQUAL_ORDER
 from setwise.paper.figures.worst_answer import FIGURE as WORST_ANSWER

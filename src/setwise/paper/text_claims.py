@@ -18,9 +18,9 @@ from setwise.accounting.notation import as_uses
 from setwise.mechanisms.known_domain import KnownGaussian, KnownLaplace
 from setwise.mechanisms.two_phase import OrderedLeastSquares
 from setwise.mechanisms.unknown_domain import TruncatedGaussian
-from setwise.paper import printed
-from setwise.paper.composition import gaussian_histogram_epsilon_by_paper, narrow
+from setwise.paper import formulas
 from setwise.paper.figure import Claim, Relation
+from setwise.paper.formulas import gaussian_histogram_epsilon_by_paper, narrow
 
 _EPSILON, _DELTA = 0.1, 1e-6
 
@@ -63,11 +63,11 @@ def _moments() -> tuple[Claim, ...]:
     alpha = 0.5
 
     def mean(t: float) -> float:
-        q = printed.keep(alpha, t)
+        q = formulas.keep(alpha, t)
         return q * t + (1 - q) * (t - alpha)
 
     worst = minimize_scalar(lambda t: -mean(t), bounds=(0.0, alpha), method="bounded", options={"xatol": 1e-12})
-    keep = printed.keep(2 * alpha, alpha)
+    keep = formulas.keep(2 * alpha, alpha)
     ratio = alpha / math.expm1(alpha)
     zcdp = BoundedRange(epsilon=alpha).zero_concentrated()
     mixed = as_uses(["pure:0.1x25", "bounded-range:0.1x25", "cdp:0.005,0.1x5"])
@@ -135,7 +135,7 @@ def _recursion(order: str, epsilon: float, g: float) -> Bracket:
 
 def _orders() -> tuple[Claim, ...]:
     epsilon, g = 0.5, 0.6
-    batch = printed.batch_delta(4, 3, epsilon, g)
+    batch = formulas.batch_delta(4, 3, epsilon, g)
     ends = [_recursion(order, epsilon, g) for order in ("BDDD", "DBDD", "DDBD", "DDDB")]
     last, first = _recursion("DDBB", epsilon, 0.3), _recursion("BBDD", epsilon, 0.3)
     return (
@@ -220,7 +220,7 @@ def pure_delta_in_order(epsilons: tuple[float, ...], g: float) -> float:
     if not epsilons:
         return max(0.0, -math.expm1(g))
     epsilon, rest = epsilons[0], epsilons[1:]
-    keep = printed.keep(2 * epsilon, epsilon)
+    keep = formulas.keep(2 * epsilon, epsilon)
     return keep * pure_delta_in_order(rest, g - epsilon) + (1 - keep) * pure_delta_in_order(rest, g + epsilon)
 
 
@@ -262,13 +262,13 @@ def _partial_sums() -> tuple[Claim, ...]:
 
     def slope(power: str, at: int) -> float:
         ends = [
-            printed.partial_sum(t + sign * _STEP, at, ranges, pure, epsilon, g, power=power) for sign in (1.0, -1.0)
+            formulas.partial_sum(t + sign * _STEP, at, ranges, pure, epsilon, g, power=power) for sign in (1.0, -1.0)
         ]
         return (ends[0] - ends[1]) / (2 * _STEP)
 
-    right = printed.partial_sum_slope(t, last, ranges, pure, epsilon, g, uses=ranges)
-    weight = printed.keep(2 * epsilon, epsilon) ** pure
-    factor = ranges * weight / -math.expm1(-epsilon) * printed.keep(epsilon, t) ** (ranges - 1)
+    right = formulas.partial_sum_slope(t, last, ranges, pure, epsilon, g, uses=ranges)
+    weight = formulas.keep(2 * epsilon, epsilon) ** pure
+    factor = ranges * weight / -math.expm1(-epsilon) * formulas.keep(epsilon, t) ** (ranges - 1)
     base = [factor * (math.exp(e - epsilon * pure - t * ranges) - math.exp(t - epsilon)) for e in (epsilon, g)]
     return (
         Claim(
@@ -284,7 +284,7 @@ def _partial_sums() -> tuple[Claim, ...]:
         Claim(
             label="lem:deriv_zero",
             says="the last line of the proof has (k - i); it is (k' - i) (same derivative; independent: differences)",
-            paper=printed.partial_sum_slope(t, last, ranges, pure, epsilon, g, uses=ranges + pure),
+            paper=formulas.partial_sum_slope(t, last, ranges, pure, epsilon, g, uses=ranges + pure),
             ours=right,
             relation=Relation.CORRECTED,
             independent=slope("i", last),
@@ -312,8 +312,8 @@ def _one_range() -> Claim:
         label="prop:sbr-ord",
         says="one BR among k uses: thm:opt_nonadaptive with m = 1; it is m = k - 1 (k = 4, epsilon = 0.5, g = 0.6; "
         "independent: the recursion)",
-        paper=printed.batch_delta(4, 1, epsilon, g),
-        ours=printed.batch_delta(4, 3, epsilon, g),
+        paper=formulas.batch_delta(4, 1, epsilon, g),
+        ours=formulas.batch_delta(4, 3, epsilon, g),
         relation=Relation.CORRECTED,
         independent=0.5 * (found.lower + found.upper),
         tolerance=1e-5,
@@ -340,7 +340,7 @@ def _derivatives() -> tuple[Claim, ...]:
     epsilon, g, t = 1.0, 0.3, 0.6
     three = ThreeMechanisms(epsilon)
     half = math.exp(epsilon / 2)
-    keep, shrink = printed.keep(2 * epsilon, epsilon), -math.expm1(-epsilon)
+    keep, shrink = formulas.keep(2 * epsilon, epsilon), -math.expm1(-epsilon)
     v = math.exp(t)
     slope_x = (1 - half) / shrink**2 * (v - half) * math.exp((g - t) / 2 - 2 * epsilon)
     near, far = math.exp((g + epsilon) / 2), math.exp(epsilon + g / 2)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from setwise.accounting.brackets import Bracket, Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
-from setwise.paper.composition import mixture, narrow
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.formulas import mixture, narrow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

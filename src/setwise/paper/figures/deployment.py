@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
-from setwise.paper.composition import mixture, paper_epsilon
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.formulas import mixture, paper_epsilon
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -7,8 +7,8 @@ from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpOdometer
 from setwise.accounting.notation import as_uses
 from setwise.paper import chart
-from setwise.paper.composition import paper_epsilon
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.formulas import paper_epsilon
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -22,8 +22,8 @@ from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.release import with_noise
 from setwise.mechanisms.two_phase import OrderedLeastSquares, non_increasing
 from setwise.paper import chart
-from setwise.paper.composition import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 from setwise.paper.figure import Claim, Figure, Relation, Table
+from setwise.paper.formulas import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,8 +10,8 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import PureDP
 from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart
-from setwise.paper.composition import mixture, narrow
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.formulas import mixture, narrow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

@@ -17,8 +17,8 @@ from setwise.mechanisms.noise.truncated_gaussian import (
 )
 from setwise.mechanisms.unknown_domain import fixed_margin
 from setwise.paper import chart
-from setwise.paper.composition import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.formulas import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

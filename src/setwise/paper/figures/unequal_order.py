@@ -9,8 +9,8 @@ from setwise.accounting.brackets import Bracket, Interaction, Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange
 from setwise.paper import chart
-from setwise.paper.composition import narrow
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.formulas import narrow
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture

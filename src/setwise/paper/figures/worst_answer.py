@@ -15,8 +15,8 @@ from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart
-from setwise.paper.composition import mixture
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
+from setwise.paper.formulas import mixture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
