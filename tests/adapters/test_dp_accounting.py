@@ -16,7 +16,7 @@ from setwise.accounting.guarantees import (
     Use,
     ZeroConcentratedDP,
 )
-from setwise.adapters.dp_accounting import from_event, to_pld
+from setwise.adapters import from_event, to_pld
 from setwise.errors import InvalidParameter
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import ApproxDP, PureDP, Use, ZeroConcentratedDP
-from setwise.adapters.opendp import from_measurement
+from setwise.adapters import from_measurement
 from setwise.errors import InvalidParameter
 
 dp.enable_features("contrib")

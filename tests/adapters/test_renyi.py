@@ -13,7 +13,7 @@ from setwise.accounting.guarantees import (
     Use,
     ZeroConcentratedDP,
 )
-from setwise.adapters.renyi import renyi_curve, renyi_divergence
+from setwise.adapters import renyi_curve, renyi_divergence
 from setwise.errors import InvalidParameter
 
 ORDERS = (1.01, 1.5, 2.0, 8.0, 64.0, 1000.0)

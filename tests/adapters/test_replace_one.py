@@ -17,7 +17,7 @@ from setwise.accounting.guarantees import (
     Use,
     ZeroConcentratedDP,
 )
-from setwise.adapters.replace_one import replace_one, replaced
+from setwise.adapters import replace_one, replaced
 from setwise.errors import InvalidParameter
 
 

@@ -1,0 +1,292 @@
+"""What other libraries say, in our words and back: dp-accounting, OpenDP, Rényi curves, replace-one neighbours.
+
+No library named here is needed to import this module; an adapter needs the one whose values it is given.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.compose import Composition
+from setwise.accounting.guarantees import (
+    ApproxDP,
+    BoundedRange,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Guarantee,
+    Laplace,
+    PureDP,
+    TruncatedDiscreteGaussian,
+    Use,
+    ZeroConcentratedDP,
+    merged,
+)
+from setwise.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dp_accounting import DpEvent
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    from opendp.mod import Measurement
+
+Floats = NDArray[np.float64]
+
+_ROUNDED = 1e-15
+"""Relative: more than a few operations on floats may lose."""
+
+_SAMPLED = (
+    "PoissonSampledDpEvent",
+    "SampledWithReplacementDpEvent",
+    "SampledWithoutReplacementDpEvent",
+    "TruncatedSubsampledGaussianDpEvent",
+    "MixtureOfGaussiansDpEvent",
+)
+
+
+def from_event(event: "DpEvent") -> tuple[Use, ...]:
+    """Return the uses that a dp-accounting event consists of, to be composed here.
+
+    The event's sensitivities are taken as they are: if they hold for replacing a user, so does the composition.
+    Sampled events have no place in a set-wise composition and are refused; dp-accounting composes them itself, and
+    `to_pld` brings our part there.
+    """
+    return merged(Use(guarantee, count) for guarantee, count in _parts(event, 1))
+
+
+def _parts(event: "DpEvent", count: int) -> Iterator[tuple[Guarantee, int]]:
+    match type(event).__name__:
+        case "NoOpDpEvent":
+            return
+        case "ComposedDpEvent":
+            for each in event.events:
+                yield from _parts(each, count)
+        case "SelfComposedDpEvent":
+            yield from _parts(event.event, count * event.count)
+        case _:
+            yield _of_event(event), count
+
+
+def _of_event(event: "DpEvent") -> Guarantee:
+    match type(event).__name__:
+        case "GaussianDpEvent":
+            return Gaussian(sigma=event.noise_multiplier)
+        case "LaplaceDpEvent":
+            return Laplace(scale=event.noise_multiplier)
+        case "DiscreteLaplaceDpEvent":
+            return DiscreteLaplace(scale=(1.0 - _ROUNDED) / event.noise_parameter, sensitivity=event.sensitivity)
+        case "ZCDpEvent":
+            return ZeroConcentratedDP(rho=event.rho, xi=event.xi)
+        case "RandomizedResponseDpEvent":
+            noise, buckets = event.noise_parameter, event.num_buckets
+            if not 0.0 < noise <= 1.0:
+                raise InvalidParameter(f"noise_parameter must be above 0 and at most 1, not {noise!r}")
+            return PureDP(epsilon=math.log1p(buckets * (1.0 - noise) / noise) * (1.0 + 8 * _ROUNDED))
+        case name if name in _SAMPLED:
+            raise InvalidParameter(
+                f"{name}: sampling is not composed here; compose it in dp-accounting and add setwise's part there, "
+                "with setwise.adapters.to_pld"
+            )
+        case name:
+            raise InvalidParameter(
+                f"{name} has no counterpart here; describe it by what it satisfies, e.g. "
+                "setwise.ZeroConcentratedDP(rho=0.02)"
+            )
+
+
+def to_pld(
+    composition: Composition, *, discretization: float = 1e-4, points: int = 60, tail: float = 1e-12
+) -> "PrivacyLossDistribution":
+    """Return a dp-accounting privacy loss distribution that dominates the composition, set-wise optimum and all.
+
+    Its hockey-stick divergence is our certified delta at `points` epsilons, and runs along chords in exp(epsilon)
+    between them, which lie above. `tail` is the delta at the last of them; it becomes mass at infinity. It may be
+    composed with the distributions of other mechanisms, in any order and adaptively (docs/adapters.md).
+    """
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    if points < 2:
+        raise InvalidParameter(f"points must be at least 2, not {points}")
+    if not 0.0 < discretization <= 1.0:
+        raise InvalidParameter(f"discretization must be above 0 and at most 1, not {discretization!r}")
+    end = max(composition.epsilon(tail).upper, discretization)
+    # log delta falls faster and faster, and a chord is the better the less it falls from end to end
+    spread = np.linspace(0.0, 1.0, points) ** 0.65
+    knots = np.unique(np.ceil(end * spread / discretization).astype(np.int64))
+    epsilons = knots * discretization
+    deltas = np.array([composition.quick_delta(float(x)).upper for x in epsilons])
+    deltas = _convex(np.exp(epsilons), deltas)
+    mirrored = -np.expm1(-epsilons) + np.exp(-epsilons) * deltas
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots(
+        discretization,
+        np.concatenate([-knots[:0:-1], knots]),
+        np.concatenate([mirrored[:0:-1], deltas]),
+    )
+    return privacy_loss_distribution.PrivacyLossDistribution(pmf)
+
+
+def _convex(u: Floats, values: Floats) -> Floats:
+    """Return the largest convex function of u below the values; a convex function below the values is below it."""
+    hull: list[int] = []
+    for i in range(u.size):
+        while len(hull) > 1:
+            a, b = hull[-2:]
+            if (values[b] - values[a]) * (u[i] - u[a]) < (values[i] - values[a]) * (u[b] - u[a]):
+                break
+            hull.pop()
+        hull.append(i)
+    below: Floats = np.interp(u, u[hull], values[hull]) * (1.0 + 4 * _ROUNDED)
+    return np.minimum(values, np.minimum.accumulate(below))
+
+
+def from_measurement(measurement: "Measurement", d_in: float, count: int = 1) -> Use:
+    """Return `count` invocations of an OpenDP measurement on inputs at distance `d_in`, as one use.
+
+    The distance is between datasets with and without one user: 1 where each user has one row. The map says no more
+    than the class of the mechanism. Where the noise is known, name it instead: `setwise.Gaussian(sigma=...)` composes
+    better than its zCDP, and `setwise.BoundedRange(epsilon=...)` better than that of an exponential mechanism.
+    """
+    return Use(_of_measure(str(measurement.output_measure), measurement.map(d_in)), count)
+
+
+def _of_measure(measure: str, loss: object) -> Guarantee:
+    match measure, loss:
+        case "MaxDivergence", float(epsilon):
+            return PureDP(epsilon=epsilon)
+        case "ZeroConcentratedDivergence", float(rho):
+            return ZeroConcentratedDP(rho=rho)
+        case "Approximate(MaxDivergence)", (float(epsilon), float(delta)):
+            return ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
+        case "Approximate(ZeroConcentratedDivergence)", (float(rho), float(delta)):
+            return ZeroConcentratedDP(rho=rho, delta=delta)
+        case _:
+            raise InvalidParameter(
+                f"a measurement of {measure} has no counterpart here; fix its delta (make_fix_delta), or use its zCDP"
+            )
+
+
+_RENYI_ROUNDED = 1e-13
+"""Charged for rounding, relative to the terms of a formula; some thirty operations lose less."""
+
+
+def renyi_curve(uses: Iterable[Use], orders: Sequence[float]) -> list[float]:
+    """Return upper bounds on the Rényi divergence of all uses together, one for each order above 1.
+
+    Divergences of one order add up, adaptively and in any order (Mironov17). A curve says less than the set: an
+    epsilon read from it is never below the set-wise optimum.
+    """
+    curve = [0.0] * len(orders)
+    for use in uses:
+        for i, order in enumerate(orders):
+            curve[i] += use.count * renyi_divergence(use.guarantee, order)
+    return [value * (1.0 + _RENYI_ROUNDED) for value in curve]
+
+
+def renyi_divergence(guarantee: Guarantee, order: float) -> float:
+    """Return an upper bound on the Rényi divergence of one use; exact up to rounding for the kinds named below.
+
+    Pure DP (randomized response is worst), Laplace noise, bounded range, Gaussian noise; else from the use's zCDP.
+    """
+    if not 1.0 < order < 1e6:
+        raise InvalidParameter(f"an order must be above 1 and below 1e6, not {order!r}")
+    implied = guarantee.zero_concentrated()
+    if implied.delta:
+        raise InvalidParameter(
+            "a use that may fail outright has no Rényi divergence; leave it out of the curve, and add its failure "
+            f"probability {implied.delta:g} to delta"
+        )
+    bound = implied.xi + order * implied.rho
+    match guarantee:
+        case PureDP(epsilon=epsilon):
+            return min(bound, _of_pure(epsilon, order))
+        case Laplace():
+            return min(bound, _of_laplace(guarantee.pure().epsilon, order))
+        case BoundedRange(epsilon=epsilon):
+            return min(bound, _of_bounded_range(epsilon, order))
+        case _:
+            return bound
+
+
+def _of_pure(epsilon: float, order: float) -> float:
+    """Return log[cosh((a - 1/2) epsilon) / cosh(epsilon/2)] / (a - 1), that of randomized response."""
+    large, small = _log_cosh((order - 0.5) * epsilon), _log_cosh(0.5 * epsilon)
+    return (large - small + _RENYI_ROUNDED * (large + small)) / (order - 1.0)
+
+
+def _log_cosh(x: float) -> float:
+    """Return log cosh x for x >= 0, without overflow, and to a relative error near 0."""
+    if x < 1.0:
+        return 0.5 * math.log1p(math.sinh(x) ** 2)
+    return x + math.log1p(math.exp(-2.0 * x)) - math.log(2.0)
+
+
+def _of_laplace(epsilon: float, order: float) -> float:
+    """Return log[(a e^((a-1) epsilon) + (a-1) e^(-a epsilon)) / (2a - 1)] / (a - 1)."""
+    rest = (order - 1.0) / order * math.exp(-(2.0 * order - 1.0) * epsilon)
+    main = (order - 1.0) * epsilon
+    share = math.log(order / (2.0 * order - 1.0))
+    return (main + share + math.log1p(rest) + _RENYI_ROUNDED * (1.0 + main - share)) / (order - 1.0)
+
+
+def _of_bounded_range(epsilon: float, order: float) -> float:
+    """Return the largest over t of the divergence of two outcomes with losses t and t - epsilon.
+
+    With b = e^-epsilon, A = (1 - b^a)/(1 - b), B = (b - b^a)/(1 - b), the moment is s^(a-1) A - s^a B at s = e^t,
+    largest at s = (a-1) A / (a B), where it is s^(a-1) A / a. Theorem: DongDuRo19.
+    """
+    whole = -math.expm1(-order * epsilon)
+    rest = math.exp(-epsilon) * -math.expm1(-(order - 1.0) * epsilon)
+    step = -math.expm1(-epsilon)
+    log_s = math.log((order - 1.0) / order) + math.log(whole / rest)
+    terms = abs(math.log(whole / step / order)) + (order - 1.0) * (abs(log_s) + 1.0)
+    return ((order - 1.0) * log_s + math.log(whole / step / order) + _RENYI_ROUNDED * terms) / (order - 1.0)
+
+
+def replace_one(uses: Iterable[Use]) -> tuple[Use, ...]:
+    """Return the uses as they hold when one user is replaced by another: removed, then the other added.
+
+    >>> from setwise import Gaussian, PureDP, Use
+    >>> replace_one([Use(PureDP(epsilon=0.1), 5), Use(Gaussian(sigma=20))])
+    (Use(guarantee=PureDP(epsilon=0.2), count=5), Use(guarantee=Gaussian(sigma=10.0), count=1))
+    """
+    return tuple(Use(replaced(use.guarantee), use.count) for use in uses)
+
+
+def replaced(guarantee: Guarantee) -> Guarantee:
+    """Return what one use satisfies when one user is replaced by another.
+
+    Losses of the two steps add: parameters of pure DP and bounded range double, sensitivities double. A mechanism
+    whose own sensitivity under replacement is known to be smaller (a histogram in which each user has one cell: its
+    l2-sensitivity grows by sqrt 2, not 2) should be described by that instead.
+    """
+    match guarantee:
+        case PureDP(epsilon=epsilon):
+            return PureDP(epsilon=2.0 * epsilon)
+        case BoundedRange(epsilon=epsilon):
+            return BoundedRange(epsilon=2.0 * epsilon)
+        case Laplace(scale=scale):
+            return Laplace(scale=scale / 2.0)
+        case Gaussian(sigma=sigma):
+            return Gaussian(sigma=sigma / 2.0)
+        case DiscreteLaplace() | DiscreteGaussian() | TruncatedDiscreteGaussian():
+            return replace(guarantee, sensitivity=2 * guarantee.sensitivity)
+        case ApproxDP(epsilon=epsilon, delta=delta):
+            # P <= e^epsilon R + delta and R <= e^epsilon Q + delta
+            return ApproxDP(epsilon=2.0 * epsilon, delta=delta * (1.0 + math.exp(epsilon)) * (1.0 + 4 * _ROUNDED))
+        case _:
+            return _replaced_zcdp(guarantee.zero_concentrated())
+
+
+def _replaced_zcdp(zcdp: ZeroConcentratedDP) -> ZeroConcentratedDP:
+    """(xi, rho)-zCDP is (3 xi, 4 rho)-zCDP under replacement, (2 xi, 4 rho) for negative xi.
+
+    Theorem: BunSt16 (group privacy for two): D_a(P|Q) <= 2a/(2a-1) D_(2a-1)(P|R) + D_2a(R|Q).
+    """
+    if zcdp.delta:
+        raise InvalidParameter(
+            "zCDP with a failure probability is not known to hold under replacement; state the mechanism's own"
+        )
+    return ZeroConcentratedDP(rho=4.0 * zcdp.rho, xi=(3.0 if zcdp.xi > 0.0 else 2.0) * zcdp.xi)
