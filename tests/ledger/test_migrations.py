@@ -12,7 +12,7 @@ from setwise.errors import StoreFailed
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.stores import migrations
 from setwise.ledger.stores.connect import connect
-from setwise.ledger.stores.schema_check import schema_faults
+from setwise.ledger.stores.migrations import schema_faults
 from tests.ledger.auditor import audit
 from tests.ledger.raw import raw_connection
 from tests.ledger.test_accounts import uses

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from setwise.errors import InvalidParameter, StoreFailed
-from setwise.ledger.audit.signed_heads import read_key
+from setwise.ledger.audit.verification import read_key
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import Contents, link
 from setwise.ledger.register import record_hash

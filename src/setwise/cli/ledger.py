@@ -236,8 +236,7 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Recompute every chain and every balance; name each entry that is not as it was written."""
-    from setwise.ledger.audit.signed_heads import read_key
-    from setwise.ledger.audit.verification import Anchor
+    from setwise.ledger.audit.verification import Anchor, read_key
 
     if within is not None and (key is None or not 0 < within < _MOST_HOURS):
         raise InvalidParameter("--within takes a number of hours above 0, and needs --key")
@@ -264,7 +263,7 @@ def sign_head(
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
     """Append a signed head, and print it: run this on a schedule, so that a cut-off end is found."""
-    from setwise.ledger.audit.signed_heads import read_key
+    from setwise.ledger.audit.verification import read_key
 
     with existing_ledger(ledger) as opened:
         output.print_json(opened.sign(read_key(key)).to_dict())

@@ -12,10 +12,9 @@ from setwise.accounting.guarantees import Use, ZeroConcentratedDP
 from setwise.accounting.notation import format_use, promise_in_words, rounded_down, rounded_up, shown_by
 
 if TYPE_CHECKING:
-    from setwise.ledger.joint import Joint
     from setwise.ledger.records import Entry
     from setwise.ledger.register import Record
-    from setwise.ledger.status import AccountStatus
+    from setwise.ledger.status import AccountStatus, Joint
 
 _COVERS = {
     "batch": "every mechanism chosen up front",

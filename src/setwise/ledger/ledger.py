@@ -20,10 +20,8 @@ from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import Totals, WalletTotals, totals_of, wallet_totals
 from setwise.ledger.audit.export import Restoration, export
-from setwise.ledger.audit.signed_heads import sign
-from setwise.ledger.audit.verification import Anchor, Verification, verify
+from setwise.ledger.audit.verification import Anchor, Verification, sign, verify
 from setwise.ledger.cap import SharedCap
-from setwise.ledger.joint import Joint, joint_of
 from setwise.ledger.records import Clock, Entry, SystemClock, check_label, check_name, microseconds
 from setwise.ledger.register import (
     Act,
@@ -38,7 +36,7 @@ from setwise.ledger.register import (
     write_opening,
 )
 from setwise.ledger.slices import RULE, CapTotals
-from setwise.ledger.status import AccountStatus, status_of
+from setwise.ledger.status import AccountStatus, Joint, joint_of, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect, connect_to_read
 from setwise.ledger.stores.read_queries import entries_of, spent_by, spent_of

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from setwise.errors import SetwiseError, StoreFailed
-from setwise.ledger.audit.signed_heads import read_key
+from setwise.ledger.audit.verification import read_key
 from setwise.ledger.ledger import Ledger
 from setwise.service.problems import log_store_failure
 from setwise.service.queries.jobs import Jobs

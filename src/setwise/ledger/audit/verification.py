@@ -1,8 +1,16 @@
-"""Verification: every chain and every balance recomputed and compared with what the store holds."""
+"""Verification: every chain and every balance recomputed and compared with what the store holds.
 
+Two things show what the store alone cannot: an anchor, kept outside it, and signed heads. A signed head says where each
+chain ended at a moment, signed with a key that the database does not have, and is an act in the register. Whoever cuts
+off the end of a ledger cuts off its last signed heads as well and cannot make new ones: the last one left is too old.
+"""
+
+import hashlib
+import hmac
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from sqlalchemy import Connection, Table, and_, select
@@ -10,12 +18,21 @@ from sqlalchemy import Connection, Table, and_, select
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import Totals
 from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
-from setwise.ledger.audit.signed_heads import check_signatures, witnesses
-from setwise.ledger.records import NOTHING_BEFORE, digest
-from setwise.ledger.register import ACTS, Act, Record, State, account_row, next_state, record_hash, records_of
+from setwise.ledger.records import NOTHING_BEFORE, canonical, digest
+from setwise.ledger.register import (
+    ACTS,
+    Act,
+    Record,
+    State,
+    account_row,
+    next_state,
+    record_hash,
+    records_of,
+    write_act,
+)
 from setwise.ledger.slices import RULE, CapTotals
+from setwise.ledger.stores.migrations import schema_faults
 from setwise.ledger.stores.schema import accounts, balances, entries, lines, movements, openings
-from setwise.ledger.stores.schema_check import schema_faults
 from setwise.ledger.terms import WHOLE_LIFE, Terms
 
 
@@ -70,6 +87,53 @@ class Verification:
             "faults": [{"account": fault.account, "entry": fault.entry, "what": fault.what} for fault in self.faults],
             "anchor": self.anchor.to_dict(),
         }
+
+
+SHORTEST_KEY = 16
+"""Bytes of the shortest key."""
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key in a file, without the line end; raise `InvalidParameter` for one that is too short."""
+    try:
+        key = path.read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        raise InvalidParameter(f"the key {path} cannot be read: {error.strerror}") from None
+    if len(key) < SHORTEST_KEY:
+        raise InvalidParameter(f"the key {path} must have at least {SHORTEST_KEY} bytes, not {len(key)}")
+    return key
+
+
+def sign(connection: Connection, key: bytes, at: int) -> Record:
+    """Append a signed head: the number and hash of the last entry of each account that moved since the one before."""
+    known = records_of(connection)
+    signed: dict[str, list[object]] = {}
+    for record in known:
+        if record.kind == "head":
+            signed |= record.act.details["accounts"]
+    rows = connection.execute(select(accounts.c.name, accounts.c.entries, accounts.c.head))
+    moved = {row.name: [row.entries, row.head] for row in rows if row.entries}
+    details: dict[str, object] = {"accounts": {name: end for name, end in moved.items() if signed.get(name) != end}}
+    previous = known[-1].hash if known else NOTHING_BEFORE
+    details["signature"] = _signature(key, previous, at, details)
+    return write_act(connection, Act(kind="head", action="head", by="", subject="", details=details), at)
+
+
+def check_signatures(heads: Iterable[Record], key: bytes, *, oldest: int | None) -> Iterator[Fault]:
+    """Check every signature, and that the last head was signed no earlier than the stamp `oldest`."""
+    last = None
+    for last in heads:
+        details = dict(last.act.details)
+        signature = details.pop("signature")
+        if not hmac.compare_digest(str(signature), _signature(key, last.previous, last.at, details)):
+            yield Fault(None, None, f"has a head, number {last.holder}, that was not signed with this key")
+    if oldest is not None and (last is None or last.at < oldest):
+        when = "none" if last is None else f"the last is of {last.moment:%Y-%m-%d %H:%M:%S}"
+        yield Fault(None, None, f"lacks a recent signed head ({when}): its end may have been cut off")
+
+
+def _signature(key: bytes, previous: str, at: int, details: dict[str, object]) -> str:
+    return hmac.new(key, f"{previous}\n{at}\n{canonical(details)}".encode(), hashlib.sha256).hexdigest()
 
 
 def verify(
@@ -132,8 +196,10 @@ def _store_faults(connection: Connection) -> list[str]:
 def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int, list[tuple[str, str]]]]:
     """Return, per account and position, the hashes that an anchor and signed heads say an entry has."""
     found: dict[str, dict[int, list[tuple[str, str]]]] = {}
-    for name, position, hashed, who in witnesses(heads):
-        found.setdefault(name, {}).setdefault(position, []).append((hashed, who))
+    for record in heads:
+        who = f"the head signed at {record.moment:%Y-%m-%d %H:%M:%S}"
+        for name, (position, hashed) in record.act.details["accounts"].items():
+            found.setdefault(name, {}).setdefault(position, []).append((hashed, who))
     for name, (position, hashed) in ({} if since is None else since.accounts).items():
         places = found.setdefault(name, {})
         if position:

@@ -8,9 +8,8 @@ from sqlalchemy.exc import ArgumentError
 
 from setwise.errors import InvalidParameter, StoreFailed
 from setwise.ledger.stores.base import Store
-from setwise.ledger.stores.migrations import MIGRATIONS, check_version, migrate, version_of
+from setwise.ledger.stores.migrations import MIGRATIONS, check_version, migrate, schema_faults, version_of
 from setwise.ledger.stores.postgresql import PostgresqlStore
-from setwise.ledger.stores.schema_check import schema_faults
 from setwise.ledger.stores.sqlite import SqliteStore
 
 _FORMS = "a path such as setwise.db, or postgresql://user@host/database"

@@ -14,9 +14,8 @@ from setwise.analytics.answer import EARLIER_NOTE, PrivateAnswer
 from setwise.analytics.planning import Plan
 from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.ledger.audit.verification import Verification
-from setwise.ledger.joint import Joint
 from setwise.ledger.records import Entry
-from setwise.ledger.status import AccountStatus
+from setwise.ledger.status import AccountStatus, Joint
 from setwise.service.auth.people import NewToken, Person, Role, Token
 from setwise.service.queries.jobs import Job, JobState
 
