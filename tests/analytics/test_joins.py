@@ -280,8 +280,9 @@ def test_an_account_of_one_dataset_does_not_pay_for_another(tmp_path):
     pq.write_table(table([(1, 20)], PEOPLE), people)
     with Ledger.open(str(tmp_path / "l.db")) as ledger:
         ledger.open_filter("ada", epsilon=1.0, delta=1e-6, dataset="ratings")
-        with pytest.raises(SetwiseError, match="people"):
-            setwise.open(ratings, user="who", private={"people": people}, account=ledger.account("ada"))
+        for called in ("people", "ratings"):
+            with pytest.raises(SetwiseError, match="people"):
+                setwise.open(ratings, user="who", private={called: people}, account=ledger.account("ada"))
 
 
 def test_the_command_line_joins(tmp_path, capsys, monkeypatch):

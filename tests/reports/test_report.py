@@ -31,6 +31,8 @@ def test_a_report_has_its_questions_in_order(folder):
         ("SELECT page", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) page", "the budget is the report's"),
         ("FROM visits", "FROM visits JOIN pages USING (page)", "no table is called 'pages'"),
         ("delta = 1e-6", "delta = 1e-6\npublic = 'pages.csv'", "public is a table of names"),
+        ("delta = 1e-6", "delta = 1e-6\nprivate = {people = 3}", "private is a table of names"),
+        ("delta = 1e-6", "delta = 1e-6\npublic = {a = 'a'}\nprivate = {a = 'a'}", "public and private"),
         ('sql = "SELECT', 'sql = "EXPLAIN SELECT', "EXPLAIN"),
         ("delta = 1e-6", "delta = 1e-6\ntypes = {minutes = 'poem'}", "poem"),
         ("weight = 2", "weight = -1", "the weight of 'minutes'"),

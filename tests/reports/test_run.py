@@ -2,15 +2,21 @@ import json
 import sys
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import setwise
 from setwise import Ledger
+from setwise.analytics import session as session_module
+from setwise.analytics.engines.connect import open_joined
 from setwise.cli.main import main
 from setwise.errors import InvalidParameter, StoreFailed
 from setwise.reports import outputs, run
 from setwise.reports.report import read_report
 from setwise.reports.run import preview_report, run_report
+from tests.analytics.recorded import RecordedEngine
 from tests.reports.conftest import REPORT
 
 ACCOUNT = "weekly:2026-W46"
@@ -60,6 +66,98 @@ def test_a_question_joins_public_tables_beside_others_that_do_not(folder):
     assert {row["section"] for row in ran.answers["sections"]} == {"a", "b"}
     assert all(20 < row["mean"]["value"] < 40 for row in ran.answers["sections"])
     assert started().to_dict() == ran.to_dict()
+
+
+PEOPLE = """
+[[questions]]
+name = "ages"
+sql = "SELECT age, COUNT(DISTINCT user_id) AS n, AVG(minutes, contribution_bounds_per_group => (0, 60)) AS mean \
+FROM visits JOIN people USING (user_id) GROUP BY age"
+contributions = 1
+"""
+
+
+def with_people(folder, *, without=-1, words="", questions=PEOPLE):
+    """Write the report with a question about visits and people, of which one may be missing from both."""
+    people = pa.table({"user_id": range(3000), "age": [f"{20 + 10 * (n % 4)}s" for n in range(3000)]})
+    pq.write_table(people.filter(pc.field("user_id") != without), folder / "people.parquet")
+    visits = pq.read_table(folder / "visits.parquet")
+    (folder / "visits.parquet").unlink()
+    pq.write_table(visits.filter(pc.field("user_id") != without), folder / "visits.parquet")
+    asked = REPORT.replace("delta = 1e-6", f'delta = 1e-6\nprivate = {{people = "people.parquet"}}\n{words}', 1)
+    (folder / "weekly.toml").write_text(asked + questions)
+
+
+def test_a_question_joins_private_tables_on_the_user_column(folder):
+    with_people(folder)
+    assert preview_report(read_report("weekly.toml")).promise.upper <= 1.0
+    ran = started()
+    assert {row["age"] for row in ran.answers["ages"]} == {"20s", "30s", "40s", "50s"}
+    assert all(row["n"]["value"] == pytest.approx(750, abs=100) for row in ran.answers["ages"])
+    assert started().to_dict() == ran.to_dict()
+    assert charges() == 4
+
+
+def test_one_user_of_both_tables_changes_a_report_no_more_than_a_select(folder, monkeypatch):
+    """What the engine gives to mechanisms is what it gives to the same SELECT, and one user is in one group of it."""
+    recorded = []
+
+    def opened(*given, **words):
+        recorded.append(RecordedEngine(open_joined(*given, **words)))
+        return recorded[-1]
+
+    monkeypatch.setattr(session_module, "open_joined", opened)
+    found = []
+    for number, without in enumerate((-1, 7)):
+        with_people(folder, without=without)
+        started(f"run {number}")
+        found.append(counted(recorded[-1]))
+    with setwise.open("visits.parquet", user="user_id", private={"people": "people.parquet"}) as session:
+        question = next(each for each in read_report("weekly.toml").questions if each.name == "ages")
+        session.sql(question.joined.text, contributions=1, epsilon=1, delta=1e-6)
+    assert counted(recorded[-1]) == found[1]
+    for with_user, less in zip(*found, strict=True):
+        changed = {label for label in {*with_user, *less} if with_user.get(label) != less.get(label)}
+        assert changed <= {"50s"}
+    assert found[0][0]["50s"] - found[1][0]["50s"] == 1
+
+
+def counted(engine):
+    """Return the users of every group, and the sums and numbers of its means, as they were read."""
+    (read,) = engine.read
+    users = dict(zip(read.users.labels, read.users.counts.tolist(), strict=True))
+    return [users, *map(dict, read.totals), *map(dict, read.numbers)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"questions": PEOPLE.replace("JOIN people USING (user_id)", "JOIN people ON visits.page = people.age")},
+            "two users",
+        ),
+        ({"words": 'dataset = "visits"'}, "the dataset 'visits', and this table is known as 'people'"),
+        ({"questions": PEOPLE + "domain = 'people.parquet:age'"}, "private table"),
+    ],
+)
+def test_a_private_join_that_nobody_may_pay_for_is_refused_before_an_account_is_opened(folder, changes, says):
+    with_people(folder, **changes)
+    with pytest.raises(InvalidParameter, match=says):
+        started()
+    with Ledger.open("setwise.db") as ledger:
+        assert ledger.accounts() == ()
+
+
+@pytest.mark.parametrize("capped", ["visits", "people"])
+def test_a_report_does_not_pass_by_the_cap_of_a_dataset(folder, capped):
+    if capped == "people":
+        with_people(folder)
+    with Ledger.open("setwise.db") as ledger:
+        ledger.set_cap(capped, epsilon=0.5, delta=1e-6)
+    with pytest.raises(InvalidParameter, match=f"the ledger keeps accounts or a cap for the dataset '{capped}'"):
+        started()
+    with Ledger.open("setwise.db") as ledger:
+        assert ledger.accounts() == ()
 
 
 def test_the_page_stands_alone_and_says_what_is_promised(folder):

@@ -410,8 +410,8 @@ def open(  # noqa: A001 - it is called as setwise.open
     beside = Beside(public=public or {}, private=private or {})
     if account is not None:
         account.check_dataset(location.name if dataset is None else dataset)
-        for other in beside.private:
-            account.check_dataset(other)
+        for called, other in beside.private.items():
+            account.check_dataset(location_of(other, engine).name or called)
     elif dataset is not None:
         raise InvalidParameter("a dataset is named to say that an account may pay for it: give an account too")
     csv = CsvOptions(

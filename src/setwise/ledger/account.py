@@ -15,11 +15,11 @@ from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, Store
 from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.cap import SharedCap
 from setwise.ledger.records import Clock, Contents, Entry, EntryKind, check_name, check_text, microseconds, write_uses
-from setwise.ledger.register import same_data
+from setwise.ledger.register import check_pays
 from setwise.ledger.slices import Rule
 from setwise.ledger.status import AccountStatus, pathwise_bound, status_of
 from setwise.ledger.stores.base import Draft, Movement, Refused, Store
-from setwise.ledger.stores.read_queries import any_is_known, entries_of, entry_under, last_of, priced_by, spent_of
+from setwise.ledger.stores.read_queries import entries_of, entry_under, last_of, priced_by, spent_of
 from setwise.ledger.terms import (
     WHOLE_LIFE,
     Terms,
@@ -97,26 +97,9 @@ class Account:
         return self._terms
 
     def check_dataset(self, known_as: str) -> None:
-        """Raise `InvalidParameter` unless the account may pay for questions about what is known as that dataset.
-
-        An account opened for a dataset pays for that one only. One opened for none pays for any dataset that the ledger
-        has neither a cap nor accounts for: its draws would be missing from what those promise together.
-        """
-        own = self._terms.dataset
+        """Raise `InvalidParameter` unless the account may pay for questions about what is known as that dataset."""
         with self._store.reading() as connection:
-            names = same_data(connection, known_as) if known_as else frozenset({known_as})
-            kept = not own and bool(known_as) and any_is_known(connection, names)
-        if own and own not in names:
-            known = f"is known as {known_as!r}" if known_as else "has no name"
-            raise InvalidParameter(
-                f"the account {self.name!r} is for the dataset {own!r}, and this table {known}: take another account, "
-                f"or give the dataset {own!r} if this table is it"
-            )
-        if kept:
-            raise InvalidParameter(
-                f"the ledger keeps accounts or a cap for the dataset {known_as!r}, and {self.name!r} is not one of "
-                "them: take one that is, or give another dataset if this table is not it"
-            )
+            check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
 
     def charge(self, uses: Iterable[Use | Guarantee | str], *, key: str, request: str) -> Receipt:
         """Charge the uses, durably: when this returns, the charge is on disk.

@@ -30,6 +30,7 @@ from setwise.ledger.register import (
     acts_of,
     cap_of,
     change_state,
+    check_pays,
     register_dataset,
     same_data,
     write_act,
@@ -258,6 +259,11 @@ class Ledger:
         """Let an account pay for nothing for good; its entries and answers stay. What it holds of a cap goes back."""
         self._change_state(name, "close", by, reason)
         self.account(name).give_back()
+
+    def check_pays(self, *, account: str, dataset: str, known_as: str) -> None:
+        """Raise `InvalidParameter` unless an account yet to be opened on `dataset` may pay for what is `known_as`."""
+        with self._store.reading() as connection:
+            check_pays(connection, account=account, dataset=dataset, known_as=known_as)
 
     def register_dataset(self, name: str, *, reads: str, by: str = "", apart: str = "") -> None:
         """Record what a dataset reads: names that read the same share a cap and a joint promise.

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from setwise.errors import BadRequest, InvalidParameter
 from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest, moment_of
+from setwise.ledger.stores.read_queries import any_is_known
 from setwise.ledger.stores.schema import accounts, lines, openings
 from setwise.ledger.terms import WHOLE_LIFE, Terms
 
@@ -195,6 +196,26 @@ def same_data(connection: Connection, dataset: str) -> frozenset[str]:
             return frozenset(names)
         reads |= more
         names |= {name for name, source in pairs if source in reads}
+
+
+def check_pays(connection: Connection, *, account: str, dataset: str, known_as: str) -> None:
+    """Raise `InvalidParameter` unless an account on `dataset` may pay for questions about what is known as another.
+
+    An account opened for a dataset pays for that one only. One opened for none pays for any dataset that the ledger
+    has neither a cap nor accounts for: its draws would be missing from what those promise together.
+    """
+    names = same_data(connection, known_as) if known_as else frozenset({known_as})
+    if dataset and dataset not in names:
+        known = f"is known as {known_as!r}" if known_as else "has no name"
+        raise InvalidParameter(
+            f"the account {account!r} is for the dataset {dataset!r}, and this table {known}: take another account, "
+            f"or give the dataset {dataset!r} if this table is it"
+        )
+    if not dataset and known_as and any_is_known(connection, names):
+        raise InvalidParameter(
+            f"the ledger keeps accounts or a cap for the dataset {known_as!r}, and {account!r} is not one of them: "
+            "take one that is, or give another dataset if this table is not it"
+        )
 
 
 def cap_of(connection: Connection, dataset: str) -> int | None:

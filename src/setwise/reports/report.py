@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from setwise.accounting.checks import check_delta, check_number
 from setwise.analytics.askable import SqlWords
-from setwise.analytics.engines.connect import Beside, location_of
+from setwise.analytics.engines.connect import Beside, Location, location_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.parser import parse_sql
@@ -16,8 +16,10 @@ from setwise.analytics.sql.result import Output
 from setwise.analytics.tables.domain import read_domain
 from setwise.errors import InvalidParameter
 
-_TABLE = ("engine", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory", "public")
-"""Words of `setwise.open` that a report may say about its table, and about public ones that SQL joins to it."""
+_BESIDE = ("public", "private")
+
+_TABLE = ("engine", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory", *_BESIDE)
+"""Words of `setwise.open` that a report may say about its table, and about those that SQL joins to it."""
 
 _REPORT = (
     "title",
@@ -69,6 +71,8 @@ class Report:
     epsilon: float
     delta: float
     questions: tuple[Question, ...]
+    known_as: tuple[str, ...]
+    """What its private tables are known as to a ledger: the dataset, or their own names."""
     ledger: str | None = None
     dataset: str | None = None
     html: str | None = None
@@ -90,11 +94,9 @@ def read_report(path: str | Path) -> Report:
             raise InvalidParameter(f"the report says no {needed}: give it at the top of {str(path)!r}")
     if not isinstance(found["questions"], list) or not found["questions"]:
         raise InvalidParameter("the report asks nothing: give it at least one [[questions]]")
-    public = found.get("public", {})
-    if not isinstance(public, dict) or not all(isinstance(table, str) for table in public.values()):
-        raise InvalidParameter(f"public is a table of names, each a path or the name of a table, not {public!r}")
+    tables = _Tables.of(found)
     name = found.get("name", Path(path).stem)
-    questions = tuple(_question(each, found) for each in found["questions"])
+    questions = tuple(_question(each, tables) for each in found["questions"])
     names = [each.name for each in questions]
     for each in names:
         if names.count(each) > 1:
@@ -107,12 +109,42 @@ def read_report(path: str | Path) -> Report:
         epsilon=_positive("epsilon", found["epsilon"]),
         delta=check_delta(found["delta"]),
         questions=questions,
+        known_as=(found.get("dataset", tables.location.name), *tables.private_names),
         options={word: _kinds(found[word]) if word == "types" else found[word] for word in _TABLE if word in found},
         **{word: found[word] for word in ("ledger", "dataset", "html", "json") if word in found},
     )
 
 
-def _question(found: Any, report: Mapping[str, Any]) -> Question:  # noqa: ANN401 - whatever the author wrote
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tables:
+    """The table of a report, its user column, and the tables that a SELECT may join to it."""
+
+    table: str
+    user: str
+    beside: Beside
+    location: Location
+    """Where the table is, with the files of all private ones."""
+    private_names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> "_Tables":
+        for word in _BESIDE:
+            given = found.get(word, {})
+            if not isinstance(given, dict) or not all(isinstance(table, str) for table in given.values()):
+                raise InvalidParameter(f"{word} is a table of names, each a path or the name of a table, not {given!r}")
+        engine = found.get("engine", "duckdb")
+        beside = Beside(public=found.get("public", {}), private=found.get("private", {}))
+        private = [location_of(each, engine) for each in beside.private.values()]
+        return cls(
+            table=found["table"],
+            user=found["user"],
+            beside=beside,
+            location=location_of(found["table"], engine).with_files(private),
+            private_names=tuple(each.name for each in private),
+        )
+
+
+def _question(found: Any, tables: _Tables) -> Question:  # noqa: ANN401 - whatever the author wrote
     if not isinstance(found, dict):
         raise InvalidParameter("a question is a table: write [[questions]] above its words")
     if "name" not in found:
@@ -123,20 +155,21 @@ def _question(found: Any, report: Mapping[str, Any]) -> Question:  # noqa: ANN40
     where = (to,) if isinstance(to, str) else tuple(to)
     words = {word: value for word, value in found.items() if word not in ("name", "weight", "to")}
     if words.get("domain") is not None:
-        words["domain"] = read_domain(words["domain"], location_of(report["table"], report.get("engine", "duckdb")))
+        words["domain"] = read_domain(words["domain"], tables.location)
     if "sql" not in found:
         return Question(name=name, query=Query.from_dict(words), outputs=None, weight=weight, to=where)
     _check_words(found, _QUESTION, "a question in SQL")
     text = words.pop("sql")
-    statement = parse_sql(text, user=report["user"], **words)
+    statement = parse_sql(text, user=tables.user, **words)
     if statement.says_what_to_spend:
         raise InvalidParameter(f"OPTIONS of {name!r} says what to spend: the budget is the report's; use weight")
-    Beside(public=report.get("public", {})).check(statement.joins)
+    tables.beside.check(statement.joins)
     if statement.explain:
         raise InvalidParameter(f"{name!r} is an EXPLAIN, which has no rows: setwise run --preview shows all plans")
-    known = location_of(report["table"], report.get("engine", "duckdb")).name
-    if statement.table not in (known, report["table"]):
-        raise InvalidParameter(f"{name!r} asks the table {statement.table!r}, and the report is on {known!r}")
+    if statement.table not in (tables.location.name, tables.table):
+        raise InvalidParameter(
+            f"{name!r} asks the table {statement.table!r}, and the report is on {tables.location.name!r}"
+        )
     return Question(
         name=name,
         query=statement.query,

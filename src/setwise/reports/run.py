@@ -112,13 +112,15 @@ def _priced(report: Report, asked: Asked) -> Priced:
 
 def _account(report: Report, key: str, priced: Priced, ledger: Ledger) -> Account:
     """Return the account of this run: the one it had before, or a new one."""
-    name = f"{report.name}:{key}"
+    name, dataset = f"{report.name}:{key}", report.dataset or ""
+    for known_as in report.known_as:
+        ledger.check_pays(account=name, dataset=dataset, known_as=known_as)
     try:
         account = ledger.account(name)
     except UnknownAccount:
-        ledger.open_setwise(name, priced.uses, delta=report.delta, dataset=report.dataset or "")
+        ledger.open_setwise(name, priced.uses, delta=report.delta, dataset=dataset)
         return ledger.account(name)
-    if account.terms.uses != priced.uses:
+    if (account.terms.uses, account.terms.dataset) != (priced.uses, dataset):
         registered = ", ".join(format_use(use) for use in account.terms.uses)
         raise InvalidParameter(
             f"the report is not the one that was run under the key {key!r}, which registered {registered}: "

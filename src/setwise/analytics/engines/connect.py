@@ -104,7 +104,8 @@ class Beside:
             if join.table not in self.names:
                 there = ", ".join(map(repr, self.names)) or "none"
                 raise InvalidParameter(
-                    f"no table is called {join.table!r} to be joined: declare it as public ({there} declared so far)"
+                    f"no table is called {join.table!r} to be joined: declare it as public, or as private if it has "
+                    f"users ({there} declared so far)"
                 )
 
 
