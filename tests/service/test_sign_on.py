@@ -25,7 +25,7 @@ from tests.service.team import made
 
 CLIENT = "setwise & sons"
 SECRET = "it's a secret/+%"
-ROLES = {"data-office": "steward", "research": "analyst"}
+ROLES = {"data-office": "steward", "research": "analyst", "watch": "monitor"}
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +104,17 @@ def test_a_person_appears_with_the_role_of_their_groups(replica: Replica, openid
         assert trail(replica, name) == [("person.added", "single sign-on", role)]
         assert sign_on(replica, openid, name)[1].status_code == 303
         assert len(trail(replica, name)) == 1
+
+
+def test_a_group_may_stand_for_a_monitor_and_any_other_role_for_more(replica: Replica, openid: Provider):
+    openid.knows("margaret", "watch")
+    window, response = sign_on(replica, openid, "margaret")
+    assert response.status_code == 303, response.text
+    assert window.get("/api/v1/me").json() == {"name": "margaret", "role": "monitor"}
+    assert window.get("/api/v1/metrics").status_code == 200
+    assert window.get("/api/v1/accounts").status_code == 403
+    openid.knows("margaret", "watch", "research")
+    assert sign_on(replica, openid, "margaret")[0].get("/api/v1/me").json()["role"] == "analyst"
 
 
 def test_groups_may_come_from_the_user_info(replica: Replica, openid: Provider):

@@ -1,10 +1,12 @@
 """Who may open which page: the whole table, for everybody it concerns."""
 
+import re
+
 import pytest
 
 from setwise.service.auth.permissions import PAGES, Access
 from setwise.service.pages.assets import chart_library, static_version
-from tests.service.team import Team, asked
+from tests.service.team import Team, asked, made
 from tests.web.shop import top
 
 EVERYBODY = ("nobody", "ada", "bob", "steward")
@@ -81,3 +83,12 @@ def test_a_page_that_is_not_there_is_told_as_a_page(shop: Team) -> None:
         assert response.status_code in {404, 422}, address
         assert "<h1>" in response.text
     assert shop.ada.get("/nothing").headers["content-type"] == "application/problem+json"
+
+
+def test_an_account_is_offered_to_whoever_may_ask_and_to_no_monitor(shop: Team) -> None:
+    made(shop.steward.post("/people", json={"name": "prometheus", "role": "monitor"}))
+    page = shop.signed_in("steward").get("/steward").text
+    form = re.search(r'<select id="account-analyst".*?</select>', page, re.DOTALL)
+    assert form is not None
+    assert set(re.findall(r"<option>([^<]+)</option>", form[0])) == {"ada", "bob", "steward"}
+    assert "prometheus" in page

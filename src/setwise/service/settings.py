@@ -124,8 +124,10 @@ class Settings(BaseSettings):
     oidc_client_secret: SecretStr | None = Field(
         None, description="the secret that the provider has given this service; none for a public client"
     )
-    oidc_roles: dict[str, Literal["steward", "analyst"]] = Field(
-        {}, description='the role of each group, as JSON: `{"data-office": "steward", "research": "analyst"}`'
+    oidc_roles: dict[str, Literal["steward", "analyst", "monitor"]] = Field(
+        {},
+        description="the role of each group, steward, analyst or monitor, as JSON: "
+        '`{"data-office": "steward", "research": "analyst"}`',
     )
     oidc_groups_claim: str = Field("groups", min_length=1, description="the claim that lists a person's groups")
     oidc_name_claim: str = Field(

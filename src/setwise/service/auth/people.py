@@ -17,7 +17,7 @@ from setwise.service.storage.schema import Clock, check_name
 
 
 class Role(StrEnum):
-    """What a person is trusted with."""
+    """What a person is trusted with, the most first."""
 
     STEWARD = "steward"
     """Registers data, opens accounts, manages people, audits."""

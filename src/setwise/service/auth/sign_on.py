@@ -79,7 +79,7 @@ class SignOn:
         """Return the most that one of the groups stands for; a single group may come as a string."""
         named = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
         roles = {self._settings.oidc_roles.get(group) for group in named if isinstance(group, str)}
-        return next((role for role in (Role.STEWARD, Role.ANALYST) if str(role) in roles), None)
+        return next((role for role in Role if str(role) in roles), None)
 
     def _admitted(self, subject: str, name: str, role: Role) -> NewSession:
         """Give the person their role and a token that ends with the session, and start the session."""
