@@ -43,13 +43,13 @@ def test_a_removed_person_is_known_nowhere_and_their_history_stays(start: Callab
     first, second = start(), start(token_cache_seconds=0.0)
     team = gather(first)
     elsewhere = second.as_holder(team.ada_token)
-    session = first.service.sessions.start(team.ada_token)
+    session = first.service.authenticator.start_session(team.ada_token)
     assert ask(team.ada, "kept").status_code == 200
     assert elsewhere.get("/me").status_code == 200
     assert team.steward.delete("/people/ada").json() == {"name": "ada", "role": "analyst"}
     assert team.ada.get("/me").status_code == elsewhere.get("/me").status_code == 401
     with pytest.raises(Exception, match="session has ended"):
-        first.service.sessions.recognise(session.secret)
+        first.service.authenticator.check_cookie(session.secret)
     assert [each["name"] for each in team.steward.get("/people").json()] == ["bob", "steward"]
     assert team.steward.post("/people/ada/tokens", json={}).status_code == 404
     assert team.steward.post("/people", json={"name": "ada", "role": "analyst"}).status_code == 409

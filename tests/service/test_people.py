@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from setwise.errors import NotSignedIn
-from setwise.service.auth.authenticator import COOKIE, CSRF_HEADER
+from setwise.service.auth.authenticator import COOKIE, CSRF_HEADER, csrf_value
 from setwise.service.auth.people import Identity
 from setwise.service.settings import Settings
 from tests.service.replica import PATIENCE, Replica
@@ -52,10 +52,10 @@ def test_a_token_of_another_person_cannot_be_revoked_under_this_name(team: Team)
 @pytest.fixture
 def browser(team: Team) -> httpx.Client:
     """ada, signed in with a cookie."""
-    session = team.replica.service.sessions.start(team.ada_token)
+    session = team.replica.service.authenticator.start_session(team.ada_token)
     client = team.replica.as_holder(None)
     client.cookies.set(COOKIE, session.secret)
-    client.headers["x-test-csrf"] = session.identity.csrf or ""
+    client.headers["x-test-csrf"] = csrf_value(session.secret)
     return client
 
 
@@ -72,32 +72,37 @@ def test_a_change_with_a_cookie_needs_the_value_of_its_form(browser: httpx.Clien
 
 
 def test_a_cookie_is_not_a_token_and_a_token_is_not_a_cookie(team: Team):
-    session = team.replica.service.sessions.start(team.ada_token)
+    session = team.replica.service.authenticator.start_session(team.ada_token)
+    browser = team.replica.as_holder(None, Cookie=f"{COOKIE}={session.secret}")
+    assert browser.get("/me").status_code == 200  # and is remembered, as a cookie
     assert team.replica.as_holder(session.secret).get("/me").status_code == 401
     with pytest.raises(NotSignedIn):
-        team.replica.service.sessions.recognise(team.ada_token)
+        team.replica.service.authenticator.check_cookie(team.ada_token)
 
 
 def test_signing_out_and_revoking_end_a_session(team: Team):
-    service = team.replica.service
-    first, second = service.sessions.start(team.ada_token), service.sessions.start(team.ada_token)
-    service.sessions.end(first.secret)
+    door = team.replica.service.authenticator
+    first, second = (
+        door.start_session(team.ada_token),
+        door.start_session(team.ada_token),
+    )
+    door.end_session(first.secret)
     with pytest.raises(NotSignedIn):
-        service.sessions.recognise(first.secret)
-    assert service.sessions.recognise(second.secret).person.name == "ada"
+        door.check_cookie(first.secret)
+    assert door.check_cookie(second.secret).person.name == "ada"
     token = team.steward.post("/people/ada/tokens", json={}).json()
-    third = service.sessions.start(token["secret"])
+    third = door.start_session(token["secret"])
     assert team.steward.delete(f"/people/ada/tokens/{token['id']}").status_code == 200
     with pytest.raises(NotSignedIn):
-        service.sessions.recognise(third.secret)
+        door.check_cookie(third.secret)
 
 
 def test_a_session_ends_in_time(team: Team):
     service = team.replica.service
-    session = service.sessions.start(team.ada_token)
+    session = service.authenticator.start_session(team.ada_token)
     team.replica.clock.ahead += service.settings.session_hours * 3600 + 1
     with pytest.raises(NotSignedIn):
-        service.sessions.recognise(session.secret)
+        service.authenticator.check_cookie(session.secret)
 
 
 def test_a_revocation_while_the_token_is_looked_up_counts_at_once(start: Callable[..., Replica]):
@@ -107,21 +112,21 @@ def test_a_revocation_while_the_token_is_looked_up_counts_at_once(start: Callabl
     assert steward.post("/people", json={"name": "eve", "role": "analyst"}).status_code == 201
     made = steward.post("/people/eve/tokens", json={}).json()
     eve = replica.as_holder(made["secret"])
-    people = replica.service.people
+    authenticator = replica.service.authenticator
     found, revoked = threading.Event(), threading.Event()
-    recognise = people.recognise
+    check = authenticator.check_token
 
     def slow(secret: str) -> Identity:
-        identity = recognise(secret)
+        identity = check(secret)
         found.set()
         assert revoked.wait(PATIENCE)
         return identity
 
-    people.recognise = slow  # type: ignore[method-assign]
+    authenticator.check_token = slow  # type: ignore[method-assign]
     racing = threading.Thread(target=eve.get, args=("/me",))
     racing.start()
     assert found.wait(PATIENCE)
-    people.recognise = recognise  # type: ignore[method-assign]
+    authenticator.check_token = check  # type: ignore[method-assign]
     assert steward.delete(f"/people/eve/tokens/{made['id']}").status_code == 200
     revoked.set()
     racing.join(PATIENCE)

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.service.auth.authenticator import Authenticator
-from setwise.service.auth.browser_sessions import BrowserSessions
+from setwise.service.auth.openid import SignOn
 from setwise.service.auth.people import People
 from setwise.service.auth.permissions import Accounts
-from setwise.service.auth.rate_limit import Buckets
-from setwise.service.auth.sign_on import SignOn
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.handler import QuestionService
 from setwise.service.queries.jobs import Jobs
@@ -25,8 +23,6 @@ from setwise.service.upkeep import Upkeep
 from setwise.service.workers.pool import WorkerPool
 
 _STORE_THREADS = 8
-_MOST_PEOPLE = 1_000_000
-"""Stewards add people, strangers cannot: their rates are kept apart from those of addresses."""
 _FEWER_USES = "ask for fewer or more equal uses"
 _SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or name the mechanism"
 
@@ -41,7 +37,6 @@ class Service:
     probe: DatabaseProbe
     metrics: Metrics
     people: People
-    sessions: BrowserSessions
     authenticator: Authenticator
     sign_on: SignOn | None
     ledger: Ledger
@@ -75,26 +70,16 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     ledger = Ledger.open(settings.ledger)
     database = open_database(settings.ledger)
     threads = Threads(_STORE_THREADS, "setwise-store")
-    people = People(database, token_days=settings.token_days, session_hours=settings.session_hours, clock=clock)
-    sessions = BrowserSessions(database, people, hours=settings.session_hours, clock=clock)
+    people = People(database, settings, clock=clock)
     metrics = Metrics()
     accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)
     calculators, planners = _workers(settings, _FEWER_USES), _workers(settings, _SMALLER_QUESTION)
     metrics.calculating.set_function(lambda: calculators.waiting + planners.waiting)
     jobs = Jobs(database, replica=secrets.token_hex(8), heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
-    rate, burst = settings.requests_per_second, settings.requests_at_once
-    authenticator = Authenticator(
-        people,
-        sessions,
-        Buckets(per_second=rate, burst=burst, most=_MOST_PEOPLE),
-        Buckets(per_second=rate, burst=burst),
-        threads,
-        cache_seconds=settings.token_cache_seconds,
-        clock=clock,
-    )
+    authenticator = Authenticator(database, threads, settings, clock=clock)
     sign_on = None
     if settings.oidc_issuer is not None:
-        sign_on = SignOn(settings, people, sessions, authenticator, ledger, threads, clock=clock)
+        sign_on = SignOn(settings, people, authenticator, ledger, threads, clock=clock)
     return Service(
         settings=settings,
         database=database,
@@ -102,7 +87,6 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         probe=DatabaseProbe(database),
         metrics=metrics,
         people=people,
-        sessions=sessions,
         authenticator=authenticator,
         sign_on=sign_on,
         ledger=ledger,

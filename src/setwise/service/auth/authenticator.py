@@ -1,27 +1,41 @@
 """Who asks, by a bearer token or the pages' cookie, and whether the table of routes admits them.
 
-A token is looked up, and checked to be neither expired nor revoked, by `People.recognise` in people.py.
+A browser exchanges a token for a session: a cookie that leads to the same person and ends with the token.
 """
 
+import hashlib
 import hmac
 import ipaddress
-import time
-from typing import assert_never
+import secrets
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
 
+from sqlalchemy import delete, insert, select
 from starlette.requests import Request
 
 from setwise.errors import Forbidden, NotSignedIn
-from setwise.service.auth.browser_sessions import BrowserSessions, NewSession
-from setwise.service.auth.people import Identity, People, digest
+from setwise.service.auth.people import PRESENT, Identity, Person, Role, digest
 from setwise.service.auth.permissions import Access
 from setwise.service.auth.rate_limit import Buckets
-from setwise.service.storage.database import Threads
+from setwise.service.settings import Settings
+from setwise.service.storage import schema
+from setwise.service.storage.database import Database, Threads
 from setwise.service.storage.schema import Clock
 
 COOKIE = "setwise_session"
 CSRF_HEADER = "X-CSRF-Token"
 _SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 _MOST_REMEMBERED = 10_000
+_MOST_PEOPLE = 1_000_000
+"""Stewards add people, strangers cannot: their rates are kept apart from those of addresses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSession:
+    """A browser session that has just begun: the secret for its cookie, and when it ends in seconds since 1970."""
+
+    secret: str = field(repr=False)
+    expires_at: float
 
 
 class Authenticator:
@@ -31,23 +45,14 @@ class Authenticator:
     revocation on this replica takes effect at once, on the others within that time.
     """
 
-    def __init__(
-        self,
-        people: People,
-        sessions: BrowserSessions,
-        people_rates: Buckets,
-        address_rates: Buckets,
-        threads: Threads,
-        *,
-        cache_seconds: float,
-        clock: Clock = time.time,
-    ) -> None:
-        self._people = people
-        self._sessions = sessions
-        self._people_rates = people_rates
-        self._address_rates = address_rates
+    def __init__(self, database: Database, threads: Threads, settings: Settings, *, clock: Clock) -> None:
+        rate, burst = settings.requests_per_second, settings.requests_at_once
+        self._people_rates = Buckets(per_second=rate, burst=burst, most=_MOST_PEOPLE)
+        self._address_rates = Buckets(per_second=rate, burst=burst)
+        self._database = database
         self._threads = threads
-        self._cache_seconds = cache_seconds
+        self._session_seconds = 3600.0 * settings.session_hours
+        self._cache_seconds = settings.token_cache_seconds
         self._clock = clock
         self._remembered: dict[str, tuple[float, Identity]] = {}
         self._forgotten = 0
@@ -93,14 +98,14 @@ class Authenticator:
     async def sign_in(self, request: Request, token: str) -> NewSession:
         """Exchange a token for a browser session; a wrong one counts against the address it came from."""
         try:
-            return await self._threads.run(self._sessions.start, token)
+            return await self._threads.run(self.start_session, token)
         except NotSignedIn:
             self.count_attempt(request)
             raise
 
     async def sign_out(self, secret: str) -> None:
         """End a browser session, at once on this replica."""
-        await self._threads.run(self._sessions.end, secret)
+        await self._threads.run(self.end_session, secret)
         self._forgotten += 1
         self._remembered.pop(f"cookie {digest(secret)}", None)
 
@@ -118,15 +123,64 @@ class Authenticator:
         self._forgotten += 1
         self._remembered = {key: kept for key, kept in self._remembered.items() if kept[1].person.name != name}
 
-    async def _recognised(self, kind: str, secret: str) -> Identity:
-        key = f"{kind} {digest(secret)}"
+    def check_token(self, secret: str) -> Identity:
+        """Return whose token this is, or raise `NotSignedIn` for one that is unknown, expired or revoked."""
+        query = (
+            select(schema.tokens, schema.people.c.role)
+            .join(schema.people)
+            .where(schema.tokens.c.digest == digest(secret), PRESENT)
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        expired = row is not None and row.expires_at is not None and self._clock() >= row.expires_at
+        if row is None or row.revoked_at is not None or expired:
+            raise NotSignedIn("the token is unknown, expired or revoked; ask a steward for a new one")
+        person = Person(name=row.person, role=Role(row.role))
+        return Identity(person=person, token=row.id, expires_at=row.expires_at)
+
+    def check_cookie(self, secret: str) -> Identity:
+        """Return whose session this is, or raise `NotSignedIn` for one that is unknown or has ended."""
+        tokens, sessions = schema.tokens.c, schema.sessions.c
+        query = (
+            select(sessions.expires_at, tokens.id, tokens.person, schema.people.c.role)
+            .join(schema.tokens, tokens.id == sessions.token)
+            .join(schema.people, schema.people.c.name == tokens.person)
+            .where(sessions.digest == digest(secret), tokens.revoked_at.is_(None), PRESENT)
+        )
+        with self._database.reading() as connection:
+            row = connection.execute(query).first()
+        if row is None or self._clock() >= row.expires_at:  # no session outlives its token
+            raise NotSignedIn("the session has ended; sign in again")
+        person = Person(name=row.person, role=Role(row.role))
+        return Identity(person=person, token=row.id, expires_at=row.expires_at, csrf=csrf_value(secret))
+
+    def start_session(self, token: str) -> NewSession:
+        """Exchange a token for a session, or raise `NotSignedIn`."""
+        identity = self.check_token(token)
+        now = self._clock()
+        new = NewSession(
+            secret=secrets.token_urlsafe(32),
+            expires_at=min(now + self._session_seconds, identity.expires_at or float("inf")),
+        )
+        row = {"digest": digest(new.secret), "token": identity.token, "created_at": now, "expires_at": new.expires_at}
+        with self._database.writing() as connection:
+            connection.execute(delete(schema.sessions).where(schema.sessions.c.expires_at <= now))
+            connection.execute(insert(schema.sessions).values(row))
+        return new
+
+    def end_session(self, secret: str) -> None:
+        """End a session; one that is gone already stays gone."""
+        with self._database.writing() as connection:
+            connection.execute(delete(schema.sessions).where(schema.sessions.c.digest == digest(secret)))
+
+    async def _recognised(self, kind: Literal["token", "cookie"], secret: str) -> Identity:
+        key = f"{kind} {digest(secret)}"  # a cookie that is remembered is still no token
         kept = self._remembered.get(key)
         now = self._clock()
         if kept is not None and now < kept[0] and (kept[1].expires_at is None or now < kept[1].expires_at):
             return kept[1]
-        recognise = self._people.recognise if kind == "token" else self._sessions.recognise
         before = self._forgotten
-        identity = await self._threads.run(recognise, secret)
+        identity = await self._threads.run(self.check_token if kind == "token" else self.check_cookie, secret)
         if before == self._forgotten:  # else this may be what was revoked meanwhile
             if len(self._remembered) >= _MOST_REMEMBERED:
                 self._remembered = {}
@@ -144,6 +198,11 @@ class Authenticator:
         given = request.headers.get(CSRF_HEADER, "")
         if identity.csrf is None or not hmac.compare_digest(given.encode(), identity.csrf.encode()):
             raise Forbidden(f"a change made with a cookie needs the header {CSRF_HEADER}; reload the page")
+
+
+def csrf_value(secret: str) -> str:
+    """Return the value that proves a form was served to the holder of the cookie: a one-way function of its secret."""
+    return hashlib.sha256(b"csrf:" + secret.encode()).hexdigest()
 
 
 def network_of(address: str) -> str:

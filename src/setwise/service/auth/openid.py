@@ -1,11 +1,14 @@
-"""An OpenID Connect provider: the authorization code flow with PKCE, and what an ID token must say to be believed."""
+"""Single sign-on with an OpenID Connect provider: the authorization code flow with PKCE, and the roles of groups.
+
+`OpenIdProvider` says whom the provider has recognised; `SignOn` makes them a person with the role of their groups.
+"""
 
 import base64
 import hashlib
 import hmac
 import logging
 import re
-import time
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +19,12 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
-from setwise.errors import NotSignedIn, Unavailable
-from setwise.service.settings import is_safe_address
+from setwise.errors import Forbidden, NotSignedIn, Unavailable
+from setwise.ledger.ledger import Ledger
+from setwise.service.auth.authenticator import Authenticator, NewSession
+from setwise.service.auth.people import People, Role
+from setwise.service.settings import Settings, is_safe_address
+from setwise.service.storage.database import Threads
 from setwise.service.storage.schema import Clock
 
 _log = logging.getLogger("setwise.service")
@@ -78,17 +85,6 @@ class Attempt:
         return _unpadded(hmac.digest(self.secret.encode(), purpose.encode(), "sha256"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """How this service is registered with the provider."""
-
-    issuer: str
-    client_id: str
-    client_secret: str | None = field(repr=False)
-    redirect_uri: str
-    scopes: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class _Cached:
     value: Any
@@ -98,8 +94,14 @@ class _Cached:
 class OpenIdProvider:
     """The provider as this service sees it; its description and keys are fetched when first needed and then kept."""
 
-    def __init__(self, registration: Registration, *, clock: Clock = time.time) -> None:
-        self._registration = registration
+    def __init__(self, settings: Settings, *, clock: Clock) -> None:
+        assert settings.oidc_issuer is not None
+        secret = settings.oidc_client_secret
+        self._issuer = settings.oidc_issuer
+        self._client_id = settings.oidc_client_id
+        self._client_secret = None if secret is None else secret.get_secret_value()
+        self._redirect_uri = settings.public_url.rstrip("/") + CALLBACK
+        self._scopes = settings.oidc_scopes
         self._clock = clock
         self._http = httpx.AsyncClient(timeout=_TIMEOUT, headers={"Accept": "application/json"})
         self._metadata: _Cached | None = None
@@ -114,9 +116,9 @@ class OpenIdProvider:
         metadata = await self._described()
         asked = {
             "response_type": "code",
-            "client_id": self._registration.client_id,
-            "redirect_uri": self._registration.redirect_uri,
-            "scope": " ".join(self._registration.scopes),
+            "client_id": self._client_id,
+            "redirect_uri": self._redirect_uri,
+            "scope": " ".join(self._scopes),
             "state": attempt.state,
             "nonce": attempt.nonce,
             "code_challenge": attempt.challenge,
@@ -138,7 +140,7 @@ class OpenIdProvider:
         issuer = answer.get("iss")  # RFC 9207
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported"):
             raise _refused("the answer does not say which provider it is from")
-        if issuer is not None and issuer != self._registration.issuer:
+        if issuer is not None and issuer != self._issuer:
             raise _refused("the answer is from another provider")
         if "code" not in answer:
             raise _refused("the provider has sent no code")
@@ -150,22 +152,21 @@ class OpenIdProvider:
 
     async def _redeemed(self, metadata: dict[str, Any], attempt: Attempt, code: str) -> dict[str, Any]:
         """Exchange the code for tokens."""
-        ours = self._registration
         form = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": ours.redirect_uri,
+            "redirect_uri": self._redirect_uri,
             "code_verifier": attempt.verifier,
         }
         auth = None
         methods = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
-        if ours.client_secret is None:
-            form["client_id"] = ours.client_id
+        if self._client_secret is None:
+            form["client_id"] = self._client_id
         elif "client_secret_basic" in methods:
             # Encoded before they are put together: RFC 6749, section 2.3.1.
-            auth = httpx.BasicAuth(quote(ours.client_id, safe=""), quote(ours.client_secret, safe=""))
+            auth = httpx.BasicAuth(quote(self._client_id, safe=""), quote(self._client_secret, safe=""))
         else:
-            form |= {"client_id": ours.client_id, "client_secret": ours.client_secret}
+            form |= {"client_id": self._client_id, "client_secret": self._client_secret}
         response = await self._send("POST", metadata["token_endpoint"], data=form, auth=auth)
         if response.status_code in {400, 401, 403}:
             raise _refused("the provider did not accept the code, which may be old or used before")
@@ -173,33 +174,26 @@ class OpenIdProvider:
 
     async def _verified(self, metadata: dict[str, Any], token: str, nonce: str) -> dict[str, Any]:
         """Return the claims of an ID token of the provider, for us, for this attempt and still valid."""
-        try:
-            claims = jwt.decode(token, await self._key_set(metadata), algorithms=ALGORITHMS).claims
-        except InvalidKeyIdError:
-            keys = await self._key_set(metadata, anew=True)
-            try:
-                claims = jwt.decode(token, keys, algorithms=ALGORITHMS).claims
-            except (JoseError, ValueError) as error:
-                raise _unbelieved(error) from None
-        except (JoseError, ValueError) as error:
-            raise _unbelieved(error) from None
-        ours = self._registration
         registry = jwt.JWTClaimsRegistry(
             now=int(self._clock()),
             leeway=_LEEWAY,
-            iss={"essential": True, "value": ours.issuer},
+            iss={"essential": True, "value": self._issuer},
             sub={"essential": True},
-            aud={"essential": True, "value": ours.client_id},
+            aud={"essential": True, "value": self._client_id},
             exp={"essential": True},
             iat={"essential": True},
             nonce={"essential": True, "value": nonce},
         )
         try:
+            try:
+                claims = jwt.decode(token, await self._key_set(metadata), algorithms=ALGORITHMS).claims
+            except InvalidKeyIdError:
+                claims = jwt.decode(token, await self._key_set(metadata, anew=True), algorithms=ALGORITHMS).claims
             registry.validate(claims)
-        except JoseError as error:
+        except (JoseError, ValueError) as error:
             raise _unbelieved(error) from None
         several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
-        if claims.get("azp", None if several else ours.client_id) != ours.client_id:
+        if claims.get("azp", None if several else self._client_id) != self._client_id:
             raise _refused("the ID token was made for another program")
         return claims
 
@@ -217,9 +211,9 @@ class OpenIdProvider:
         """Return the provider's own description, or raise `Unavailable`."""
         now = self._clock()
         if self._metadata is None or now >= self._metadata.at + _METADATA_SECONDS:
-            address = f"{self._registration.issuer.rstrip('/')}/.well-known/openid-configuration"
+            address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
             found = _json(await self._send("GET", address))
-            if found.get("issuer") != self._registration.issuer:
+            if found.get("issuer") != self._issuer:
                 raise _unavailable("calls itself by another name than oidc_issuer")
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
                 if not is_safe_address(found.get(name)):
@@ -280,3 +274,85 @@ def _unavailable(why: str) -> Unavailable:
 
 def _unpadded(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+BY = "single sign-on"
+"""Who did what the provider's groups brought about, in the trail; no person can have this name."""
+
+
+class SignOn:
+    """Signs people on with a provider: they appear with their first sign-on, and each one sets their role anew.
+
+    A role comes from groups alone: whoever is in none that is mapped is refused, and loses all tokens. People are known
+    by what the provider identifies them by, never by a name that it may give to somebody else later.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        people: People,
+        authenticator: Authenticator,
+        ledger: Ledger,
+        threads: Threads,
+        *,
+        clock: Clock,
+    ) -> None:
+        self.provider = OpenIdProvider(settings, clock=clock)
+        self._settings = settings
+        self._people = people
+        self._authenticator = authenticator
+        self._ledger = ledger
+        self._threads = threads
+
+    async def begin(self) -> tuple[Attempt, str]:
+        """Return a new attempt and the provider's address for it."""
+        attempt = Attempt(secrets.token_urlsafe(32))
+        return attempt, await self.provider.authorization_address(attempt)
+
+    async def finish(self, attempt: Attempt, answer: Mapping[str, str]) -> NewSession:
+        """Return the session of whoever signed on, or raise `NotSignedIn`, `Forbidden` or `NameTaken`."""
+        groups_claim, name_claim = self._settings.oidc_groups_claim, self._settings.oidc_name_claim
+        claims = await self.provider.claims(attempt, answer, (groups_claim, name_claim))
+        subject = self.subject(claims["sub"])
+        role = self._role(claims.get(groups_claim))
+        if role is None:
+            await self._threads.run(self._end_access, subject)
+            raise Forbidden("none of your groups has a role here; ask a steward which one you need")
+        name = person_name(str(claims.get(name_claim) or claims["sub"]))
+        return await self._threads.run(self._admitted, subject, name, role)
+
+    def subject(self, given: str) -> str:
+        """Return what is stored of whom the provider means: a digest of its address and its own identifier."""
+        return hashlib.sha256(f"{self._settings.oidc_issuer} {given}".encode()).hexdigest()
+
+    def _role(self, groups: object) -> Role | None:
+        """Return the most that one of the groups stands for; a single group may come as a string."""
+        named = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
+        roles = {self._settings.oidc_roles.get(group) for group in named if isinstance(group, str)}
+        return next((role for role in Role if str(role) in roles), None)
+
+    def _admitted(self, subject: str, name: str, role: Role) -> NewSession:
+        """Give the person their role and a token that ends with the session, and start the session."""
+        person, before = self._people.signed_on(subject, name=name, role=role)
+        if before is None:
+            self._ledger.record("person.added", by=BY, subject=person.name, details={"role": str(role)})
+        elif before is not role:
+            self._ledger.record("person.role", by=BY, subject=person.name, details={"role": str(role)})
+            self._authenticator.forget_person(person.name)
+        return self._authenticator.start_session(self._people.issue_for_session(person.name).secret)
+
+    def _end_access(self, subject: str) -> None:
+        """End all tokens and sessions of a person who is in no mapped group any more, and every right of a steward."""
+        person = self._people.lost_groups(subject)
+        if person is not None:
+            self._ledger.record("person.role", by=BY, subject=person.name, details={"role": ""})
+            self._authenticator.forget_person(person.name)
+
+
+def person_name(given: str) -> str:
+    """Return a name that people here may have: other characters than those of names become dashes.
+
+    >>> person_name("ada"), person_name("Ada.L@example.org"), person_name("_søren ")
+    ('ada', 'Ada.L-example.org', 's-ren')
+    """
+    return re.sub(r"[^A-Za-z0-9._-]", "-", given.strip()).lstrip("._-")[:64] or "person"

@@ -2,15 +2,15 @@
 
 import hashlib
 import secrets
-import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 
 from sqlalchemy import Row, Update, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from setwise.errors import Forbidden, InvalidParameter, NameTaken, NotSignedIn, UnknownName
+from setwise.errors import Forbidden, InvalidParameter, NameTaken, UnknownName
 from setwise.service.problems import at_field
+from setwise.service.settings import Settings
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
 from setwise.service.storage.schema import Clock, check_name
@@ -73,7 +73,8 @@ SESSION_LABEL = "single sign-on"
 """The label of a token that stands for one browser session of single sign-on; nobody holds its secret."""
 
 _FIRST_STEWARD = "steward"
-_PRESENT = schema.people.c.removed_at.is_(None)
+PRESENT = schema.people.c.removed_at.is_(None)
+"""People who were not removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +100,10 @@ class NewToken:
 class People:
     """The store of people and tokens."""
 
-    def __init__(
-        self, database: Database, *, token_days: float, session_hours: float, clock: Clock = time.time
-    ) -> None:
+    def __init__(self, database: Database, settings: Settings, *, clock: Clock) -> None:
         self._database = database
-        self._token_seconds = token_days * 86400.0
-        self._session_seconds = session_hours * 3600.0
+        self._token_seconds = settings.token_days * 86400.0
+        self._session_seconds = settings.session_hours * 3600.0
         self._clock = clock
 
     def first_steward(self) -> NewToken | None:
@@ -140,7 +139,7 @@ class People:
     def person(self, name: str) -> Person:
         """Return the person of that name or raise `UnknownName`."""
         with self._database.reading() as connection:
-            row = connection.execute(select(schema.people).where(schema.people.c.name == name, _PRESENT)).first()
+            row = connection.execute(select(schema.people).where(schema.people.c.name == name, PRESENT)).first()
         if row is None:
             raise UnknownName(f"there is no person named {name!r}")
         return Person(name=row.name, role=Role(row.role))
@@ -191,7 +190,7 @@ class People:
 
         Return the person, or None when there is nobody.
         """
-        ours = (schema.people.c.subject == subject) & _PRESENT
+        ours = (schema.people.c.subject == subject) & PRESENT
         with self._database.writing() as connection:
             row = connection.execute(select(schema.people).where(ours)).first()
             if row is None:
@@ -231,7 +230,7 @@ class People:
     def all(self) -> list[Person]:
         """Return everybody, by name."""
         with self._database.reading() as connection:
-            rows = connection.execute(select(schema.people).where(_PRESENT).order_by(schema.people.c.name)).all()
+            rows = connection.execute(select(schema.people).where(PRESENT).order_by(schema.people.c.name)).all()
         return [Person(name=row.name, role=Role(row.role)) for row in rows]
 
     def issue(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewToken:
@@ -266,21 +265,6 @@ class People:
             raise UnknownName(f"{person!r} has no token {token!r}")
         return _token(row)
 
-    def recognise(self, secret: str) -> Identity:
-        """Return whose token this is, or raise `NotSignedIn`."""
-        query = (
-            select(schema.tokens, schema.people.c.role)
-            .join(schema.people)
-            .where(schema.tokens.c.digest == digest(secret), _PRESENT)
-        )
-        with self._database.reading() as connection:
-            row = connection.execute(query).first()
-        now = self._clock()
-        if row is None or row.revoked_at is not None or (row.expires_at is not None and now >= row.expires_at):
-            raise NotSignedIn("the token is unknown, expired or revoked; ask a steward for a new one")
-        person = Person(name=row.person, role=Role(row.role))
-        return Identity(person=person, token=row.id, expires_at=row.expires_at)
-
 
 def digest(secret: str) -> str:
     """A secret of 256 random bits needs no slow hash: it cannot be guessed from its digest."""
@@ -293,14 +277,7 @@ def _revocation(person: str, now: float) -> Update:
 
 
 def _token(row: Row[tuple[object, ...]]) -> Token:
-    return Token(
-        id=row.id,
-        person=row.person,
-        label=row.label,
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-    )
+    return Token(**{each.name: getattr(row, each.name) for each in fields(Token)})
 
 
 def _made(person: str, label: str, now: float, expires_at: float | None) -> NewToken:

@@ -10,11 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from setwise.errors import Forbidden, NameTaken, NotSignedIn, SetwiseError, Unavailable
-from setwise.service.auth.authenticator import COOKIE
-from setwise.service.auth.browser_sessions import NewSession, csrf_value
-from setwise.service.auth.openid import CALLBACK, Attempt
+from setwise.service.auth.authenticator import COOKIE, NewSession, csrf_value
+from setwise.service.auth.openid import CALLBACK, Attempt, SignOn
 from setwise.service.auth.people import TOKEN_PREFIX
-from setwise.service.auth.sign_on import SignOn
 from setwise.service.pages.rendering import render
 from setwise.service.problems import problem_of
 from setwise.service.route import GuardedRoute, service_of
