@@ -28,8 +28,7 @@ def _document() -> dict[str, Any]:
         return {}
     from fastapi import FastAPI
 
-    from setwise.service.app import ROUTERS
-    from setwise.service.openapi import describe
+    from setwise.service.app import ROUTERS, describe
 
     app = FastAPI()
     for router in ROUTERS:

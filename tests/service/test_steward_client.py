@@ -11,7 +11,7 @@ from setwise.client import records
 from setwise.client.client import Client
 from setwise.client.steward import Steward
 from setwise.errors import Forbidden, InvalidParameter, NameTaken, UnknownName
-from setwise.service.api import datasets, views
+from setwise.service.api import accounts, datasets, operations, people, schemas
 from setwise.service.auth.permissions import API, API_ROUTES, Access
 from tests.service.team import Team, ask
 
@@ -23,19 +23,19 @@ def client(team: Team):
 
 
 VIEWS = {
-    records.PersonRecord: views.PersonView,
-    records.TokenRecord: views.TokenView,
-    records.NewTokenRecord: views.NewTokenView,
-    records.AccountRecord: views.AccountView,
-    records.JointRecord: views.JointView,
-    records.EntryRecord: views.EntryView,
-    records.ActRecord: views.ActView,
-    records.AuditRecord: views.AuditView,
+    records.PersonRecord: people.PersonView,
+    records.TokenRecord: people.TokenView,
+    records.NewTokenRecord: people.NewTokenView,
+    records.AccountRecord: accounts.AccountView,
+    records.JointRecord: datasets.JointView,
+    records.EntryRecord: accounts.EntryView,
+    records.ActRecord: operations.ActView,
+    records.AuditRecord: operations.AuditView,
     records.DatasetRecord: datasets.DatasetView,
     records.ColumnRecord: datasets.ColumnView,
     records.CapRecord: datasets.CapView,
     records.ReclaimedRecord: datasets.ReclaimedView,
-    records.BracketRecord: views.BracketView,
+    records.BracketRecord: schemas.BracketView,
 }
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from setwise.service.auth.permissions import PAGES, Access
-from setwise.service.pages.assets import chart_library, static_version
+from setwise.service.pages.rendering import chart_library, static_version
 from tests.service.team import Team, asked, made
 from tests.web.shop import top
 

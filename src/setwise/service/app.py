@@ -1,4 +1,4 @@
-"""The application: routes, limits and error answers around one replica's parts."""
+"""The application: routes, limits and error answers around one replica's parts, and the description of its API."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,16 +7,16 @@ from importlib.metadata import version
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from setwise.service import openapi
 from setwise.service.api import accounts, calculators, datasets, operations, people, queries
-from setwise.service.auth.permissions import API, check_routes, methods_at
+from setwise.service.auth.permissions import API, API_ROUTES, Access, Permission, check_routes, methods_at
 from setwise.service.pages import PAGE_ROUTERS
 from setwise.service.pages.rendering import error_page
-from setwise.service.problems import error_response
+from setwise.service.problems import MEDIA_TYPE, Problem, ProblemView, error_response
 from setwise.service.replica import Service, open_service
 from setwise.service.route import BodyLimit, ResponseHeaders
 from setwise.service.settings import Settings
@@ -82,5 +82,71 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
 
 def _described_once(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        app.openapi_schema = openapi.describe(app)
+        app.openapi_schema = describe(app)
     return app.openapi_schema
+
+
+DESCRIPTION = (
+    "Private answers from shared tables. Every answer is paid for from an account before data is touched, and "
+    "replayed for the same Idempotency-Key. Errors are application/problem+json; `field` names the part of the "
+    "request at fault."
+)
+
+_WHEN = {
+    401: ("NotSignedIn", "No token, or one that is unknown, expired or revoked.", "give a token"),
+    402: ("BudgetExhausted", "The account cannot pay for this.", "the account has too little left for this"),
+    403: ("Forbidden", "This person may not do this.", "only stewards may do this; ask one of them"),
+    404: ("UnknownName", "Nothing of that name, or not yours to see.", "there is no account named 'x'"),
+    408: ("TooSlow", "The body took too long to arrive.", "the body did not arrive within 30 s; send it at once"),
+    409: ("KeyConflict", "The name is taken, or the key was used for another request.", "the key was used before"),
+    413: ("TooLarge", "The body is too large.", "the body may have at most 1048576 bytes; send less"),
+    422: ("InvalidParameter", "A value that cannot be; `field` names it.", "k: Input should be greater than 0"),
+    429: ("TooManyRequests", "More requests than allowed; see Retry-After.", "try again in 1 s"),
+    503: ("StoreFailed", "A database did not answer.", "the service's database did not answer; try again"),
+}
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of the application's API routes."""
+    document = get_openapi(
+        title="Setwise", version=app.version, openapi_version="3.1.0", description=DESCRIPTION, routes=app.routes
+    )
+    components = document.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    schemas["Problem"] = ProblemView.model_json_schema(ref_template="#/components/schemas/{model}")
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for (method, path), permission in API_ROUTES.items():
+        operation = document["paths"][path][method.lower()]
+        operation["x-access"] = permission.access
+        operation["security"] = [] if permission.access is Access.ANYONE else [{"token": []}]
+        operation["responses"].pop("422", None)
+        for status in _problems(permission, operation):
+            operation["responses"][str(status)] = _described(status)
+    return document
+
+
+def _problems(permission: Permission, operation: dict[str, Any]) -> list[int]:
+    """Return the statuses of the problems that an operation can answer with."""
+    found = {503, *permission.problems}
+    match permission.access:
+        case Access.HOLDER:
+            found |= {401, 429}
+        case Access.PERSON | Access.STEWARD:
+            found |= {401, 403, 429}
+    if "requestBody" in operation:
+        found |= {408, 413, 422}
+    if "parameters" in operation:
+        found.add(422)
+    return sorted(found)
+
+
+def _described(status: int) -> dict[str, Any]:
+    name, description, detail = _WHEN[status]
+    example = Problem(name=name, status=status, detail=detail).document()
+    content = {"schema": {"$ref": "#/components/schemas/Problem"}, "example": example}
+    found: dict[str, Any] = {"description": description, "content": {MEDIA_TYPE: content}}
+    if status == 429:
+        found["headers"] = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
+    return found

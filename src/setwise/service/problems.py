@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
@@ -85,6 +86,16 @@ class Problem:
             "detail": self.detail,
         }
         return found if self.field is None else found | {"field": self.field}
+
+
+class ProblemView(BaseModel):
+    """application/problem+json: what went wrong and how to mend it."""
+
+    type: str = Field(examples=["urn:setwise:problem:invalid-parameter"])
+    title: str = Field(examples=["Invalid parameter"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["k: Input should be greater than or equal to 1"])
+    field: str | None = Field(default=None, examples=["query.k"], description="the part of the request at fault")
 
 
 def problem_of(error: SetwiseError) -> Problem:

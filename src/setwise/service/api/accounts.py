@@ -5,12 +5,22 @@ from typing import Annotated, Literal, assert_never
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from setwise.errors import AccountExists
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.schemas import MOST_USES, Body, Delta, Epsilon, FailureShare, Name, Rule, ShortText, Use
-from setwise.service.api.views import AccountView, EntryView
+from setwise.service.api.schemas import (
+    MOST_USES,
+    Body,
+    BracketView,
+    Delta,
+    Epsilon,
+    FailureShare,
+    Name,
+    Rule,
+    ShortText,
+    Use,
+)
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
 from setwise.service.replica import Service
@@ -79,39 +89,84 @@ AccountBody = Annotated[
 ]
 
 
-@router.get("/accounts")
-async def list_accounts(request: Request) -> list[AccountView]:
+class AccountView(BaseModel):
+    """An account's status. The upper end of `epsilon` is the promise at `delta`; `odometer` is what is used of it."""
+
+    account: str = Field(examples=["ada-events"])
+    kind: Literal["setwise", "filter", "cap"] = Field(examples=["setwise"])
+    analyst: str = Field(examples=["ada"])
+    dataset: str = Field(examples=["events"])
+    epsilon: BracketView
+    delta: float = Field(examples=[1e-6])
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+    left: list[str] = Field(examples=[["bounded-range:0.1x15", "pure:0.1x15"]])
+    spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
+    share_left: float = Field(examples=[0.6])
+    odometer: BracketView | None = Field(description="the loss so far; null in lists, where it is not computed")
+    charges: int = Field(examples=[1])
+    state: Literal["open", "frozen", "closed"] = Field(examples=["open"])
+    every: str | None = Field(examples=[None], description="the calendar period after which the budget is fresh")
+    period: str | None = Field(examples=[None], description="the present period, of an account that has periods")
+
+
+class EntryView(BaseModel):
+    """An entry of an account.
+
+    A charge with what was asked, a settlement with the answer and the draws returned, or a slice: units taken of the
+    data set's cap or given back.
+    """
+
+    entry: int = Field(examples=[1], description="its number in the account")
+    at: str = Field(examples=["2026-11-15T12:00:00+00:00"])
+    kind: Literal["charge", "settle", "slice"] = Field(examples=["charge"])
+    key: str = Field(examples=["monday-top-ten"])
+    period: str | None = Field(examples=[None])
+    uses: list[str] = Field(
+        examples=[["bounded-range:0.1x10"]], description="drawn by a charge, returned by a settlement"
+    )
+    text: str = Field(
+        examples=['{"query":{"kind":"top-k"}}'],
+        description="as it was written: what was asked, what was answered, or the units of a slice; JSON",
+    )
+    hash: str = Field(examples=["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"])
+
+
+@router.get("/accounts", response_model=list[AccountView])
+async def list_accounts(request: Request) -> list[dict[str, object]]:
     """List one's own accounts; a steward sees all."""
     service = service_of(request)
-    return await service.threads.run(lambda: AccountView.listed(service.accounts.all_visible(caller(request))))
+    return await service.threads.run(
+        lambda: [each.summary() | {"odometer": None} for each in service.accounts.all_visible(caller(request))]
+    )
 
 
-@router.post("/accounts", status_code=201)
-async def open_account(request: Request, body: AccountBody) -> AccountView:
+@router.post("/accounts", status_code=201, response_model=AccountView)
+async def open_account(request: Request, body: AccountBody) -> dict[str, object]:
     """Open an account for an analyst on a data set; its overall guarantee is certified now and never changes."""
     return await service_of(request).threads.run(_opened, service_of(request), body, caller(request).person.name)
 
 
-@router.get("/accounts/{account}")
-async def show_account(request: Request, account: AccountName) -> AccountView:
+@router.get("/accounts/{account}", response_model=AccountView)
+async def show_account(request: Request, account: AccountName) -> dict[str, object]:
     """Show the status of an account."""
     service, identity = service_of(request), caller(request)
-    return await service.threads.run(lambda: AccountView.of(service.accounts.visible(identity, account).status()))
+    return await service.threads.run(lambda: service.accounts.visible(identity, account).status().to_dict())
 
 
-@router.get("/accounts/{account}/history")
+@router.get("/accounts/{account}/history", response_model=list[EntryView])
 async def history(
     request: Request,
     account: AccountName,
     after: Annotated[int, Query(ge=0, le=2**53, examples=[0], description="the last entry already seen")] = 0,
     most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 100,
-) -> list[EntryView]:
+) -> list[dict[str, object]]:
     """List the charges of an account and what each bought, in order."""
     service, identity = service_of(request), caller(request)
 
-    def entries() -> list[EntryView]:
+    def entries() -> list[dict[str, object]]:
         service.accounts.visible(identity, account)
-        return [EntryView.of(entry) for entry in islice(service.ledger.history(account, after=after), most)]
+        return [entry.to_dict() for entry in islice(service.ledger.history(account, after=after), most)]
 
     return await service.threads.run(entries)
 
@@ -123,34 +178,34 @@ class StateBody(Body):
     reason: ShortText = ""
 
 
-@router.put("/accounts/{account}/state")
+@router.put("/accounts/{account}/state", response_model=AccountView)
 async def set_state(
     request: Request,
     account: AccountName,
     body: Annotated[StateBody, JsonBody(examples=[{"state": "frozen", "reason": "the contract has ended"}])],
-) -> AccountView:
+) -> dict[str, object]:
     """Freeze an account, open it again, or close it for good; what was charged before may still be answered."""
     service, identity = service_of(request), caller(request)
 
-    def changed() -> AccountView:
+    def changed() -> dict[str, object]:
         found = service.accounts.visible(identity, account)
         ledger = service.ledger
         act = {"open": ledger.thaw, "frozen": ledger.freeze, "closed": ledger.close_account}[body.state]
         if found.status().state != body.state:
             with at_field("state"):
                 act(account, by=identity.person.name, reason=body.reason)
-        return AccountView.of(found.status())
+        return found.status().to_dict()
 
     return await service.threads.run(changed)
 
 
-def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody, by: str) -> AccountView:
+def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody, by: str) -> dict[str, object]:
     with at_field("analyst"):
         service.people.person(body.analyst)
     with at_field("dataset"):
         service.datasets.get(body.dataset)
     try:
-        opened = AccountView.of(_status(service, body))
+        opened = _status(service, body).to_dict()
     except AccountExists:
         with at_field("name"):
             raise

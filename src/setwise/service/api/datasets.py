@@ -1,5 +1,6 @@
 """Data sets: stewards register tables, everybody sees what may be asked of them."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -7,12 +8,16 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
 from pydantic import BaseModel, Field, StringConstraints
 
+from setwise.accounting.brackets import Interaction
 from setwise.analytics.engines.files import CsvOptions
-from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.schema import Column as TableColumn
+from setwise.analytics.schema import Kind
+from setwise.service.api.accounts import AccountView
 from setwise.service.api.schemas import (
     PLAIN_TEXT,
     Body,
     Bound,
+    BracketView,
     Column,
     Delta,
     Epsilon,
@@ -21,7 +26,6 @@ from setwise.service.api.schemas import (
     Rule,
     ShortText,
 )
-from setwise.service.api.views import JointView
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
 from setwise.service.replica import Service
@@ -124,14 +128,28 @@ class ReclaimedView(BaseModel):
     accounts: int = Field(examples=[3])
 
 
-@router.get("/datasets")
-async def list_datasets(request: Request) -> list[DatasetView]:
+class JointView(BaseModel):
+    """What the accounts on a data set promise together, over some periods of each."""
+
+    dataset: str = Field(examples=["events"])
+    accounts: list[str] = Field(examples=[["ada-events", "bob-events"]])
+    periods: int = Field(examples=[1])
+    epsilon: BracketView
+    delta: float = Field(examples=[2e-6])
+    interaction: Interaction = Field(examples=["setwise"])
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+    cap: AccountView | None = Field(description="the data set's cap, if it has one")
+
+
+@router.get("/datasets", response_model=list[DatasetView])
+async def list_datasets(request: Request) -> list[dict[str, Any]]:
     """List what can be asked about."""
     service = service_of(request)
-    return await service.threads.run(lambda: [_view(service, dataset) for dataset in service.datasets.all()])
+    return await service.threads.run(lambda: [shown(service, dataset) for dataset in service.datasets.all()])
 
 
-@router.post("/datasets", status_code=201)
+@router.post("/datasets", status_code=201, response_model=DatasetView)
 async def register_dataset(
     request: Request,
     body: Annotated[
@@ -150,17 +168,17 @@ async def register_dataset(
             ]
         ),
     ],
-) -> DatasetView:
+) -> dict[str, Any]:
     """Register a table; its columns are looked up now, its rows are not read."""
     service = service_of(request)
     return await service.threads.run(_registered, service, body, caller(request).person.name)
 
 
-@router.get("/datasets/{dataset}")
-async def show_dataset(request: Request, dataset: DatasetName) -> DatasetView:
+@router.get("/datasets/{dataset}", response_model=DatasetView)
+async def show_dataset(request: Request, dataset: DatasetName) -> dict[str, Any]:
     """Show what may be asked of a data set."""
     service = service_of(request)
-    return await service.threads.run(lambda: _view(service, service.datasets.get(dataset)))
+    return await service.threads.run(lambda: shown(service, service.datasets.get(dataset)))
 
 
 @router.put("/datasets/{dataset}/cap")
@@ -203,23 +221,23 @@ async def reclaim(
     return await service.threads.run(reclaimed)
 
 
-@router.get("/datasets/{dataset}/joint")
+@router.get("/datasets/{dataset}/joint", response_model=JointView)
 async def joint(
     request: Request,
     dataset: DatasetName,
     periods: Annotated[int, Query(ge=1, le=1000, examples=[1], description="calendar periods to cover")] = 1,
-) -> JointView:
+) -> dict[str, object]:
     """Say what all accounts on a data set promise together, should their analysts collude."""
     service = service_of(request)
 
-    def promised() -> JointView:
+    def promised() -> dict[str, object]:
         service.datasets.get(dataset)
-        return JointView.of(service.ledger.joint(dataset, periods=periods))
+        return service.ledger.joint(dataset, periods=periods).to_dict()
 
     return await service.threads.run(promised)
 
 
-def _registered(service: Service, body: DatasetBody, by: str) -> DatasetView:
+def _registered(service: Service, body: DatasetBody, by: str) -> dict[str, Any]:
     given: dict[str, Any] = body.model_dump(exclude={"apart", "csv"}) | {
         "types": tuple(body.types.items()),
         "public": tuple(body.public.items()),
@@ -236,26 +254,25 @@ def _registered(service: Service, body: DatasetBody, by: str) -> DatasetView:
     with at_field("apart"):
         service.ledger.register_dataset(dataset.name, reads=service.engines.reads(dataset), by=by, apart=body.apart)
     with at_field("name"):
-        return _view(service, service.datasets.add(dataset, by=by))
+        return shown(service, service.datasets.add(dataset, by=by))
 
 
-def _view(service: Service, dataset: Dataset) -> DatasetView:
+def shown(service: Service, dataset: Dataset) -> dict[str, Any]:
+    """Return what a data set is shown as: its bounds, and the columns that may be named, each with its kind."""
     schema = service.engines.schema(dataset)
-    return DatasetView(
-        name=dataset.name,
-        engine=dataset.engine,
-        user=dataset.user,
-        items=_columns(schema, dataset.items),
-        values=_columns(schema, dataset.values),
-        filters=_columns(schema, dataset.filters),
-        contributions=dataset.contributions,
-        per_item=dataset.per_item,
-        public={
-            name: [ColumnView(name=column.name, kind=column.kind) for column in columns]
-            for name, columns in service.engines.public_schemas(dataset).items()
-        },
-    )
+    public = service.engines.public_schemas(dataset)
+    return {
+        "name": dataset.name,
+        "engine": str(dataset.engine),
+        "user": dataset.user,
+        "items": _columns(map(schema.column, dataset.items)),
+        "values": _columns(map(schema.column, dataset.values)),
+        "filters": _columns(map(schema.column, dataset.filters)),
+        "contributions": dataset.contributions,
+        "per_item": dataset.per_item,
+        "public": {name: _columns(columns) for name, columns in public.items()},
+    }
 
 
-def _columns(schema: Schema, names: tuple[str, ...]) -> list[ColumnView]:
-    return [ColumnView(name=name, kind=schema.column(name).kind) for name in names]
+def _columns(columns: Iterable[TableColumn]) -> list[dict[str, str]]:
+    return [{"name": column.name, "kind": str(column.kind)} for column in columns]

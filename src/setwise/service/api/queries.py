@@ -1,18 +1,22 @@
 """Previews and queries: ask under a key, wait or poll, cancel."""
 
 import json
-from typing import Annotated
+from dataclasses import asdict
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi import Body as JsonBody
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
 
-from setwise.errors import UnknownName
-from setwise.service.api.schemas import EXAMPLES, QuestionBody
-from setwise.service.api.views import PreviewView, QueryView
+from setwise.accounting.brackets import Interaction
+from setwise.accounting.notation import format_use, use_in_words
+from setwise.analytics.answer import EARLIER_NOTE, PrivateAnswer
+from setwise.analytics.sql.result import SqlAnswer
+from setwise.service.api.schemas import EXAMPLES, BracketView, QuestionBody
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
-from setwise.service.problems import MEDIA_TYPE
+from setwise.service.problems import MEDIA_TYPE, ProblemView
 from setwise.service.queries.jobs import Job, JobState
 from setwise.service.queries.runner import Asked, RunningQuery
 from setwise.service.replica import Service
@@ -39,12 +43,114 @@ _LINKS = {
 }
 
 
-@router.post("/preview")
-async def preview(request: Request, body: Question) -> PreviewView:
+class PreviewView(BaseModel):
+    """What a question would cost at most, and how far off its answer may be. Free; no data was touched.
+
+    With probability `confidence`: a count is off by at most `radius`, an item that leads by `detectable` is found, and
+    no pick misses the best item left by more than `shortfall`. null where the mechanism has no such number.
+    """
+
+    mechanism: str = Field(examples=["unknown_gumbel"])
+    why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
+    uses: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10", "approx:0.0,1e-09"]])
+    interaction: Interaction = Field(examples=["setwise"])
+    epsilon: BracketView
+    delta: float = Field(examples=[1e-6])
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+    expected_error: float | None = Field(examples=[9.99])
+    radius: int | None = Field(examples=[30])
+    detectable: int | None = Field(examples=[None])
+    shortfall: int | None = Field(examples=[214])
+    confidence: float = Field(examples=[0.95])
+    alone: dict[str, float] | None = Field(examples=[None], description="epsilon and delta of the question by itself")
+    left: list[str] = Field(examples=[["bounded-range:0.1x50", "pure:0.1x50"]])
+    words: list[str] = Field(examples=[["10 picks at ε 0.1"]], description="`uses` as pages show them, in order")
+
+
+class AnswerItemView(BaseModel):
+    """One item, the whole number to report, an interval around it, and the noisy count as it was drawn.
+
+    `interval_note` of the answer says what its intervals promise. `noisy` may be negative and is there to be added up.
+    Answers about other statistics have, under the name of each, its `value` and `interval` instead.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    item: str | int | dict[str, str | int] = Field(examples=["the"], description="by column where there are several")
+    count: int | None = Field(default=None, examples=[731])
+    interval: tuple[int, int] | None = Field(default=None, examples=[[701, 761]])
+    noisy: int | None = Field(default=None, examples=[731])
+
+
+class AnswerView(BaseModel):
+    """A private answer, as it is stored; `alone` is the epsilon and delta of a question to a filter, by itself."""
+
+    kind: str = Field(examples=["top-k"])
+    measure: str = Field(examples=["users"])
+    items: list[AnswerItemView]
+    mechanism: str = Field(examples=["unknown_gumbel"])
+    interaction: Interaction = Field(examples=["setwise"])
+    epsilon: BracketView
+    delta: float = Field(examples=[1e-6])
+    method: str = Field(examples=["certified-optimum"])
+    statement: str = Field(examples=["docs/optimal-composition.md, the set-wise optimum"])
+    spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
+    complete: bool = Field(examples=[True])
+    reason: str = Field(examples=["all 10 items were found"])
+    why: str = Field(examples=["unknown_gumbel: given by what is drawn from the account"])
+    confidence: float = Field(examples=[0.95])
+    interval_note: str = Field(
+        default=EARLIER_NOTE, examples=["Each interval holds the exact number with probability 95%."]
+    )
+    hint: str = Field(
+        default="", examples=[""], description="what would have shown more, where an answer came out short"
+    )
+    alone: tuple[float, float] | None = Field(default=None, examples=[[0.5, 1e-7]])
+    groups: list[str] = Field(default=[], examples=[[]], description="the columns of items that have several")
+    statistics: list[str] = Field(default=[], examples=[[]], description="the names of statistics other than one count")
+    found: dict[str, Any] = Field(default={}, examples=[{}], description="bounds that were left to be found, by column")
+
+
+class OutputView(BaseModel):
+    """A column that SQL selects: its name, and which group or statistic of the answer it is."""
+
+    name: str = Field(examples=["users"])
+    group: int | None = Field(default=None, examples=[None])
+    statistic: int | None = Field(default=None, examples=[0])
+
+
+class QueryView(BaseModel):
+    """A query: poll it while it is running; `answer` is there when it is done, `problem` when it failed.
+
+    A question in SQL has its `columns`, and its answer in `rows` as well: by column the cell of a group, or the value
+    and interval of a statistic.
+    """
+
+    id: str = Field(examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])
+    account: str = Field(examples=["ada-events"])
+    key: str = Field(examples=["monday-top-ten"])
+    state: JobState = Field(examples=["done"])
+    progress: float = Field(examples=[1.0])
+    created_at: float = Field(examples=[1760000000.0])
+    asked: dict[str, Any] = Field(examples=[{"dataset": "events", "query": {"kind": "top-k", "item": "word", "k": 10}}])
+    answer: AnswerView | None = None
+    problem: ProblemView | None = None
+    columns: list[OutputView] | None = None
+    rows: list[dict[str, Any]] | None = Field(
+        default=None, examples=[[{"word": "the", "users": {"value": 731, "interval": [701, 761]}}]]
+    )
+
+
+@router.post("/preview", response_model=PreviewView)
+async def preview(request: Request, body: Question) -> dict[str, object]:
     """Say what a question would cost and how far off its answer may be; free, and no data is touched."""
     service = service_of(request)
-    planned, left = await service.questions.preview(caller(request), body.raw_question(), service.threads)
-    return PreviewView.of(planned, left)
+    plan, left = await service.questions.preview(caller(request), body.raw_question(), service.threads)
+    return plan.to_dict() | {
+        "left": [format_use(use) for use in left],
+        "words": [use_in_words(use) for use in plan.uses],
+    }
 
 
 @router.post(
@@ -60,7 +166,9 @@ async def preview(request: Request, body: Question) -> PreviewView:
         },
     },
 )
-async def ask(request: Request, response: Response, body: Question, idempotency_key: Key) -> QueryView | Response:
+async def ask(
+    request: Request, response: Response, body: Question, idempotency_key: Key
+) -> dict[str, object] | Response:
     """Ask a question. Quick ones are answered here; others are accepted with a location to poll."""
     service, identity = service_of(request), caller(request)
     job = await service.runner.answered(_started(service, identity, body, idempotency_key))
@@ -72,39 +180,39 @@ async def ask(request: Request, response: Response, body: Question, idempotency_
         case JobState.RUNNING:
             response.status_code = 202
             response.headers["Location"] = f"{API}/queries/{job.id}"
-    return await _view(service, job)
+    return await _shown(service, job)
 
 
-@router.get("/queries")
+@router.get("/queries", response_model=list[QueryView])
 async def list_queries(
     request: Request, most: Annotated[int, Query(ge=1, le=200, examples=[50])] = 50
-) -> list[QueryView]:
+) -> list[dict[str, object]]:
     """List one's own latest queries, newest first."""
     service = service_of(request)
     jobs = await service.threads.run(service.jobs.of, caller(request).person.name, most)
-    return [await _view(service, job) for job in jobs]
+    return [await _shown(service, job) for job in jobs]
 
 
-@router.get("/queries/{query}", operation_id="show_query")
-async def show_query(request: Request, query: QueryId) -> QueryView:
+@router.get("/queries/{query}", operation_id="show_query", response_model=QueryView)
+async def show_query(request: Request, query: QueryId) -> dict[str, object]:
     """Show a query; one whose replica has died is taken up again."""
     service = service_of(request)
-    job = await _visible(service, caller(request), query)
+    job = await service.threads.run(service.jobs.visible, caller(request), query)
     if service.jobs.is_lost(job):  # run it as the person who asked it
         person = await service.threads.run(service.people.person, job.person)
         body = QuestionBody.model_validate_json(job.request)
         _started(service, Identity(person=person, token=""), body, job.key)
-    return await _view(service, job)
+    return await _shown(service, job)
 
 
-@router.delete("/queries/{query}", operation_id="cancel_query")
-async def cancel_query(request: Request, query: QueryId) -> QueryView:
+@router.delete("/queries/{query}", operation_id="cancel_query", response_model=QueryView)
+async def cancel_query(request: Request, query: QueryId) -> dict[str, object]:
     """Stop a query that runs; what it was charged stays, and the same key runs it again at no further charge."""
     service, identity = service_of(request), caller(request)
-    job = await _visible(service, identity, query)
+    job = await service.threads.run(service.jobs.visible, identity, query)
     job = await service.threads.run(service.jobs.cancel, job, by=identity.person.name)
     await service.runner.cancel(job.id)
-    return await _view(service, job)
+    return await _shown(service, job)
 
 
 def _started(service: Service, identity: Identity, body: QuestionBody, key: str) -> RunningQuery:
@@ -113,17 +221,24 @@ def _started(service: Service, identity: Identity, body: QuestionBody, key: str)
     return service.runner.start(asked, service.questions.work(identity, body.raw_question()))
 
 
-async def _view(service: Service, job: Job) -> QueryView:
-    """Show a query, with columns and rows where it was asked in SQL."""
+async def _shown(service: Service, job: Job) -> dict[str, object]:
+    """Return what a query is shown as, with columns and rows where it was asked in SQL."""
     asked = json.loads(job.request)
-    if asked["query"]["kind"] != "sql":
-        return QueryView.of(job)
-    statement = await service.threads.run(service.questions.statement, asked)
-    return QueryView.of(job, None if statement is None else statement.outputs)
-
-
-async def _visible(service: Service, identity: Identity, id_: str) -> Job:
-    job = await service.threads.run(service.jobs.get, id_)
-    if job.person != identity.person.name and not identity.is_steward:
-        raise UnknownName("there is no such query, or it is not yours")
-    return job
+    shown: dict[str, object] = {
+        "id": job.id,
+        "account": job.account,
+        "key": job.key,
+        "state": job.state,
+        "progress": job.progress,
+        "created_at": job.created_at,
+        "asked": asked,
+        "answer": None if job.answer is None else json.loads(job.answer),
+        "problem": None if job.problem is None else json.loads(job.problem),
+    }
+    statement = await service.questions.statement(asked, service.threads)
+    if statement is None:
+        return shown
+    shown["columns"] = [asdict(each) for each in statement.outputs]
+    if job.answer is not None:
+        shown["rows"] = SqlAnswer(answer=PrivateAnswer.from_stored(job.answer), outputs=statement.outputs).rows
+    return shown

@@ -47,6 +47,13 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
+class BracketView(BaseModel):
+    """A certified [lower, upper]; the upper end is promised."""
+
+    lower: float = Field(examples=[2.4319])
+    upper: float = Field(examples=[2.4326])
+
+
 @dataclass(frozen=True, slots=True)
 class Matching:
     """A text that matches a pattern, refused in words: nobody should have to read a regular expression."""

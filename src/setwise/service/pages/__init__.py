@@ -1,13 +1,5 @@
 """The web pages, beside the API in one application: rendered here, drawn by a chart library served from here."""
 
-from setwise.service.pages import account, answers, ask, assets, explore, login, steward
+from setwise.service.pages import account, ask, login, rendering, steward
 
-PAGE_ROUTERS = (
-    assets.router,
-    login.router,
-    explore.router,
-    account.router,
-    ask.router,
-    answers.router,
-    steward.router,
-)
+PAGE_ROUTERS = (rendering.router, login.router, account.router, ask.router, steward.router)

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from setwise.accounting.guarantees import Guarantee, Use
-from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.notation import format_use
 from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.account import Account
 from setwise.ledger.records import Entry
-from setwise.service.api.views import AccountView
+from setwise.ledger.status import AccountStatus
 from setwise.service.auth.people import Identity
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
@@ -106,20 +106,20 @@ async def accounts(request: Request) -> Response:
     statuses = await service.threads.run(service.accounts.all_visible, identity)
     if len(statuses) == 1 and not identity.is_steward:
         return RedirectResponse(f"/accounts/{statuses[0].name}", 303)
-    return render(request, "accounts.html", accounts=AccountView.listed(statuses))
+    return render(request, "accounts.html", accounts=[status.summary() for status in statuses])
 
 
 @router.get("/accounts/{account}")
 async def account_page(request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50) -> Response:
     """Show how an account stands and how it came to that."""
     service, identity = service_of(request), caller(request)
-    view, charges, readings, ids = await service.threads.run(_statement, service, identity, account)
+    status, charges, readings, ids = await service.threads.run(_statement, service, identity, account)
     return render(
         request,
         "account.html",
         charts=True,
-        account=view,
-        kinds=_kinds(view),
+        account=status.to_dict(),
+        kinds=_kinds(status),
         charges=charges[::-1][:most],
         count=len(charges),
         readings=[(each.charge, each.at, each.bought, each.epsilon) for each in readings],
@@ -130,25 +130,25 @@ async def account_page(request: Request, account: str, most: Annotated[int, Quer
 
 def _statement(
     service: Service, identity: Identity, name: str
-) -> tuple[AccountView, list[Charge], list[Reading], dict[str, str]]:
+) -> tuple[AccountStatus, list[Charge], list[Reading], dict[str, str]]:
     account = service.accounts.visible(identity, name)
     status = account.status()
     charges = charges_of(service.ledger.history(name))
     readings = odometer_readings(account, charges, status.period)
-    return AccountView.of(status), charges, readings, service.jobs.ids_on(name)
+    return status, charges, readings, service.jobs.ids_on(name)
 
 
-def _kinds(view: AccountView) -> list[dict[str, object]]:
+def _kinds(status: AccountStatus) -> list[dict[str, object]]:
     """Return each kind of a set-wise account with what is left of what there was."""
-    if view.kind == "filter":
+    if status.kind == "filter":
         return []
-    left = {_bare(text): parse_use(text).count for text in view.left}
-    spent = {_bare(text): parse_use(text).count for text in view.spent}
+    left = {use.guarantee: use.count for use in status.left}
+    spent = {use.guarantee: use.count for use in status.spent}
     return [
-        {"kind": kind, "left": left.get(kind, 0), "total": left.get(kind, 0) + spent.get(kind, 0)}
-        for kind in dict.fromkeys([*left, *spent])
+        {
+            "kind": format_use(Use(guarantee)),
+            "left": left.get(guarantee, 0),
+            "total": left.get(guarantee, 0) + spent.get(guarantee, 0),
+        }
+        for guarantee in {**left, **spent}
     ]
-
-
-def _bare(text: str) -> str:
-    return format_use(Use(parse_use(text).guarantee))

@@ -14,7 +14,7 @@ from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.records import Entry
 from setwise.ledger.slices import CapTotals
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.views import AccountView, AuditView
+from setwise.service.api.operations import audited
 from setwise.service.auth.people import Person, Token
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
@@ -56,7 +56,7 @@ async def steward_page(request: Request) -> Response:
     return render(
         request,
         "steward.html",
-        accounts=AccountView.listed(statuses),
+        accounts=[status.summary() for status in statuses],
         datasets=datasets,
         people=people,
         now=service.authenticator.now(),
@@ -111,7 +111,7 @@ async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f
     found = await service.threads.run(service.ledger.verify, head=head or None)
     if not head:
         service.metrics.audited(len(found.faults), service.authenticator.now())
-    return JSONResponse(AuditView.of(found).model_dump())
+    return JSONResponse(audited(found))
 
 
 @router.get("/steward/trail")

@@ -11,7 +11,7 @@ from setwise.analytics.budget import AskedBudget, Within, budget_of
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.planning import ExecutablePlan, Plan
+from setwise.analytics.planning import Plan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.parser import Statement, parse_sql
@@ -78,17 +78,19 @@ class QuestionService:
         """Return the plan of a question, and what is left of the account that would pay; no data is touched."""
         question = await threads.run(self._checked, identity, raw)
         with _at_plan():
-            planned: ExecutablePlan = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
+            planned = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
         return planned.plan, (await threads.run(question.account.status)).left
 
     def work(self, identity: Identity, raw: RawQuestion) -> Work:
         """Return what answers the question in a thread of the runner."""
         return lambda running: self._answered(identity, raw, running)
 
-    def statement(self, asked: Mapping[str, Any]) -> Statement | None:
-        """Return what the SQL of a stored request asks, unless only another version could read it."""
+    async def statement(self, asked: Mapping[str, Any], threads: Threads) -> Statement | None:
+        """Return what the SQL of a stored request asks; None for other kinds, and what another version alone reads."""
+        if asked["query"]["kind"] != "sql":
+            return None
         try:
-            return self._read_sql(asked["query"], self._datasets.get(asked["dataset"]))
+            return await threads.run(lambda: self._read_sql(asked["query"], self._datasets.get(asked["dataset"])))
         except InvalidParameter:
             return None
 
@@ -125,7 +127,7 @@ class QuestionService:
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
         running.resume()
         with _at_plan(), stage_span("plan"):
-            planned: ExecutablePlan = self._workers.calculate(
+            planned = self._workers.calculate(
                 _to_plan(question), remember=_is_small(question.query), check=running.timing.check
             )
         dataset, spending = question.dataset, question.spending
@@ -161,7 +163,7 @@ class QuestionService:
             return None
 
         def fits(other: Total) -> bool:
-            planned: ExecutablePlan = self._workers.calculate(_to_plan(replace(question, spending=other)))
+            planned = self._workers.calculate(_to_plan(replace(question, spending=other)))
             return account.shortage(planned.plan.uses) is None
 
         return what_fits(question.spending, needed, account, fits)

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Row, and_, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import KeyConflict, UnknownName
+from setwise.service.auth.people import Identity
 from setwise.service.queries.timing import Progress
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
@@ -140,8 +141,15 @@ class Jobs:
         with self._database.reading() as connection:
             row = connection.execute(select(schema.jobs).where(schema.jobs.c.id == id_)).first()
         if row is None:
-            raise UnknownName("there is no such query, or it is not yours")
+            raise _unknown()
         return _job(row)
+
+    def visible(self, identity: Identity, id_: str) -> Job:
+        """Return the query of that id, if it is this person's or they are a steward, or raise `UnknownName`."""
+        job = self.get(id_)
+        if job.person != identity.person.name and not identity.is_steward:
+            raise _unknown()
+        return job
 
     def of(self, person: str, most: int) -> list[Job]:
         """Return a person's latest queries, newest first."""
@@ -215,6 +223,10 @@ class Jobs:
     def _end(self, which: ColumnElement[bool], ended: dict[str, str | None]) -> None:
         with self._database.writing(durable=False) as connection:
             connection.execute(update(schema.jobs).where(which).values(progress=Progress.DONE, **ended))
+
+
+def _unknown() -> UnknownName:
+    return UnknownName("there is no such query, or it is not yours")
 
 
 def _job(row: Row[tuple[object, ...]]) -> Job:

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, TypeVar
 
 from setwise.errors import SetwiseError, TooManyRequests, Unattainable
-from setwise.service.workers.tasks import Task
+from setwise.service.workers.tasks import Task, work
+
+R = TypeVar("R")
 
 _MOST_REMEMBERED = 2048
 _MOST_WAITING = 64
@@ -28,7 +30,7 @@ def _go_on() -> None:
 
 
 class WorkerPool:
-    """A few processes of `setwise.service.workers.main`, started when first needed.
+    """A few processes that run `work` of tasks.py, started when first needed.
 
     Tasks and results travel pickled between these processes, over sockets that nobody else holds.
     """
@@ -40,11 +42,11 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
-        self._remembered: OrderedDict[Task, Any] = OrderedDict()
+        self._remembered: OrderedDict[Task[Any], Any] = OrderedDict()
         self._threads = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="setwise-calculation")
         self.waiting = 0
 
-    def calculate(self, task: Task, *, remember: bool = True, check: Callable[[], None] = _go_on) -> Any:  # noqa: ANN401
+    def calculate(self, task: Task[R], *, remember: bool = True, check: Callable[[], None] = _go_on) -> R:
         """Return the result of a task, or raise the error it ended in; `Unattainable` after the time limit.
 
         `check` is called now and then, and raises when the result is not wanted any more.
@@ -52,7 +54,8 @@ class WorkerPool:
         with self._lock:
             if task in self._remembered:
                 self._remembered.move_to_end(task)
-                return self._remembered[task]
+                known: R = self._remembered[task]
+                return known
             if self.waiting >= _MOST_WAITING:
                 raise TooManyRequests("too many calculations are waiting; try again in 1 s")
             self.waiting += 1
@@ -68,7 +71,7 @@ class WorkerPool:
                     self._remembered.popitem(last=False)
         return result
 
-    async def run(self, task: Task, *, remember: bool = True) -> Any:  # noqa: ANN401 - each task's own
+    async def run(self, task: Task[R], *, remember: bool = True) -> R:
         """Return the result of a task without holding up the event loop."""
         calculate = partial(self.calculate, task, remember=remember)
         return await asyncio.get_running_loop().run_in_executor(self._threads, calculate)
@@ -82,7 +85,7 @@ class WorkerPool:
             worker.end()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _computed(self, task: Task, check: Callable[[], None]) -> Any:  # noqa: ANN401
+    def _computed(self, task: Task[R], check: Callable[[], None]) -> R:
         while not self._places.acquire(timeout=_LOOK_AGAIN):
             check()
         try:
@@ -120,7 +123,7 @@ class _Worker:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SETWISE_")}
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own program
-                [sys.executable, "-m", "setwise.service.workers.main", str(theirs.fileno())],
+                [sys.executable, "-c", f"from {work.__module__} import work; work({theirs.fileno()})"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -138,7 +141,7 @@ class _Worker:
             self._connection.recv()
             self._ready = True
 
-    def ask(self, task: Task, seconds: float, check: Callable[[], None]) -> Any:  # noqa: ANN401
+    def ask(self, task: Task[R], seconds: float, check: Callable[[], None]) -> R | SetwiseError:
         """Return the reply to a task, or raise `TimeoutError`."""
         until = time.monotonic() + seconds
         self._connection.send(task)
@@ -146,7 +149,8 @@ class _Worker:
             check()
             if time.monotonic() >= until:
                 raise TimeoutError
-        return self._connection.recv()
+        reply: R | SetwiseError = self._connection.recv()
+        return reply
 
     def end(self) -> None:
         """End the process; whoever waits for its reply is told that it failed."""

@@ -1,9 +1,13 @@
-"""What a worker process can be asked for: each task is a record that computes its own result, with bounded work."""
+"""What a worker process is and what it can be asked for: each task is a record that computes its own result.
+
+A calculation that takes too long is ended with its process, which a thread could not be.
+"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, Protocol, assert_never
+from multiprocessing.connection import Connection
+from typing import Any, Protocol, TypeVar, assert_never
 
 from setwise.accounting import calibrate as calibration
 from setwise.accounting.brackets import Answer, Interaction
@@ -15,18 +19,42 @@ from setwise.analytics.budget import AskedBudget, Budget, Within
 from setwise.analytics.planning import ExecutablePlan, plan_query
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
+from setwise.errors import SetwiseError, Unattainable
 from setwise.ledger.status import status_of
 from setwise.ledger.terms import WHOLE_LIFE, Terms
 
+Result_co = TypeVar("Result_co", covariant=True)
 
-class Task(Protocol):
+
+class Task(Protocol[Result_co]):
     """A calculation that may take long; equal tasks have equal results."""
 
     def __hash__(self) -> int: ...
 
-    def result(self) -> Any:  # noqa: ANN401 - each task's own
+    def result(self) -> Result_co:
         """Compute the result, or raise what is wrong with the task."""
         ...
+
+
+def work(file_number: int) -> None:
+    """Say that everything is loaded, then compute task after task that the replica sends, until it goes.
+
+    The file number is that of our end of a socket pair.
+    """
+    connection = Connection(file_number)
+    connection.send("ready")
+    while True:
+        try:
+            task: Task[object] = connection.recv()
+        except EOFError:
+            return
+        try:
+            reply = task.result()
+        except SetwiseError as error:
+            reply = error
+        except (ArithmeticError, MemoryError, ValueError) as error:
+            reply = Unattainable(f"the calculation cannot be done ({type(error).__name__})")
+        connection.send(reply)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,15 +214,14 @@ class CurvePoints:
 
 
 def _places(along: Along, mixture: Mixture) -> list[tuple[float, Mixture]]:
-    number, share, epsilon, delta = mixture.number, mixture.share, mixture.epsilon, mixture.delta
     match along:
         case Along.NUMBER:
-            numbers = sorted({max(1, round(number * step / _POINTS)) for step in range(1, _POINTS + 1)})
-            return [(each, Mixture(number=each, share=share, epsilon=epsilon, delta=delta)) for each in numbers]
+            numbers = sorted({max(1, round(mixture.number * step / _POINTS)) for step in range(1, _POINTS + 1)})
+            return [(each, replace(mixture, number=each)) for each in numbers]
         case Along.SHARE:
-            spread = {round(number * step / _POINTS) for step in range(_POINTS + 1)} | {mixture.ranges}
-            shares = [ranges / number for ranges in sorted(spread)]
-            return [(each, Mixture(number=number, share=each, epsilon=epsilon, delta=delta)) for each in shares]
+            spread = {round(mixture.number * step / _POINTS) for step in range(_POINTS + 1)} | {mixture.ranges}
+            shares = [ranges / mixture.number for ranges in sorted(spread)]
+            return [(each, replace(mixture, share=each)) for each in shares]
         case _:
             assert_never(along)
 
@@ -206,12 +233,8 @@ def _ends(which: Curve, mixture: Mixture) -> tuple[float, float]:
             moments = subgaussian_sum(as_uses(mixture.uses()))
             assert moments is not None
             return 0.0, moments.paper_epsilon(mixture.delta)
-        case Curve.BATCH:
-            return _composed(mixture.uses(), Interaction.BATCH, mixture.delta)
-        case Curve.ORDERED:
-            return _composed(mixture.uses(), Interaction.ORDERED, mixture.delta)
-        case Curve.SETWISE:
-            return _composed(mixture.uses(), Interaction.SETWISE, mixture.delta)
+        case Curve.BATCH | Curve.ORDERED | Curve.SETWISE:
+            return _composed(mixture.uses(), Interaction(str(which)), mixture.delta)
         case Curve.PURE:
             return _composed([f"pure:{mixture.epsilon!r}x{mixture.number}"], Interaction.SETWISE, mixture.delta)
         case Curve.LAPLACE:
