@@ -248,6 +248,6 @@ def test_the_client_shows_no_token(client: Client, team: Team):
 
 
 def test_the_client_needs_nothing_of_the_server():
-    code = "import sys, setwise.client.remote_dataset; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
+    code = "import sys, setwise.client.client; print('fastapi' in sys.modules, 'uvicorn' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False False"

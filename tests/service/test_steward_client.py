@@ -7,7 +7,7 @@ from typing import get_type_hints
 import pytest
 
 import setwise
-from setwise.client import records
+from setwise.client import steward as records
 from setwise.client.client import Client
 from setwise.client.steward import Steward
 from setwise.errors import Forbidden, InvalidParameter, NameTaken, UnknownName

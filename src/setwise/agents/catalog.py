@@ -11,8 +11,7 @@ from setwise.errors import UnknownName
 if TYPE_CHECKING:
     from setwise.analytics.budget import BudgetWords
     from setwise.analytics.session import Session
-    from setwise.client.client import Client
-    from setwise.client.remote_dataset import RemoteDataset
+    from setwise.client.client import Client, RemoteDataset
     from setwise.ledger.account import Account
 
 T = TypeVar("T")

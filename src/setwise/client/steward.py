@@ -1,26 +1,157 @@
-"""What a steward does over the service's API: people and tokens, data sets and caps, accounts, audit and trail."""
+"""What a steward does over the service's API: people and tokens, data sets and caps, accounts, audit and trail.
+
+The answers are typed JSON objects, whose fields `docs/reference/routes.md` describes.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 from urllib.parse import quote
 
-from setwise.client.records import (
-    AccountRecord,
-    ActRecord,
-    AuditRecord,
-    CapRecord,
-    DatasetRecord,
-    EntryRecord,
-    Every,
-    JointRecord,
-    NewTokenRecord,
-    PersonRecord,
-    ReclaimedRecord,
-    Role,
-    Rule,
-    State,
-    TokenRecord,
-)
+Role = Literal["steward", "analyst", "monitor"]
+State = Literal["open", "frozen", "closed"]
+Every = Literal["day", "week", "month", "quarter", "year"]
+Rule = Literal["wallet", "zcdp"]
+
+
+class BracketRecord(TypedDict):
+    """A certified [lower, upper]; the upper end is promised."""
+
+    lower: float
+    upper: float
+
+
+class PersonRecord(TypedDict):
+    """A person."""
+
+    name: str
+    role: Role
+
+
+class TokenRecord(TypedDict):
+    """A token without its secret; times are seconds since 1970."""
+
+    id: str
+    person: str
+    label: str
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+
+
+class NewTokenRecord(TokenRecord):
+    """A token that was just made; its secret is shown this once."""
+
+    secret: str
+
+
+class ColumnRecord(TypedDict):
+    """A column that may be named in questions."""
+
+    name: str
+    kind: str
+
+
+class DatasetRecord(TypedDict):
+    """What may be asked of a data set."""
+
+    name: str
+    engine: str
+    user: str
+    items: list[ColumnRecord]
+    values: list[ColumnRecord]
+    filters: list[ColumnRecord]
+    contributions: int | None
+    per_item: int
+    public: dict[str, list[ColumnRecord]]
+
+
+class CapRecord(TypedDict):
+    """The cap of a data set."""
+
+    dataset: str
+    epsilon: float
+    delta: float
+
+
+class ReclaimedRecord(TypedDict):
+    """How many accounts gave back what they held of a cap."""
+
+    dataset: str
+    accounts: int
+
+
+class AccountRecord(TypedDict):
+    """An account's status; `odometer` is None in lists."""
+
+    account: str
+    kind: Literal["setwise", "filter", "cap"]
+    analyst: str
+    dataset: str
+    epsilon: BracketRecord
+    delta: float
+    method: str
+    statement: str
+    left: list[str]
+    spent: list[str]
+    share_left: float
+    odometer: BracketRecord | None
+    charges: int
+    state: State
+    every: str | None
+    period: str | None
+
+
+class JointRecord(TypedDict):
+    """What the accounts on a data set promise together."""
+
+    dataset: str
+    accounts: list[str]
+    periods: int
+    epsilon: BracketRecord
+    delta: float
+    interaction: str
+    method: str
+    statement: str
+    cap: AccountRecord | None
+
+
+class EntryRecord(TypedDict):
+    """An entry of an account: a charge with what was asked, a settlement with the answer, or a slice of a cap.
+
+    `text` is that JSON, as it was written.
+    """
+
+    entry: int
+    at: str
+    kind: Literal["charge", "settle", "slice"]
+    key: str
+    period: str | None
+    uses: list[str]
+    text: str
+    hash: str
+
+
+class ActRecord(TypedDict):
+    """What somebody did, in its place in the ledger's register."""
+
+    number: int
+    at: str
+    action: str
+    by: str
+    subject: str
+    details: dict[str, Any]
+    hash: str
+
+
+class AuditRecord(TypedDict):
+    """What verifying the ledger found; keep `head` to compare later."""
+
+    verified: bool
+    accounts: int
+    entries: int
+    head: str
+    faults: list[str]
+
 
 _PAGE = 1000
 """Entries and acts that are asked for at once."""
@@ -48,41 +179,32 @@ class Steward:
 
     def people(self) -> list[PersonRecord]:
         """Return everybody."""
-        found: list[PersonRecord] = self._client.request("GET", "/people")
-        return found
+        return self._client.request("GET", "/people")
 
     def add_person(self, name: str, *, role: Role) -> PersonRecord:
         """Add a person; they can do nothing until they have a token or sign on."""
-        found: PersonRecord = self._client.request("POST", "/people", {"name": name, "role": role})
-        return found
+        return self._client.request("POST", "/people", {"name": name, "role": role})
 
     def remove_person(self, name: str) -> PersonRecord:
         """Remove a person: their tokens end, their accounts and answers stay; the name stays taken."""
-        found: PersonRecord = self._client.request("DELETE", f"/people/{quote(name, safe='')}")
-        return found
+        return self._client.request("DELETE", _path("people", name))
 
     def join_subject(self, name: str, subject: str) -> PersonRecord:
         """Let a person use single sign-on whom its provider knows by `subject`."""
-        path = f"/people/{quote(name, safe='')}/subject"
-        found: PersonRecord = self._client.request("PUT", path, {"subject": subject})
-        return found
+        return self._client.request("PUT", _path("people", name, "subject"), {"subject": subject})
 
     def tokens(self, person: str) -> list[TokenRecord]:
         """Return a person's tokens, without their secrets."""
-        found: list[TokenRecord] = self._client.request("GET", f"/people/{quote(person, safe='')}/tokens")
-        return found
+        return self._client.request("GET", _path("people", person, "tokens"))
 
     def issue_token(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewTokenRecord:
         """Make a token, for 90 days unless `expires_at` says otherwise; its secret is nowhere but in the answer."""
         body = {"label": label, "expires_at": expires_at}
-        found: NewTokenRecord = self._client.request("POST", f"/people/{quote(person, safe='')}/tokens", body)
-        return found
+        return self._client.request("POST", _path("people", person, "tokens"), body)
 
     def revoke_token(self, person: str, token: str) -> TokenRecord:
         """End a token by its id, and the browser sessions that began with it."""
-        path = f"/people/{quote(person, safe='')}/tokens/{quote(token, safe='')}"
-        found: TokenRecord = self._client.request("DELETE", path)
-        return found
+        return self._client.request("DELETE", _path("people", person, "tokens", token))
 
     def register_dataset(
         self,
@@ -121,8 +243,7 @@ class Steward:
             "csv": None if csv is None else dict(csv),
             "apart": apart,
         }
-        found: DatasetRecord = self._client.request("POST", "/datasets", body)
-        return found
+        return self._client.request("POST", "/datasets", body)
 
     def set_cap(
         self,
@@ -135,19 +256,15 @@ class Steward:
     ) -> CapRecord:
         """Limit all accounts on a data set together, for good; set once, before the first account is opened."""
         body = {"epsilon": epsilon, "delta": delta, "rule": rule, "failure_share": failure_share}
-        found: CapRecord = self._client.request("PUT", f"/datasets/{quote(dataset, safe='')}/cap", body)
-        return found
+        return self._client.request("PUT", _path("datasets", dataset, "cap"), body)
 
     def reclaim(self, dataset: str, *, idle_hours: float = 0.0) -> ReclaimedRecord:
         """Give back to a cap what accounts hold of it, of those without a charge for `idle_hours`."""
-        path = f"/datasets/{quote(dataset, safe='')}/cap/reclaim"
-        found: ReclaimedRecord = self._client.request("POST", path, {"idle_hours": idle_hours})
-        return found
+        return self._client.request("POST", _path("datasets", dataset, "cap", "reclaim"), {"idle_hours": idle_hours})
 
     def joint(self, dataset: str, *, periods: int = 1) -> JointRecord:
         """Return what all accounts on a data set promise together, should their analysts collude."""
-        found: JointRecord = self._client.request("GET", f"/datasets/{quote(dataset, safe='')}/joint?periods={periods}")
-        return found
+        return self._client.request("GET", f"{_path('datasets', dataset, 'joint')}?periods={periods}")
 
     def open_setwise(
         self,
@@ -205,17 +322,15 @@ class Steward:
 
     def account(self, name: str) -> AccountRecord:
         """Return the status of an account, with its odometer."""
-        found: AccountRecord = self._client.request("GET", f"/accounts/{quote(name, safe='')}")
-        return found
+        return self._client.request("GET", _path("accounts", name))
 
     def history(self, account: str, *, after: int = 0) -> Iterator[EntryRecord]:
         """Yield the entries of an account in order, from the one after number `after` on."""
-        yield from self._paged(f"/accounts/{quote(account, safe='')}/history", "entry", after)
+        yield from self._paged(_path("accounts", account, "history"), "entry", after)
 
     def audit(self) -> AuditRecord:
         """Recompute the whole ledger, and return every fault."""
-        found: AuditRecord = self._client.request("GET", "/audit")
-        return found
+        return self._client.request("GET", "/audit")
 
     def trail(self, *, after: int = 0) -> Iterator[ActRecord]:
         """Yield what stewards and operators did, in order, from the one after number `after` on."""
@@ -225,15 +340,17 @@ class Steward:
         self, body: dict[str, object], *, analyst: str, dataset: str, delta: float, every: Every | None
     ) -> AccountRecord:
         body |= {"analyst": analyst, "dataset": dataset, "delta": delta, "every": every}
-        found: AccountRecord = self._client.request("POST", "/accounts", body)
-        return found
+        return self._client.request("POST", "/accounts", body)
 
     def _set_state(self, account: str, state: State, reason: str) -> AccountRecord:
-        path = f"/accounts/{quote(account, safe='')}/state"
-        found: AccountRecord = self._client.request("PUT", path, {"state": state, "reason": reason})
-        return found
+        return self._client.request("PUT", _path("accounts", account, "state"), {"state": state, "reason": reason})
 
     def _paged(self, path: str, number: str, after: int) -> Iterator[Any]:
         while found := self._client.request("GET", f"{path}?after={after}&most={_PAGE}"):
             yield from found
             after = found[-1][number]
+
+
+def _path(*parts: str) -> str:
+    """Return the address of a route, names quoted."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
