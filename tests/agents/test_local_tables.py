@@ -8,8 +8,7 @@ from mcp import Client
 
 import setwise
 from setwise import Ledger, compose
-from setwise.agents.catalog import LocalTables
-from setwise.agents.server import agent_server
+from setwise.agents import LocalTables, agent_server
 from tests import sizes
 
 USERS = 400

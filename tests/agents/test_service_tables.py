@@ -6,8 +6,7 @@ import pytest
 from mcp import Client
 
 from setwise import connect
-from setwise.agents.catalog import ServiceTables
-from setwise.agents.server import agent_server
+from setwise.agents import ServiceTables, agent_server
 from tests.service.conftest import data_dir, start, team  # noqa: F401 - fixtures
 
 SQL = "SELECT word, COUNT(DISTINCT user_id) AS users FROM events GROUP BY word ORDER BY users DESC LIMIT 3"

@@ -323,7 +323,7 @@ def test_no_bar_and_no_number_is_cut(folder, width):
     from rich.console import Console
 
     import setwise as package
-    from setwise.cli.answer_output import answer_table
+    from setwise.cli.output import answer_table
 
     with package.open(folder / "visits.parquet", user="who") as table:
         answer = table.histogram(item="page", contributions=3, epsilon=4.0, delta=1e-6)

@@ -1,42 +1,39 @@
 """Asking a table from the command line: open it, ask, show progress and the answer.
 
-`setwise top-k`, `histogram`, `count`, `sum`, `mean` and `quantile` are made here from the words of each query.
+`setwise top-k`, `histogram`, `count`, `sum`, `mean` and `quantile` are made here from the words of each query; `setwise
+sql` takes one SELECT, from the command line or a file.
 """
 
 import inspect
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
+import typer
+
 from setwise.analytics.query import SHAPES, Columns, Contributions, Domain, Number, Shares, parameters_of
-from setwise.cli import options
+from setwise.cli import options, output
 from setwise.cli.options import Given
 from setwise.errors import InvalidParameter, UnknownAccount
 from setwise.mechanisms.labels import Cell
 
 if TYPE_CHECKING:
-    from setwise.analytics.budget import AskedBudget
+    from setwise.analytics.answer import PrivateAnswer
+    from setwise.analytics.budget import AskedBudget, BudgetWords
+    from setwise.analytics.query import Query
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
+    from setwise.analytics.sql.result import SqlAnswer
     from setwise.ledger.account import Account
+    from setwise.ledger.status import AccountStatus
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SqlTables:
-    """What the names of tables in a SELECT stand for: the one after FROM, and those that are joined to it."""
-
-    name: str
-    public: Mapping[str, str]
-    private: Mapping[str, str]
 
 
 def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
@@ -44,7 +41,6 @@ def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
     from setwise.analytics.engines.connect import location_of
     from setwise.analytics.present.plot import check_picture
     from setwise.analytics.tables.domain import read_domain
-    from setwise.cli import answer_output
 
     if given.plot is not None and not given.preview:
         check_picture(given.plot)
@@ -53,56 +49,62 @@ def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
         words["domain"] = read_domain(words["domain"], location_of(given.table, given.engine, given.table_name))
     query = SHAPES[kind](**words)
     with open_account(given) as account, open_session(given, account) as session:
-        budget = _budget(session, given)
         if given.preview:
-            plan = session.preview(query, budget)
-            answer_output.show_preview(plan, session.shortage(query, budget, plan), as_json=given.as_json)
+            _preview(session, query, session.budget(_spent(given)), given)
             return
-        answer = interruptible(lambda: session.ask(query, budget, key=given.key), session.cancel)
+        answer = interruptible(lambda: session.ask(query, session.budget(_spent(given)), key=given.key), session.cancel)
         status = None if account is None else account.status()
     if given.plot is not None:
         answer.plot(given.plot)
+    _show(answer, status, given)
+
+
+def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Ask in SQL: one SELECT of counts, sums, means and quantiles, by columns; EXPLAIN is a preview, and free."""
+    from setwise.analytics.askable import SqlWords
+    from setwise.analytics.sql.parser import parse_sql
+    from setwise.analytics.sql.result import SqlAnswer
+
+    text, explain = _text(given.pop("query")), given.pop("explain")
+    tables = _named(given.pop("tables") or (), "--table", given["engine"])
+    public = _named(given.pop("public") or (), "--public", given["engine"])
+    words: SqlWords = {"contributions": given.pop("contributions"), "domain": given.pop("domain")}
+    statement = parse_sql(text, user=given.pop("user"), contributions=words["contributions"])
+    private = {join.table: tables[join.table] for join in statement.joins if join.table in tables}
+    asked = Given(
+        table=_source(statement.table, tables, given["engine"]), user=statement.user, preview=explain, **given
+    )
+    paid = statement.paid_by({"epsilon": asked.epsilon, "delta": asked.delta, "within": asked.within})
+    replace(asked, epsilon=paid["epsilon"], delta=paid["delta"], within=paid["within"]).check_payer()
+    with open_account(asked) as account, open_session(asked, account, public=public, private=private) as session:
+        joined, statement, budget = session.read_sql(text, {**words, **_spent(asked)}, statement.table)
+        if asked.preview or statement.explain:
+            _preview(joined, statement.query, budget, asked)
+            return
+        answer = interruptible(lambda: joined.ask(statement.query, budget, key=asked.key), session.cancel)
+        status = None if account is None else account.status()
+    _show(SqlAnswer(answer=answer, outputs=statement.outputs), status, asked)
+
+
+def _spent(given: Given) -> "BudgetWords":
+    """Return the options that say what may be spent."""
+    from setwise.analytics.budget import BudgetWords
+
+    return {name: getattr(given, name) for name in BudgetWords.__annotations__}  # type: ignore[return-value]
+
+
+def _preview(session: "Session", query: "Query", budget: "AskedBudget", given: Given) -> None:
+    plan = session.preview(query, budget)
+    output.show_preview(plan, session.shortage(query, budget, plan), as_json=given.as_json)
+
+
+def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", given: Given) -> None:
     if given.as_json:
         print(answer.to_json())
     elif given.as_csv:
         print(answer.to_csv(), end="")
     else:
-        answer_output.show_answer(answer, status)
-
-
-def answer_sql(text: str, words: "dict[str, Any]", given: Given, tables: SqlTables) -> None:
-    """Ask what a SELECT asks and show its rows, or with a preview what they would cost.
-
-    `words` are contributions and domain; `tables` says what the names in the SELECT stand for.
-    """
-    from setwise.analytics.budget import BudgetWords
-    from setwise.analytics.sql.result import SqlAnswer
-    from setwise.cli import answer_output
-
-    beside = {"public": tables.public, "private": tables.private}
-    with open_account(given) as account, open_session(given, account, **beside) as session:
-        spent = {name: getattr(given, name) for name in BudgetWords.__annotations__}
-        asked, statement, budget = session.read_sql(text, {**words, **spent}, tables.name)  # type: ignore[typeddict-item]
-        if given.preview or statement.explain:
-            plan = asked.preview(statement.query, budget)
-            shortage = asked.shortage(statement.query, budget, plan)
-            answer_output.show_preview(plan, shortage, as_json=given.as_json)
-            return
-        answer = interruptible(lambda: asked.ask(statement.query, budget, key=given.key), session.cancel)
-        status = None if account is None else account.status()
-    result = SqlAnswer(answer=answer, outputs=statement.outputs)
-    if given.as_json:
-        print(result.to_json())
-    elif given.as_csv:
-        print(result.to_csv(), end="")
-    else:
-        answer_output.show_rows(result, status)
-
-
-def _budget(session: "Session", given: Given) -> "AskedBudget":
-    from setwise.analytics.budget import BudgetWords
-
-    return session.budget({name: getattr(given, name) for name in BudgetWords.__annotations__})  # type: ignore[arg-type]
+        output.show_answer(answer, status)
 
 
 @contextmanager
@@ -113,7 +115,7 @@ def open_account(given: Given) -> "Iterator[Account | None]":
         return
     from setwise.ledger.ledger import Ledger
 
-    url = given.ledger or os.environ.get("SETWISE_LEDGER") or "setwise.db"
+    url = options.ledger_url(given.ledger)
     if "://" not in url and not Path(url).exists():
         raise UnknownAccount(f"there is no ledger at {url!r}; open an account with setwise ledger open")
     with Ledger.open(url) as ledger:
@@ -124,7 +126,6 @@ def open_account(given: Given) -> "Iterator[Account | None]":
 def open_session(given: Given, account: "Account | None", **beside: Mapping[str, str]) -> "Iterator[Session]":
     """Open the table, and those that may be joined to it, with progress on a terminal."""
     from setwise.analytics.session import open as open_table
-    from setwise.cli.output import progress
 
     opened: list[Session] = []
 
@@ -137,14 +138,14 @@ def open_session(given: Given, account: "Account | None", **beside: Mapping[str,
         return "" if rows is None else f", about {int(share * rows):,} of {rows:,} rows"
 
     with (
-        progress("reading", rows_read) as report,
+        output.progress("reading", rows_read) as report,
         open_table(
             given.table,
             user=given.user,
             engine=given.engine,
             table=given.table_name,
             types=column_kinds(given.types or ()),
-            **csv_words({name: getattr(given, name) for name in _CSV_WORDS}),
+            **csv_words({name: getattr(given, name) for name in CSV_OPTIONS}),
             account=account,
             dataset=given.dataset,
             memory=given.memory,
@@ -156,7 +157,7 @@ def open_session(given: Given, account: "Account | None", **beside: Mapping[str,
         yield session
 
 
-_CSV_WORDS = ("separator", "header", "columns", "encoding", "skip_lines", "format")
+CSV_OPTIONS = ("separator", "header", "columns", "encoding", "skip_lines", "format")
 
 
 def csv_words(given: dict[str, Any]) -> dict[str, Any]:
@@ -268,4 +269,88 @@ sum_column = command("sum", "Add up a column, each user's own sum clipped to 0 .
 mean = command("mean", "Average a column over users, each user's own mean clipped to between --low and --high.")
 quantile = command(
     "quantile", "Find the value that a share of users are below: the median, unless --at says otherwise."
+)
+
+
+_GIVEN = (
+    "epsilon", "delta", "within", "counts", "mechanism", "engine", "types", "memory", "account", "dataset", "ledger",
+    "key", "discover", "as_json", "as_csv",
+)  # fmt: skip
+"""The options that questions in SQL share with the others."""
+
+
+def _text(query: str) -> str:
+    if not query.startswith("@"):
+        return query
+    try:
+        return Path(query[1:]).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"the query cannot be read from {query[1:]!r}: {error}") from None
+
+
+def _named(given: Sequence[str], option: str, engine: str) -> dict[str, str]:
+    """Return paths by the names they are given; a public table without one goes by its own, or that of its file."""
+    from setwise.analytics.engines.connect import location_of
+
+    tables = {}
+    for each in given:
+        name, equals, path = each.partition("=")
+        if option == "--public" and not (equals and name.isidentifier()):
+            name, path = location_of(each, engine).name, each
+        elif not (name and equals and path):
+            raise InvalidParameter(f"{option} is written NAME=PATH, not {each!r}")
+        if name in tables:
+            raise InvalidParameter(f"{option} names {name!r} twice: give it once")
+        tables[name] = path
+    return tables
+
+
+def _source(name: str, tables: dict[str, str], engine: str) -> str:
+    """Return the path that a table stands for; without one it is a path itself, or a table of the engine."""
+    if name in tables:
+        return tables[name]
+    if engine == "duckdb" and name.isidentifier() and not Path(name).exists():
+        raise InvalidParameter(f"no table is called {name!r}: give --table {name}=PATH, or a `path` after FROM")
+    return name
+
+
+sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        options.option(
+            "query",
+            str,
+            typer.Argument(metavar="QUERY|@FILE", help="A SELECT, or @ and the file it is in."),
+            options.NEEDED,
+        ),
+        options.option(
+            "tables",
+            list[str] | None,
+            typer.Option(
+                "--table",
+                metavar="NAME=PATH",
+                help="What a name after FROM or JOIN stands for; FROM also takes a `path`.",
+            ),
+        ),
+        options.option(
+            "public",
+            list[str] | None,
+            typer.Option(
+                "--public",
+                metavar="[NAME=]PATH",
+                help="A table without users that JOIN may name, read by the same engine; without NAME by the name of "
+                "its file or its own.",
+            ),
+        ),
+        options.option(
+            "user",
+            str | None,
+            typer.Option(metavar="COL", help="The column that tells users apart, unless OPTIONS names it."),
+        ),
+        options.option("contributions", int | None, options.OPTIONS["contributions"]),
+        options.option("domain", str | None, options.OPTIONS["domain"]),
+        options.option(
+            "explain", bool, typer.Option("--explain", help="Preview, as EXPLAIN before SELECT does; free."), False
+        ),
+        *(options.SHARED[name] for name in _GIVEN),
+    ]
 )

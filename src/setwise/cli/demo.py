@@ -101,7 +101,7 @@ def _show(console: "Console", title: str, answer: "PrivateAnswer") -> None:
 
 
 def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]) -> None:
-    from setwise.cli.answer_output import answer_table
+    from setwise.cli.output import answer_table
 
     console.print(answer_table(answer, console.width, truth))
 

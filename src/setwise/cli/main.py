@@ -1,16 +1,17 @@
-"""The `setwise` command."""
+"""The `setwise` command: its list of commands, how errors end it, and `setwise docs`."""
 
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from setwise import __version__
-from setwise.errors import SetwiseError, Unavailable
+from setwise.errors import SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {
     "top-k": ("ask:top_k", "Find the items that the most users have."),
@@ -19,16 +20,16 @@ COMMANDS = {
     "sum": ("ask:sum_column", "Add up a column, each user's own sum clipped."),
     "mean": ("ask:mean", "Average a column over users."),
     "quantile": ("ask:quantile", "Find a median or another quantile over users."),
-    "sql": ("sql:sql", "Ask in SQL, privately."),
-    "check": ("check:check", "Show the holder of a file how to read it."),
+    "sql": ("ask:sql", "Ask in SQL, privately."),
+    "check": ("tables:check", "Show the holder of a file how to read it."),
     "run": ("report:run", "Ask the questions of a report under one budget."),
-    "prepare": ("prepare:prepare", "Bound contributions once, for quick questions."),
+    "prepare": ("tables:prepare", "Bound contributions once, for quick questions."),
     "compose": ("compose:compose", "Say what a set of uses adds up to."),
     "calibrate": ("compose:calibrate", "Find the noise, epsilon or count for a target."),
     "demo": ("demo:demo", "Ask two million made-up events three questions."),
     "mcp": ("mcp:mcp", "Let an agent ask, within an account's budget."),
     "serve": ("serve:serve", "Run the service and its web pages."),
-    "docs": ("docs:docs", "Show the documents that promises rest on."),
+    "docs": ("main:docs", "Show the documents that promises rest on."),
     "ledger": ("ledger:ledger_app", "Open accounts, see how they stand, and prove what happened."),
     "paper": ("paper:paper", "Recompute the figures and numbers of the paper."),
 }
@@ -117,6 +118,34 @@ def _options(
     """Private analytics with certified privacy-loss composition."""
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+_PACKAGE = Path(__file__).parents[1]
+_PLACES = ((_PACKAGE / "documents",), (_PACKAGE.parents[1] / "docs", _PACKAGE.parents[1] / "docs" / "paper"))
+"""The folders of the documents: in an installed package, and in a clone."""
+
+
+def docs(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A document, such as optimal-composition.")
+    ] = None,
+) -> None:
+    """Print a document, or the list of them: the theorems behind each promise, how tables are read, and more."""
+    folders = next((places for places in _PLACES if places[0].is_dir()), ())
+    found = {each.stem: each for folder in folders for kind in ("*.md", "*.bib") for each in sorted(folder.glob(kind))}
+    if name is None:
+        for stem, path in found.items():
+            print(f"{stem:<36}{_title(path)}")
+        return
+    page = found.get(name.removeprefix("docs/").removesuffix(".md"))
+    if page is None:
+        raise UnknownName(f"there is no document {name!r}; there are {', '.join(found)}")
+    print(page.read_text(encoding="utf-8"), end="")
+
+
+def _title(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "What is cited")
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from setwise.errors import InvalidParameter, MissingExtra
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from setwise.agents.catalog import Catalog
+    from setwise.agents import Catalog
 
 _TOKEN = "SETWISE_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -35,7 +35,7 @@ def mcp(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declar
     one that is printed at the start.
     """
     try:
-        from setwise.agents.server import agent_server
+        from setwise.agents import agent_server
     except ModuleNotFoundError as missing:
         if missing.name is not None and missing.name.startswith("setwise"):
             raise
@@ -50,7 +50,7 @@ def mcp(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declar
 
 
 def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
-    from setwise.agents.catalog import LocalTables, ServiceTables
+    from setwise.agents import LocalTables, ServiceTables
 
     tables, service, token_file = given.pop("tables") or [], given.pop("service"), given.pop("token_file")
     answer_step = given.pop("answer_step")
@@ -88,7 +88,7 @@ def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
 def _serve(server: "MCPServer", host: str, port: int) -> None:
     import uvicorn
 
-    from setwise.agents.server import behind_token
+    from setwise.agents import behind_token
 
     token = os.environ.get(_TOKEN)
     if token is None:

@@ -1,6 +1,7 @@
 """The options of questions about a table: how each word is written on the command line, and what it means."""
 
 import inspect
+import os
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,17 +23,6 @@ class Once(TyperCommand):
             if given.count(option) > 1:
                 raise InvalidParameter(f"{option.opts[0]} is given twice: give it once")
         return super().parse_args(ctx, args)
-
-
-TableSource = Annotated[
-    str,
-    typer.Argument(
-        metavar="TABLE",
-        help="A Parquet or CSV file, a glob or directory of them, FILE::TABLE in a DuckDB or SQLite database, or a "
-        "table of the engine.",
-    ),
-]
-User = Annotated[str, typer.Option(metavar="COL", help="The column that tells users apart: each user is protected.")]
 
 
 def _number_or_auto(given: str) -> int | str:
@@ -77,51 +67,6 @@ OPTIONS: dict[str, Any] = {
 }
 """How the words of a query are written; which query has which is said in `setwise.analytics.query`."""
 
-Item = Annotated[str, typer.Option(metavar="COL", help="The column whose values are counted.")]
-Value = Annotated[str | None, OPTIONS["value"]]
-Where = Annotated[str | None, OPTIONS["where"]]
-NullItem = Annotated[str | None, OPTIONS["null_item"]]
-EngineName = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        help="duckdb, spark, a Spark master, postgresql://..., clickhouse://... or chdb:///folder.",
-        autocompletion=lambda: ["duckdb", "spark", "postgresql://", "clickhouse://", "chdb:///"],
-    ),
-]
-TableName = Annotated[str | None, typer.Option("--table", help="The table inside a database file.")]
-ColumnTypes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--type",
-        metavar="COL=KIND",
-        help="The kind of a CSV column that is not text, as in minutes=integer; may be repeated.",
-    ),
-]
-Separator = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="What stands between the cells of a CSV file: ';', tab, '::'.")
-]
-HasHeader = Annotated[
-    bool | None,
-    typer.Option(
-        "--header/--no-header",
-        help="Whether the CSV file has a header, if it is not plain: --no-header needs --columns.",
-    ),
-]
-ColumnNames = Annotated[
-    str | None, typer.Option("--columns", metavar="A,B,...", help="The columns of a CSV file without a header.")
-]
-Encoding = Annotated[
-    str, typer.Option(help="The encoding of a CSV file: utf-8, utf-16, or one of a byte per character such as cp1252.")
-]
-SkipLines = Annotated[int, typer.Option(help="How many lines stand above the header of a CSV file, or its first row.")]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format", metavar="ENDING", help="What the file is, if its name does not tell: csv, tsv, csv.gz, parquet."
-    ),
-]
-Memory = Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4GiB.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -129,8 +74,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 class Given:
     """What all questions are given: which table, whose rows, who pays, and how the answer is shown."""
 
-    table: TableSource
-    user: User
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="A Parquet or CSV file, a glob or directory of them, FILE::TABLE in a DuckDB or SQLite database, or a "
+            "table of the engine.",
+        ),
+    ]
+    user: Annotated[str, typer.Option(metavar="COL", help="The column that tells users apart: each user is protected.")]
     epsilon: Annotated[
         float | None,
         typer.Option(
@@ -169,16 +121,50 @@ class Given:
             "or unknown_gumbel.",
         ),
     ] = None
-    engine: EngineName = "duckdb"
-    table_name: TableName = None
-    types: ColumnTypes = None
-    separator: Separator = None
-    header: HasHeader = None
-    columns: ColumnNames = None
-    encoding: Encoding = "utf-8"
-    skip_lines: SkipLines = 0
-    format: Format = None
-    memory: Memory = None
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            help="duckdb, spark, a Spark master, postgresql://..., clickhouse://... or chdb:///folder.",
+            autocompletion=lambda: ["duckdb", "spark", "postgresql://", "clickhouse://", "chdb:///"],
+        ),
+    ] = "duckdb"
+    table_name: Annotated[str | None, typer.Option("--table", help="The table inside a database file.")] = None
+    types: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--type",
+            metavar="COL=KIND",
+            help="The kind of a CSV column that is not text, as in minutes=integer; may be repeated.",
+        ),
+    ] = None
+    separator: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What stands between the cells of a CSV file: ';', tab, '::'.")
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the CSV file has a header, if it is not plain: --no-header needs --columns.",
+        ),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A,B,...", help="The columns of a CSV file without a header.")
+    ] = None
+    encoding: Annotated[
+        str,
+        typer.Option(help="The encoding of a CSV file: utf-8, utf-16, or one of a byte per character such as cp1252."),
+    ] = "utf-8"
+    skip_lines: Annotated[
+        int, typer.Option(help="How many lines stand above the header of a CSV file, or its first row.")
+    ] = 0
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="ENDING", help="What the file is, if its name does not tell: csv, tsv, csv.gz, parquet."
+        ),
+    ] = None
+    memory: Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4GiB.")] = None
     account: Annotated[
         str | None,
         typer.Option("--account", metavar="NAME", help="Draw on this account instead of --epsilon and --delta."),
@@ -233,6 +219,15 @@ SHARED = {
     name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
     for name, parameter in inspect.signature(Given).parameters.items()
 }
+
+
+NEEDED = inspect.Parameter.empty
+"""The default of an option that must be given."""
+
+
+def ledger_url(given: str | None) -> str:
+    """Return where the ledger is: as given, $SETWISE_LEDGER, or ./setwise.db."""
+    return given or os.environ.get("SETWISE_LEDGER") or "setwise.db"
 
 
 def option(name: str, kind: Any, declared: Any, default: Any = None) -> inspect.Parameter:  # noqa: ANN401

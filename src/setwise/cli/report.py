@@ -1,12 +1,11 @@
 """`setwise run`: a report from a file."""
 
-import os
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.cli.options import AsJson
+from setwise.cli.options import AsJson, ledger_url
 from setwise.cli.output import print_json, print_table
 from setwise.errors import InvalidParameter
 
@@ -40,8 +39,9 @@ def run(
         return
     if key is None:
         raise InvalidParameter("give --key, such as the date: a run that is tried again under it costs nothing more")
-    url = ledger or read.ledger or os.environ.get("SETWISE_LEDGER") or "setwise.db"
-    ran = run_report(read, key=key, ledger=url, step=lambda what: print(what, file=sys.stderr))
+    ran = run_report(
+        read, key=key, ledger=ledger_url(ledger or read.ledger), step=lambda what: print(what, file=sys.stderr)
+    )
     _show(ran, as_json=as_json)
 
 

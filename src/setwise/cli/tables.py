@@ -1,0 +1,140 @@
+"""`setwise check` and `setwise prepare`: how to read a file, and a table stored for quick questions."""
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from setwise.cli import options
+from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words, interruptible, open_session
+from setwise.cli.output import print_json
+from setwise.errors import InvalidParameter, SetwiseError
+
+if TYPE_CHECKING:
+    from setwise.analytics.tables.check import TableCheck
+
+NOT_PRIVATE = "Not private: exact figures about the rows, for the holder of the file alone."
+
+
+def check(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Say how a file is written, which cells cannot be read, and the options to use; for its holder: not private.
+
+    Options that are given are kept; the others are guessed from the rows, as no question does.
+    """
+    from setwise.analytics.engines.files import CsvOptions
+    from setwise.analytics.tables.check import check_table
+
+    written = CsvOptions(**csv_words({name: given[name] for name in CSV_OPTIONS}))
+    found = check_table(given["table"], written, column_kinds(given["types"] or ()), given["user"])
+    kept = found.save() if given["save"] else None
+    if given["as_json"]:
+        print_json(found.to_dict())
+    else:
+        _show(found, kept)
+
+
+def _show(check: "TableCheck", kept: Path | None) -> None:
+    from shlex import join
+
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(markup=False, highlight=False)
+    console.print(NOT_PRIVATE, style="yellow")
+    console.print(f"{check.source}: {check.how()}")
+    if check.lost_lines > 0:
+        console.print(f"{check.lost_lines:,} line(s) are no record of {len(check.found.columns)} cells, and are lost")
+    if check.found.users is not None:
+        console.print(f"{check.found.users:,} users")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("column", overflow="fold")
+    table.add_column("kind")
+    for heading in ("cells", "empty", "not of its kind"):
+        table.add_column(heading, justify="right")
+    for each in check.found.columns:
+        counts = (each.filled, check.found.rows - each.filled, each.filled - each.readable)
+        table.add_row(each.name, str(each.kind), *(f"{count:,}" for count in counts))
+    console.print(table)
+    words = join(check.options())
+    if kept is None:
+        console.print(f"options: {words or 'none are needed'}", soft_wrap=True)
+    else:
+        console.print(f"options: none are needed from now on, because {kept.name} beside the file has them")
+
+
+def prepare(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Rank every user's items once and store them, so that top-k and histogram on DEST run at the engine's own speed.
+
+    DEST is as private as the table. It answers questions about the same user, item and value columns, with any
+    --contributions and --per-item, and is refused once the table has changed.
+    """
+    from shlex import join
+
+    from setwise.analytics.engines.connect import without_password
+
+    out, engine = given.pop("out"), given["engine"]
+    if not given.pop("replace"):
+        _check_free(out, engine)
+    words = {name: given.pop(name) for name in ("item", "value", "where", "null_item")}
+    with open_session(options.Given(**given), None) as session:
+        interruptible(lambda: session.prepare(out, **words), session.cancel)
+    asked = ["top-k", out, "--user", given["user"], "--item", words["item"]]
+    if engine != "duckdb":
+        asked += ["--engine", without_password(engine)]
+    print(f"prepared {out}; ask it like any table: setwise {join(asked)} ...")
+
+
+def _check_free(out: str, engine: str) -> None:
+    """Raise unless nothing is at the destination yet."""
+    from setwise.analytics.engines.connect import open_engine
+
+    taken = Path(out).exists()
+    if engine != "duckdb":
+        try:
+            with open_engine(out, engine) as found:
+                found.describe()
+                taken = True
+        except SetwiseError:
+            taken = False
+    if taken:
+        raise InvalidParameter(f"{out} exists already: name another destination, or give --replace")
+
+
+_FILE = ("types", *CSV_OPTIONS)
+"""The options of questions that say how a file is written."""
+
+check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        options.SHARED["table"],
+        options.option("user", str | None, typer.Option(metavar="COL", help="Count the users in this column too.")),
+        *(options.SHARED[name] for name in _FILE),
+        options.option(
+            "save",
+            bool,
+            typer.Option("--save", help="Keep the options beside the file, in FILE.toml: questions then need none."),
+            False,
+        ),
+        options.SHARED["as_json"],
+    ]
+)
+prepare.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        options.SHARED["table"],
+        options.SHARED["user"],
+        options.option(
+            "item", str, typer.Option(metavar="COL", help="The column whose values are counted."), options.NEEDED
+        ),
+        options.option(
+            "out",
+            str,
+            typer.Option(metavar="DEST", help="A directory for files; the name of a table for other engines."),
+            options.NEEDED,
+        ),
+        options.option(
+            "replace", bool, typer.Option("--replace", help="Put it in the place of what is at DEST already."), False
+        ),
+        *(options.option(name, str | None, options.OPTIONS[name]) for name in ("value", "where", "null_item")),
+        *(options.SHARED[name] for name in ("engine", "table_name", *_FILE, "memory")),
+    ]
+)
