@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from setwise.analytics.engines.base import Aggregation, Engine
+from setwise.analytics.engines.base import Aggregation, Engine, Measure
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
@@ -107,3 +107,76 @@ def test_decimals_too_long_for_duckdb_are_refused_by_type():
     table = pa.table({"who": [1], "much": pa.array([None], pa.decimal256(50, 2))})
     with pytest.raises(UnsuitableTable, match="more than 38 digits"):
         open_engine(table)
+
+
+NESTED = {
+    "list": pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), broken([b"x", b"\xff"])),
+    "record": pa.StructArray.from_arrays([broken([b"x", b"\xff"])], ["text"]),
+    "map": pa.MapArray.from_arrays(pa.array([0, 0, 2], pa.int32()), pa.array(["k", "k"]), pa.array([1, 2])),
+    "times": pa.ListArray.from_arrays(
+        pa.array([0, 1, 2], pa.int32()), pa.array([0, 10**18]).cast(pa.timestamp("ms", "UTC"))
+    ),
+    "durations": pa.array([1, 2**62]).cast(pa.duration("s")),
+    "json": pa.ExtensionArray.from_storage(pa.json_(), broken([b"{}", b"\xff"])),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("stored", ["parquet", "arrow"])
+def test_what_stands_inside_a_value_that_is_only_looked_at_for_null_decides_nothing(
+    tmp_path: Path, stored: str, name: str
+):
+    cells = NESTED[name]
+    values = pa.chunked_array([cells, pa.nulls(1, cells.type)])
+    source: Any = pa.table({"who": [1, 2, 3], "what": values})
+    if stored == "parquet":
+        pq.write_table(source, tmp_path / "table.parquet")
+        source = tmp_path / "table.parquet"
+    with open_engine(source) as engine:
+        counting = Aggregation(user="who", measures=(Measure(column="what", counted=True),))
+        assert engine.statistics(counting).totals == ({"all": 2},)
+        missing = parse_filter("what IS NULL", engine.describe())
+        assert counted(engine, user="who", where=missing) == {"all": 1}
+
+
+def test_text_that_parquet_calls_an_enumeration_is_checked_too(tmp_path: Path):
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"who": [1, 2], "i": broken([b"x", b"\xff"])}), path, store_schema=False)
+    text, enumeration = b"\x18\x01i\x25\x00\x4c\x1c\x00\x00", b"\x18\x01i\x25\x08\x4c\x4c\x00\x00"
+    written = path.read_bytes()
+    assert written.count(text) == 1
+    path.write_bytes(written.replace(text, enumeration))
+    with open_engine(path) as engine:
+        assert counted(engine, user="who", item="i") == {"x": 1}
+
+
+def test_text_is_checked_by_its_own_name_and_not_by_that_of_a_part_of_a_record(tmp_path: Path):
+    record = pa.StructArray.from_arrays([pa.array(["x", "y"])], ["b"])
+    table = pa.table({"who": [1, 2], "a": record, "a.b": broken([b"x", b"\xff"])})
+    pq.write_table(table, tmp_path / "table.parquet")
+    with open_engine(tmp_path / "table.parquet") as engine:
+        assert counted(engine, user="who", item="a.b") == {"x": 1}
+
+
+@pytest.mark.parametrize("folder", ["", "I=7"])
+def test_parquet_columns_that_differ_in_case_alone_are_refused(tmp_path: Path, folder: str):
+    """DuckDB would call the second one I_1, and nobody would have checked its text."""
+    path = tmp_path / folder / "table.parquet"
+    path.parent.mkdir(exist_ok=True)
+    names = ["who", "i"] if folder else ["who", "i", "I"]
+    pq.write_table(pa.table([pa.array(["x"])] * len(names), names), path)
+    with pytest.raises(UnsuitableTable, match="differ in upper and lower case"):
+        open_engine(path)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Categorical.from_codes([0, 1], categories=pd.Index(["x", ("y",)], dtype=object)),
+        pd.array(["x", "\ud800"], dtype=pd.StringDtype("python")),
+    ],
+)
+def test_categories_and_texts_that_are_objects_of_python_are_text_cell_by_cell(column: Any):
+    with open_engine(pd.DataFrame({"who": [1, 2], "what": column})) as engine:
+        assert engine.describe().column("what").kind is Kind.TEXT
+        assert counted(engine, user="who", item="what") == {"x": 1}

@@ -1,7 +1,8 @@
 """Arrow columns as DuckDB can hold them: null for a cell of text that is not UTF-8 or a timestamp out of range.
 
 DuckDB fails on some such cells, and sorts text in a form that only UTF-8 survives: a broken cell would come out as a
-label that nobody has. Timestamps become microseconds, the only unit in which DuckDB compares all of them.
+label that nobody has. Timestamps become microseconds, the only unit in which DuckDB compares all of them. Of lists,
+records and durations nothing but whether they are null is ever asked, so nothing else of them is handed over.
 """
 
 import decimal
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PER_MICROSECOND = {"s": 1_000_000, "ms": 1_000}
 """Microseconds in the units that reach beyond them."""
+_THERE = pa.list_(pa.null())
+"""What stands for types of which only null is asked."""
 
 
 def sound_schema(schema: pa.Schema) -> pa.Schema:
@@ -44,6 +47,12 @@ def reaches_beyond_microseconds(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind)) and kind.unit in PER_MICROSECOND
 
 
+def is_only_looked_at_for_null(kind: pa.DataType) -> bool:
+    """Whether no question compares, adds up or groups by values of a type: lists, records, durations, JSON."""
+    inner = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+    return bool(pa.types.is_nested(inner) or pa.types.is_duration(inner) or (inner is not kind and is_text(inner)))
+
+
 def is_sound_text(column: pa.Array | pa.ChunkedArray) -> bool:
     """Whether every cell is UTF-8."""
     try:
@@ -56,6 +65,8 @@ def is_sound_text(column: pa.Array | pa.ChunkedArray) -> bool:
 def _sound_type(name: str, kind: pa.DataType) -> pa.DataType:
     if is_text(kind):
         return pa.large_string()
+    if is_only_looked_at_for_null(kind):
+        return _THERE
     if reaches_beyond_microseconds(kind):
         return pa.timestamp("us", kind.tz)
     if pa.types.is_decimal256(kind):
@@ -64,6 +75,8 @@ def _sound_type(name: str, kind: pa.DataType) -> pa.DataType:
 
 
 def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if kind == _THERE:
+        return pa.chunked_array([_empty_lists(chunk) for chunk in column.chunks], kind)
     if is_text(column.type):
         return column.cast(kind) if is_sound_text(column) else _decoded(column)
     if reaches_beyond_microseconds(column.type):
@@ -72,6 +85,12 @@ def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
         within = pc.and_(pc.greater_equal(number, -most), pc.less_equal(number, most))
         return pc.multiply(pc.if_else(within, number, pa.scalar(None, pa.int64())), factor).cast(kind)
     return column
+
+
+def _empty_lists(chunk: pa.Array) -> pa.Array:
+    """Return an empty list where there is a value, and null where there is none."""
+    starts = pa.repeat(pa.scalar(0, pa.int32()), len(chunk) + 1)
+    return pa.ListArray.from_arrays(starts, pa.nulls(0), mask=chunk.is_null())
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -85,17 +104,23 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def from_pandas(frame: "pd.DataFrame") -> pa.Table:
-    """Return a frame of pandas as Arrow; a column of objects is text, cell by cell, whatever the cells are."""
+    """Return a frame of pandas as Arrow; a column of Python's objects is text, cell by cell, whatever they are."""
     columns = {}
     for place, name in enumerate(frame.columns):
         series = frame.iloc[:, place]
-        if series.dtype == object:
+        if _holds_objects(series.dtype):
             columns[str(name)] = pa.array([_object_text(cell) for cell in series], pa.large_string())
         else:
             columns[str(name)] = pa.array(series, from_pandas=True)
     if len(columns) != frame.shape[1]:
         raise UnsuitableTable("the frame has two columns of one name: give every column a name of its own")
     return pa.table(columns)
+
+
+def _holds_objects(kind: object) -> bool:
+    """Whether cells, or the categories that they are of, are objects of Python, of which each may be anything."""
+    inner = getattr(getattr(kind, "categories", None), "dtype", kind)
+    return bool(inner == "object" or getattr(inner, "storage", None) == "python")
 
 
 def _object_text(cell: object) -> str | None:

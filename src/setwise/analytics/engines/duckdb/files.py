@@ -99,9 +99,17 @@ class ParquetFiles:
         return True
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """See that the files have the same columns, by their footers alone."""
+        """See that the files have the same columns, by their footers alone, and that DuckDB can tell them apart."""
         del connection
         first = _footer(self.files[0])
+        with _opened(self.files[0]) as opened:
+            names = list(opened.schema_arrow.names)
+        names += [key for key in hive_values(self.files[0]) if key not in names]
+        if len({name.lower() for name in names}) < len(names):
+            raise UnsuitableTable(
+                f"{self.files[0]} has two columns whose names differ in upper and lower case alone, or not at all: "
+                "rename one of them"
+            )
         for file in self.files[1:]:
             if _footer(file) != first:
                 raise UnsuitableTable(
@@ -136,23 +144,27 @@ class ParquetFiles:
         known = self._learned.get(version)
         if known is None:
             with _opened(self.files[0]) as first:
-                known = _Learned({cell.name: cell.type for cell in first.schema_arrow})
+                known = _Learned(_types(first))
             self._learned.clear()
             self._learned[version] = known
         return known
 
     def _needs_care(self, name: str, kind: "pa.DataType", columns: Sequence[str] | None) -> bool:
         """Whether DuckDB could fail on a cell of a column that a question reads."""
-        from setwise.analytics.engines.duckdb.arrow_cells import is_text, reaches_beyond_microseconds
+        from setwise.analytics.engines.duckdb.arrow_cells import (
+            is_only_looked_at_for_null,
+            is_text,
+            reaches_beyond_microseconds,
+        )
 
         if columns is None:  # to be described, not read
             return False
         if is_text(kind):
             sound = self._now().sound
             if name not in sound:
-                sound[name] = all(_has_sound_text(file, name) for file in self.files)
+                sound[name] = all(_has_sound_text(file, name, kind) for file in self.files)
             return not sound[name]
-        return reaches_beyond_microseconds(kind)
+        return reaches_beyond_microseconds(kind) or is_only_looked_at_for_null(kind)
 
     def _reader(self, names: list[str], keys: list[str]) -> "pa.RecordBatchReader":
         """Return the files through Arrow, with null for what DuckDB cannot hold, and the columns of paths."""
@@ -161,8 +173,8 @@ class ParquetFiles:
         from setwise.analytics.engines.duckdb.arrow_cells import sound_schema, sound_table
 
         stored = [name for name in names if name not in keys]
-        with _opened(self.files[0]) as first:
-            schema = sound_schema(pa.schema([first.schema_arrow.field(name) for name in stored]))
+        types = self._now().types
+        schema = sound_schema(pa.schema([(name, types[name]) for name in stored]))
         for key in keys:
             schema = schema.append(pa.field(key, pa.string()))
 
@@ -171,8 +183,8 @@ class ParquetFiles:
                 values = hive_values(file)
                 with _opened(file) as opened:
                     for batch in opened.iter_batches(columns=stored):
-                        table = sound_table(pa.Table.from_batches([batch]).select(stored)) if stored else None
-                        columns = [] if table is None else list(table.columns)
+                        table = sound_table(pa.table([_column(batch, name, types[name]) for name in stored], stored))
+                        columns = list(table.columns)
                         columns += [pa.array([values[key]] * len(batch), pa.string()) for key in keys]
                         yield from pa.table(columns, schema=schema).to_batches()
 
@@ -203,6 +215,24 @@ def _opened(file: Path) -> "pq.ParquetFile":
     return pq.ParquetFile(file, metadata=metadata)
 
 
+def _types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
+    """Return the type of every column; what Parquet calls an enumeration is bytes for Arrow and text for DuckDB."""
+    import pyarrow as pa
+
+    leaves = [opened.schema.column(place) for place in range(len(opened.schema))]
+    enumerations = {leaf.path for leaf in leaves if leaf.logical_type.type == "ENUM"}
+    return {
+        cell.name: pa.string() if pa.types.is_binary(cell.type) and cell.name in enumerations else cell.type
+        for cell in opened.schema_arrow
+    }
+
+
+def _column(batch: "pa.RecordBatch", name: str, kind: "pa.DataType") -> "pa.Array":
+    """Return a column of a batch as its type: bytes become text as they are, UTF-8 or not."""
+    column = batch.column(name)
+    return column if column.type == kind else column.view(kind)
+
+
 def _footer(file: Path) -> dict[str, tuple[str, str, int]]:
     """Return the physical and logical type of every column, and how deep it is nested."""
     import pyarrow as pa
@@ -216,12 +246,13 @@ def _footer(file: Path) -> dict[str, tuple[str, str, int]]:
     return {leaf.path: (leaf.physical_type, str(leaf.logical_type), leaf.max_repetition_level) for leaf in leaves}
 
 
-def _has_sound_text(file: Path, name: str) -> bool:
+def _has_sound_text(file: Path, name: str, kind: "pa.DataType") -> bool:
     """Whether every cell of a column of text is UTF-8."""
     from setwise.analytics.engines.duckdb.arrow_cells import is_sound_text
 
     with _opened(file) as opened:
-        return all(is_sound_text(batch.column(0)) for batch in opened.iter_batches(columns=[name], batch_size=2**17))
+        batches = opened.iter_batches(columns=[name], batch_size=2**17)
+        return all(is_sound_text(_column(batch, name, kind)) for batch in batches)
 
 
 def _decoded(cell: bytes) -> str | None:
