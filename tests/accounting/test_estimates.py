@@ -22,10 +22,19 @@ USUAL = [
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-9])
 @pytest.mark.parametrize("uses", USUAL)
-def test_estimates_of_usual_questions_are_within_three_percent(uses, delta):
+def test_estimates_of_usual_questions_are_within_a_percent(uses, delta):
     certified = compose(uses.split()).epsilon(delta)
-    assert estimated_epsilon(as_uses(uses.split()), delta) == pytest.approx(certified.upper, rel=0.03)
-    assert math.log(estimated_delta(as_uses(uses.split()), certified.upper)) == pytest.approx(math.log(delta), rel=0.04)
+    assert estimated_epsilon(as_uses(uses.split()), delta) == pytest.approx(certified.upper, rel=0.0075)
+    assert math.log(estimated_delta(as_uses(uses.split()), certified.upper)) == pytest.approx(
+        math.log(delta), rel=0.015
+    )
+
+
+@pytest.mark.parametrize("uses", ["gaussian:20x25", USUAL[4], USUAL[6], USUAL[7]])
+def test_estimates_of_gaussian_noise_beside_many_picks_are_a_little_too_high(uses):
+    """So that noise which is found by the estimate proves to be enough, and hardly more than enough."""
+    certified = compose(uses.split()).epsilon(1e-6)
+    assert 1.0 <= estimated_epsilon(as_uses(uses.split()), 1e-6) / certified.upper < 1.003
 
 
 @pytest.mark.parametrize("uses", ["bounded-range:0.05x3", "discrete-laplace:12,1x3 bounded-range:0.09x3"])

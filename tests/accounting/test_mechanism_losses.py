@@ -4,15 +4,18 @@ import math
 
 import pytest
 
+from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import (
     DiscreteGaussian,
     DiscreteLaplace,
+    Gaussian,
     Laplace,
     PureDP,
     TruncatedDiscreteGaussian,
     Use,
 )
+from setwise.accounting.losses.pld import LatticeSum
 from tests.accounting import mechanism_enumeration as enumeration
 
 
@@ -53,6 +56,17 @@ def test_discrete_laplace_twice():
     close(compose([Use(DiscreteLaplace(scale=1.5, sensitivity=2), 2)]).delta(1.0), truth, 1e-8)
 
 
+@pytest.mark.parametrize("total", [0.1, 0.5, 0.9])
+def test_integer_laplace_noise_of_several_scales_is_summed_to_round_off(total):
+    """Their losses have no common unit, so that a lattice would be off."""
+    parts = [(2.5, 2), (2.5, 2), (7.3, 3), (11.9, 1)]
+    releases = [enumeration.outcomes(enumeration.discrete_laplace(scale, 700), moved) for scale, moved in parts]
+    truth = enumeration.delta_together(map(enumeration.likely, releases), total)
+    answer = compose([DiscreteLaplace(scale=scale, sensitivity=moved) for scale, moved in parts]).delta(total)
+    assert answer.method == "exact"
+    close(answer, truth, 1e-8)
+
+
 def test_discrete_laplace_of_one_is_randomized_response():
     laplace = compose([Use(DiscreteLaplace(scale=2.0), 5)]).delta(0.7)
     assert laplace.bracket.overlaps(compose([Use(PureDP(epsilon=0.5), 5)]).delta(0.7).bracket)
@@ -65,6 +79,24 @@ def test_discrete_gaussian(sigma, sensitivity, total):
     weights = enumeration.discrete_gaussian(sigma, 120)
     truth = enumeration.delta(weights, sensitivity, total)
     close(compose([DiscreteGaussian(sigma=sigma, sensitivity=sensitivity)]).delta(total), truth, 1e-5)
+
+
+def test_integer_gaussians_are_tabulated_on_their_own_lattice():
+    """Their losses fall on it: a finer one takes longer and says the same."""
+    uses = ((DiscreteGaussian(sigma=19.0), 20),)
+    tabulated = LatticeSum(uses, Bracket(0.0, 0.0))
+    assert tabulated.step() == pytest.approx(0.5 / 19.0**2, rel=1e-12)
+    found, finer = (LatticeSum(uses, Bracket(0.0, 0.0), tolerance).epsilon(1e-6) for tolerance in (4e-8, 1e-12))
+    assert finer.lower <= found.upper <= finer.upper * (1 + 1e-8)
+
+
+def test_integer_gaussians_beside_continuous_ones_are_on_a_lattice_that_is_fine_enough_for_these():
+    uses = ((TruncatedDiscreteGaussian(sigma=26.57, bound=146), 10), (Gaussian(sigma=4.9), 1))
+    tabulated, finer = (LatticeSum(uses, Bracket(0.0, 0.0), tolerance) for tolerance in (4e-8, 1e-10))
+    assert finer.step() < tabulated.step() < 0.5 / 26.57**2
+    found, closer = tabulated.epsilon(1e-6), finer.epsilon(1e-6)
+    assert closer.lower <= found.upper <= closer.upper * (1 + 1e-6)
+    assert found.relative_width < 1e-6
 
 
 def test_discrete_gaussian_twice():

@@ -13,8 +13,7 @@ from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage, upper_bound_order
 from setwise.accounting.brackets import Bracket, Effort, Interaction, any_fails, either_fails, epsilon_at, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use, largest_loss
-from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
-from setwise.accounting.losses.lattice import enumerated
+from setwise.accounting.losses.dominating_pairs import KnownNoise, enumerated, spread
 from setwise.errors import Unattainable
 
 # Methods are imported where they are tried: most compositions need one or two of them.
@@ -293,7 +292,7 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     epsilon, count = kinds.ranges[0]
     if count > TUNING.most_in_batch:
         return None
-    beside = enumerated(zip(epsilons, (number for _, number in kinds.linear), strict=True), TUNING.most_beside)
+    beside = enumerated(kinds.linear, TUNING.most_beside)
     return None if beside is None else BatchBoundedRange(epsilon, count, beside, kinds.failure).delta
 
 
@@ -346,10 +345,10 @@ def linear_bound(kinds: ClassifiedUses) -> Bound:
             if certain is None
             else _either(_from_curve("exact", _LINEAR, certain.delta, kinds.failure, tight=True), bound)
         )
-    if kinds.pure_epsilons() is None:  # there is a Gaussian
-        statement = "lem:AGM" if len(kinds.linear) == 1 else _LINEAR
-    else:
+    if kinds.pure_epsilons() is not None:
         statement = "thm:opt_DPCOMP" if len(kinds.linear) == 1 and not kinds.failed else "MurtaghVa16"
+    else:
+        statement = "lem:AGM" if len(kinds.linear) == 1 and isinstance(kinds.linear[0][0], Gaussian) else _LINEAR
     return _from_curve("exact", statement, exact.delta, kinds.failure, tight=True)
 
 

@@ -31,13 +31,13 @@ from setwise.accounting.adaptive.stages import (
     Stage,
     alone,
     averaged,
-    enumerated_uses,
     left_of,
     losses,
     proxy_saddle,
 )
 from setwise.accounting.brackets import UNIT, USUAL, Bracket, Effort, either_fails, epsilon_at, epsilon_between
 from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
+from setwise.accounting.losses.dominating_pairs import enumerated
 from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.tilting import Saddle
 from setwise.errors import Unattainable
@@ -153,7 +153,7 @@ class Optimum:
             case (RangeStage(groups=((epsilon, count),)),) if count >= TUNING.many_uses:
                 before = NOTHING
             case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= TUNING.many_uses:
-                found = enumerated_uses(uses)
+                found = enumerated(uses, stages.TUNING.most_enumerated)
                 if found is None:
                     return None
                 before = found
@@ -177,7 +177,7 @@ class Optimum:
     def _tilted(self) -> bool:
         """Whether some stage is a lattice, whose accuracy depends on the tilt."""
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
-        return any(not isinstance(known, PureDP) for stage in linear for known, _ in stage.uses)
+        return any(enumerated(stage.uses, stages.TUNING.most_enumerated) is None for stage in linear)
 
     @property
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
@@ -274,7 +274,8 @@ class Optimum:
                     for part in parts(groups):
                         done = in_worst_order(part, done, band, apply, advance)
                 case LinearStage() as stage if index == 0:
-                    upper, lower = losses(stage, tilt, stages.TUNING.first_tolerance)
+                    smallest = max(self._least, min(epsilon for epsilon, _ in self._groups))
+                    upper, lower = losses(stage, tilt, stages.TUNING.first_tolerance * (step / smallest) ** 2)
                     return _Solved(upper, lower, done.profile, self.failure)
                 case LinearStage() as stage if index == len(self.stages) - 1:
                     done = alone(stage, band, tilt)

@@ -17,8 +17,8 @@ from setwise.accounting.adaptive.operator import Band, Profile, TailProfile, not
 from setwise.accounting.brackets import UNIT, Bracket
 from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
-from setwise.accounting.losses.dominating_pairs import KnownNoise, spread
-from setwise.accounting.losses.lattice import Atoms, enumerated, multiples, randomized_response
+from setwise.accounting.losses.dominating_pairs import KnownNoise, enumerated, spread
+from setwise.accounting.losses.lattice import Atoms, multiples, randomized_response
 from setwise.accounting.losses.tilting import Saddle, coarse_saddle
 from setwise.errors import Unattainable
 
@@ -30,9 +30,12 @@ class Tuning:
     """How finely a linear stage is tabulated. A tolerance is the share of its variance that a lattice adds."""
 
     most_enumerated: int = 20_000
-    """Atoms up to which randomized responses are enumerated exactly instead."""
-    first_tolerance: float = 1e-6
-    """Of a first stage, which is read once for each overall epsilon."""
+    """Atoms up to which randomized responses and integer Laplace noise are enumerated exactly instead."""
+    first_tolerance: float = 0.01
+    """Of a first stage, times the squared number of cells across the smallest epsilon: what a grid adds is 80 times as
+    much."""
+    last_tolerance: float = 1e-6
+    """Of a last stage, which is tabulated once."""
     middle_tolerances: tuple[float, ...] = (4e-5, 6e-4, 1e-2)
     """Of a middle stage, which is read at every grid point: the first that keeps to the reads below."""
     most_reads: float = 5e7
@@ -106,18 +109,14 @@ def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[G
     return Saddle(coarse_saddle(linear).parts, tuple(groups))
 
 
-def enumerated_uses(uses: Sequence[tuple[KnownNoise, int]]) -> Atoms | None:
-    """Return the exact losses of pure DP uses when there are few, else None."""
-    responses = [(known.epsilon, count) for known, count in uses if isinstance(known, PureDP)]
-    return enumerated(responses, TUNING.most_enumerated) if len(responses) == len(uses) else None
-
-
-def losses(stage: LinearStage, tilt: float, tolerance: float, grid: float | None = None) -> tuple[Atoms, Atoms]:
-    """Return the losses of a linear stage from above and from below: exact where there are few, else a lattice.
+def losses(
+    stage: LinearStage, tilt: float, tolerance: float, grid: float | None = None, most: int = TUNING.most_enumerated
+) -> tuple[Atoms, Atoms]:
+    """Return the losses of a linear stage from above and from below: exact if there are at most `most`, else a lattice.
 
     The step of the lattice divides `grid` or is a multiple of it, where it can.
     """
-    exact = enumerated_uses(stage.uses)
+    exact = enumerated(stage.uses, most)
     if exact is not None:
         return exact, exact
     from setwise.accounting.losses.pld import LatticeSum
@@ -131,12 +130,12 @@ def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
             upper = lower = randomized_response(epsilon, count)
-        case _ if enumerated_uses(stage.uses) is not None:
+        case _ if enumerated(stage.uses, TUNING.most_enumerated) is not None:
             return averaged(stage, TailProfile(nothing_to_come(band.step)), band, tilt)
         case _:
             from setwise.accounting.losses.pld import LatticeSum
 
-            whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), TUNING.first_tolerance, band.step)
+            whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), TUNING.last_tolerance, band.step)
             upper, lower = whole.tails(coarse_saddle(stage.uses), tilt, whole=True)
     # On a lattice from above, losses reach past the largest by a step each.
     reach = upper.top if stage.support < math.inf else math.inf
@@ -152,8 +151,9 @@ def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
     variance = after.variance + stage.variance
+    few = int(TUNING.most_reads / band.size(variance, after.support + stage.support))
     for tolerance in TUNING.middle_tolerances:
-        upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance, band.step))
+        upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance, band.step, few))
         reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
         x = multiples(band.step, 0, band.size(variance, after.support + reach))
         if x.size * upper.size <= TUNING.most_reads:

@@ -5,6 +5,7 @@ that it does not fail outright.
 """
 
 import math
+from collections.abc import Iterable
 from typing import assert_never
 
 import numpy as np
@@ -19,7 +20,20 @@ from setwise.accounting.guarantees import (
     PureDP,
     TruncatedDiscreteGaussian,
 )
-from setwise.accounting.losses.lattice import LossLattice, LossPair, from_atoms, from_bins, from_cells, multiples
+from setwise.accounting.losses.lattice import (
+    NOTHING,
+    Atoms,
+    LatticeTail,
+    LossLattice,
+    LossPair,
+    from_atoms,
+    from_bins,
+    from_cells,
+    lattice_tail,
+    multiples,
+    randomized_response,
+    two_point_atoms,
+)
 
 Floats = NDArray[np.float64]
 
@@ -53,6 +67,55 @@ def tabulated(known: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
 
 _ATOM_ERROR = 1e-11
 """Charged to the masses of integer noise: sums of up to millions of exponentials with exponents up to 800."""
+
+
+_OUTER_RATIO = 1e-120
+"""Enumerated masses below this share of their mode are dropped and charged; far below any delta of interest."""
+
+_MOST_CONVOLVED = 4096
+"""Losses of integer Laplace uses up to which they are added up term by term."""
+
+_LARGEST_CONVOLVED = 200.0
+"""Loss of these uses together up to which no probability leaves the range of floats."""
+
+
+def enumerated(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | None:
+    """Return the exact losses of randomized responses and integer Laplace noise; None for others, or beyond `most`."""
+    atoms = NOTHING
+    for known, count in uses:
+        match known:
+            case PureDP(epsilon=epsilon):
+                group = two_point_atoms(epsilon, -epsilon, count, _OUTER_RATIO)
+            case DiscreteLaplace(scale=scale, sensitivity=s) if (masses := _convolved(known, count)) is not None:
+                group = Atoms(np.arange(s * count, -s * count - 1, -2.0) / scale, *masses, 0.0)
+            case _:
+                return None
+        if atoms.size * group.size > most:
+            return None
+        atoms = atoms.times(group)
+    return atoms
+
+
+def added_up(known: KnownNoise, count: int) -> LatticeTail | None:
+    """Return the loss of equal uses where it is one of those that `enumerated` knows."""
+    match known:
+        case PureDP(epsilon=epsilon):
+            return randomized_response(epsilon, count)
+        case DiscreteLaplace(scale=scale, sensitivity=s) if (masses := _convolved(known, count)) is not None:
+            return lattice_tail(s * count / scale, 2.0 / scale, *masses, 0.0)
+        case _:
+            return None
+
+
+def _convolved(known: DiscreteLaplace, count: int) -> tuple[Floats, float] | None:
+    """Return the masses of the losses of integer Laplace uses, the largest first, and their relative error."""
+    reach = known.sensitivity * count
+    if reach > _MOST_CONVOLVED or reach > _LARGEST_CONVOLVED * known.scale:
+        return None
+    one = total = _discrete_laplace(known)[1]
+    for _ in range(count - 1):
+        total = np.convolve(total, one)  # all terms are positive: every digit is kept
+    return total, count * (_ATOM_ERROR + (known.sensitivity + 2) * UNIT)
 
 
 def loss_unit(known: KnownNoise) -> float:

@@ -20,7 +20,7 @@ n high - (high - low) I with I binomial. Finite losses off a lattice are enumera
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -359,18 +359,3 @@ def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) 
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
     loss = top_loss(high, low, count, masses) - multiples(high - low, 0, masses.mass.size)
     return Atoms(loss, masses.mass, masses.relative_error, masses.dropped)
-
-
-_OUTER_RATIO = 1e-120
-"""Enumerated masses below this share of their mode are dropped and charged; far below any delta of interest."""
-
-
-def enumerated(responses: Iterable[tuple[float, int]], most: int) -> Atoms | None:
-    """Return the atoms of randomized responses, (epsilon, count), together; None when there are more than `most`."""
-    atoms = NOTHING
-    for epsilon, count in responses:
-        group = two_point_atoms(epsilon, -epsilon, count, _OUTER_RATIO)
-        if atoms.size * group.size > most:
-            return None
-        atoms = atoms.times(group)
-    return atoms

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from setwise.accounting.brackets import Bracket, either_fails, epsilon_at, probability
-from setwise.accounting.guarantees import Gaussian, largest_loss
+from setwise.accounting.guarantees import Gaussian, Laplace, largest_loss
 from setwise.accounting.losses import fft
 from setwise.accounting.losses.dominating_pairs import KnownNoise, loss_unit, on_lattice, spread, tabulated
 from setwise.accounting.losses.fft import Window, sums, window
@@ -162,13 +162,20 @@ class LatticeSum:
         largest = math.sqrt(6.0 * self.tolerance * variance / between) if between else math.inf
         units = sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
         unit = common_unit(units) if units else math.inf
+        # Losses of integer noise that fall on the lattice do not lie between its points.
+        between = math.fsum(
+            count * spread(known)[1]
+            for known, count in self.uses
+            if isinstance(known, Laplace) or not on_lattice(known, largest)
+        )
+        on_units = math.sqrt(6.0 * self.tolerance * variance / between) if between else math.inf
         anywhere = math.sqrt(6.0 * self.tolerance * variance / math.fsum(count for _, count in self.uses))
         if unit is None or unit < TUNING.least_unit * min(largest, anywhere):
             return anywhere / 4.0 if coarser > 1.0 else anywhere
         if self.grid is not None and not units:
             steps = coarser * largest / self.grid
             return self.grid * math.floor(steps) if steps >= 1.0 else self.grid / math.ceil(1.0 / steps)
-        return common_step(units, coarser * largest)
+        return common_step(units, coarser * on_units)
 
     def _reach(self, known: KnownNoise, tilt: float) -> float:
         """Return how many standard deviations of a Gaussian matter under the tilt."""

@@ -36,6 +36,12 @@ class Tuning:
     """Relative length at which bisection ends: a tilt need not be exact."""
     apart: float = 1.5
     """Factor between the tilts tried to enclose a root."""
+    piled: float = 0.03
+    """Share of the variance that a tilt leaves below which losses count as piled up at their largest."""
+    first_gain: float = 1.4
+    later_gain: float = 1.75
+    """An analyst who adapts gains m / (first + later m) bounded-range uses, where m of them are not at their largest
+    loss: fitted to certified optima of 1 to 100 uses at deltas from 1e-4 to 1e-10."""
 
 
 TUNING = Tuning()
@@ -127,9 +133,11 @@ class Saddle:
         if self.parts:
             of_parts = self._tables.moments(tilt)
             height, mean, variance = (float((self._tables.count * each).sum()) for each in of_parts)
-        for epsilon, count in self.ranges:
-            one = _adapted_moments(epsilon, tilt)
-            height, mean, variance = height + count * one[0], mean + count * one[1], variance + count * one[2]
+        adapted = [(count, _adapted_moments(epsilon, tilt), 4.0 / epsilon**2) for epsilon, count in self.ranges]
+        gain = TUNING.first_gain + TUNING.later_gain * math.fsum(count * one[2] * unit for count, one, unit in adapted)
+        for count, one, unit in adapted:
+            uses = count * (1.0 + one[2] * unit / gain)
+            height, mean, variance = height + uses * one[0], mean + uses * one[1], variance + uses * one[2]
         return height, mean, variance
 
     def for_loss(self, loss: float) -> float:
@@ -155,9 +163,9 @@ class Saddle:
 
         def residual(tilt: float) -> tuple[float, float]:
             height, mean, variance = self.at(tilt)
-            return height - tilt * mean - _log_spread(tilt, variance) - target, tilt * variance
+            return height - tilt * mean - self._log_spread(tilt, variance) - target, tilt * variance
 
-        guess = min(math.sqrt(-2.0 * target / max(self.at(0.0)[2], 1e-300)), self._largest)
+        guess = min(math.sqrt(-2.0 * target / self._variance), self._largest)
         quick = _newton(residual, guess)
         if quick is not None and quick > 0.0:
             return min(quick, self._largest)
@@ -169,7 +177,7 @@ class Saddle:
         if tilt <= 0.0:
             return 0.0
         height, _, variance = self.at(tilt)
-        return height - tilt * epsilon - _log_spread(tilt, variance)
+        return height - tilt * epsilon - self._log_spread(tilt, variance)
 
     def epsilon(self, delta: float) -> float:
         """Return about the epsilon at which delta is as given, by the saddle-point approximation.
@@ -180,14 +188,35 @@ class Saddle:
         height, mean, variance = self.at(tilt)
         if tilt <= 0.0:
             return max(0.0, mean)
-        return max(0.0, mean + (height - tilt * mean - _log_spread(tilt, variance) - math.log(delta)) / tilt)
+        return max(0.0, mean + (height - tilt * mean - self._log_spread(tilt, variance) - math.log(delta)) / tilt)
+
+    def _log_spread(self, tilt: float, variance: float) -> float:
+        """Return the logarithm of exp(height - tilt mean) over delta.
+
+        Under the tilt a loss that is x above the mean counts with exp(-tilt x) - exp(-(tilt + 1) x), whose mean is
+        known where x is normal. Where losses are piled up at their largest, x takes few values, and the mean is about
+        that of an even spread, or 1.
+        """
+        start = max(tilt, 0.0)
+        deviation = math.sqrt(variance)
+        even = math.log(max(1.0, math.sqrt(2 * math.pi) * deviation * start * (start + 1.0)))
+        normal = _mills(start * deviation) - _mills((start + 1.0) * deviation)
+        if normal <= 0.0:
+            return even
+        piled = math.exp(-variance / (TUNING.piled * self._variance))
+        return piled * even - (1.0 - piled) * math.log(normal)
+
+    @cached_property
+    def _variance(self) -> float:
+        """The variance of the sum without a tilt."""
+        return max(self.at(0.0)[2], 1e-300)
 
     def moderate(self, tilt: float) -> float:
         """Return the tilt, kept where round-off in a sum of the parts is not magnified beyond use.
 
         Near the largest loss tilts grow without bound, the sooner for the proxies of bounded-range mechanisms.
         """
-        return min(tilt, TUNING.largest_moderate / math.sqrt(max(self.at(0.0)[2], 1e-300)))
+        return min(tilt, TUNING.largest_moderate / math.sqrt(self._variance))
 
     @cached_property
     def _largest(self) -> float:
@@ -218,9 +247,11 @@ class Saddle:
         return 0.5 * (low + high)
 
 
-def _log_spread(tilt: float, variance: float) -> float:
-    """Return log(sqrt(2 pi) deviation tilt (tilt + 1)): delta is about exp(height - tilt mean) over that."""
-    return math.log(max(1.0, math.sqrt(2 * math.pi * variance) * tilt * (tilt + 1.0)))
+def _mills(x: float) -> float:
+    """Return exp(x^2 / 2) P[Z > x] of a standard normal Z, for x >= 0."""
+    if x < 25.0:
+        return 0.5 * math.exp(0.5 * x * x) * math.erfc(x * math.sqrt(0.5))
+    return x / ((x * x + 1.0) * math.sqrt(2.0 * math.pi))
 
 
 def _adapted_moments(epsilon: float, tilt: float) -> tuple[float, float, float]:

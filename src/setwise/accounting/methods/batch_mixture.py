@@ -132,7 +132,7 @@ class BatchMixture:
                 return _Responses(self.groups, pure, pure)
             case _:
                 beside = LatticeSum(
-                    self.linear, Bracket(0.0, 0.0), stages.TUNING.first_tolerance if width is None else 1e-4 * width
+                    self.linear, Bracket(0.0, 0.0), stages.TUNING.last_tolerance if width is None else 1e-4 * width
                 )
                 return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
 

@@ -12,9 +12,9 @@ from fractions import Fraction
 
 from setwise.accounting.brackets import ELEMENTARY, UNIT, Answer, Bracket, Interaction, down, either_fails, up
 from setwise.accounting.guarantees import DiscreteGaussian, Gaussian, PureDP, Use, largest_loss, total_loss
-from setwise.accounting.losses.dominating_pairs import KnownNoise
+from setwise.accounting.losses.dominating_pairs import KnownNoise, added_up, enumerated
 from setwise.accounting.losses.gaussian import GaussianLoss
-from setwise.accounting.losses.lattice import Atoms, Loss, enumerated, randomized_response
+from setwise.accounting.losses.lattice import Atoms, Loss
 
 BASIC, BASIC_STATEMENT = "basic-composition", "DworkKeMcMiNa06"
 
@@ -24,7 +24,7 @@ MOST_ATOMS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ExactLinear:
-    """Pure DP and Gaussian uses, summed exactly: every group but one enumerated, that one in closed form."""
+    """Pure DP, integer Laplace and Gaussian uses, summed exactly: one group in closed form, the others enumerated."""
 
     outer: Atoms
     inner: Loss | None
@@ -43,21 +43,21 @@ def exact_linear(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> Ex
     Requires: Gaussians are merged into one.
     Theorem: thm:opt_DPCOMP for one epsilon, MurtaghVa16 for several and for failures, lem:AGM for Gaussians.
     """
-    groups: list[tuple[float, int]] = []
-    inner: Loss | None = None
-    for known, count in uses:
-        match known:
-            case PureDP(epsilon=epsilon):
-                groups.append((epsilon, count))
-            case Gaussian(sigma=sigma):
-                inner = GaussianLoss(sigma)
-            case _:
-                return None
-    groups.sort(key=lambda group: group[1] * min(group[0], 1.0))
+    groups = [(known, count) for known, count in uses if not isinstance(known, Gaussian)]
+    groups.sort(key=_values)
+    inner: Loss | None = next((GaussianLoss(known.sigma) for known, _ in uses if isinstance(known, Gaussian)), None)
     if inner is None and groups:
-        inner = randomized_response(*groups.pop())
+        inner = added_up(*groups.pop())
+        if inner is None:
+            return None
     outer = enumerated(groups, MOST_ATOMS)
     return None if outer is None else ExactLinear(outer, inner, failure)
+
+
+def _values(group: tuple[KnownNoise, int]) -> float:
+    """Return about how many values the loss of a group takes."""
+    known, count = group
+    return count * (min(known.epsilon, 1.0) if isinstance(known, PureDP) else getattr(known, "sensitivity", 1))
 
 
 _CERTAIN = 300.0

@@ -26,10 +26,10 @@ class Tuning:
     """The narrowest noise that is looked for, in units of what one user adds to a count."""
     close: float = 1.003
     """Calibration stops when the spread is known within this factor, or when this much of epsilon at most is left."""
-    near: float = 1e-3
-    """Distance in log epsilon at which an estimate is one step from its target."""
+    near: float = 3e-3
+    """Distance in log epsilon at which a secant from an estimate ends at its target."""
     most_estimates: int = 30
-    """Estimates of one search; five are usual."""
+    """Estimates of one search; three are usual."""
     least_slope: float = 0.1
     most_slope: float = 2.0
     """Fall of log epsilon per unit of log spread: 1 where all noise grows, less where a part of the cost is fixed."""
@@ -78,24 +78,20 @@ def estimated_spread(price: Price, first: float, epsilon: float) -> EstimatedSpr
     """
     point, slope = math.log(_in_range(first)), 1.0
     before: tuple[float, float] | None = None
-    nearest, found = math.inf, point
     for _ in range(TUNING.most_estimates):
         excess = math.log(max(_asked(price, Fraction(f"{math.exp(point):.8g}")), TUNING.least_cost) / epsilon)
-        settled = nearest <= TUNING.near
-        if before is not None and math.isfinite(excess) and not settled:
+        if before is not None and math.isfinite(excess):
             slope = min(max((before[1] - excess) / (point - before[0]), TUNING.least_slope), TUNING.most_slope)
+        near = abs(excess) <= TUNING.near and before is not None
         before = (point, excess) if math.isfinite(excess) else None
-        if abs(excess) < nearest:
-            nearest, found = abs(excess), point
-        if settled:  # the last step is as close as estimates are smooth
-            break
         moved = point + min(max(excess / slope, -TUNING.largest_move), TUNING.largest_move)
         moved = min(max(moved, math.log(TUNING.least_spread)), math.log(MOST_SPREAD))
-        if moved == point:  # at an end of the range, or there
-            break
+        at_end = moved == point
         point = moved
+        if near or at_end:
+            break
     unaffordable = excess > TUNING.near and point == math.log(MOST_SPREAD)
-    return None if unaffordable else EstimatedSpread(math.exp(found), slope)
+    return None if unaffordable else EstimatedSpread(math.exp(point), slope)
 
 
 def least_spread(price: Price, first: EstimatedSpread, epsilon: float) -> Fraction | None:

@@ -30,10 +30,7 @@ from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian
 Mechanism: TypeAlias = HistogramMechanism
 
 _WORTH_A_LOOK = 1.5
-"""A mechanism is calibrated when its rough merit is within this factor of the best."""
-
-_CLEARLY_WORSE = 1.03
-"""A mechanism whose estimated merit is worse by this factor is not certified."""
+"""The noise of a mechanism is estimated when its rough merit is within this factor of the best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,20 +54,20 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
     """Return the best mechanism within the bounds, with the total split and the noise calibrated to it.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
-        mechanisms that can answer, the one of the smallest merit is taken.
+        mechanisms that can answer, the one of the smallest estimated merit is taken.
     """
     tried, unlikely = _estimates(bounds, total, confidence)
-    found: list[Choice] = []
-    others = []
-    for rough in tried:
-        if found and rough.choice.merit > _CLEARLY_WORSE * min(each.merit for each in found):
-            others.append(rough.choice)
-        elif (sure := _calibrated(rough.split, rough.spread, bounds, total, confidence)) is not None:
-            found.append(sure)
-    if not found:
-        raise Unattainable(_no_noise([each.split for each in tried], bounds, total))
-    best, *rest = sorted(found, key=lambda each: each.merit)
-    return replace(best, why=_why(best, rest + others, unlikely, bounds, total))
+    for index, rough in enumerate(tried):
+        best = _calibrated(rough.split, rough.spread, bounds, total, confidence)
+        if best is not None:
+            others = [each.choice for each in tried[:index] + tried[index + 1 :]]
+            return replace(best, why=_why(best, others, unlikely, bounds, total))
+    raise Unattainable(_no_noise([each.split for each in tried], bounds, total))
+
+
+def rough_plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
+    """Return about what `plan` does, its cost estimated: for a release that is certified together with others."""
+    return _estimates(bounds, total, confidence)[0][0].choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +90,8 @@ def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list
     for split in tried:
         spread = estimated_spread(_price(split, bounds, total, _estimated), split.spread, float_below(total.epsilon))
         if spread is not None:
-            choice = _planned(split, decimal(spread.spread), bounds, total, confidence, _estimated)
-            found.append(_Rough(split, spread, choice))
+            about = _made(split, bounds, total, decimal(spread.spread))
+            found.append(_Rough(split, spread, _planned(split, about, float(total.epsilon), bounds, total, confidence)))
     if not found:
         raise Unattainable(_no_noise(tried, bounds, total))
     return sorted(found, key=lambda rough: rough.choice.merit), suggested[len(tried) :]
@@ -133,19 +130,21 @@ def _calibrated(
 ) -> Choice | None:
     """Return the plan of the least spread that is certified to stay within the total; None if none in range does."""
     found = least_spread(_price(split, bounds, total, _certified), first, float_below(total.epsilon))
-    return None if found is None else _planned(split, found, bounds, total, confidence, _certified)
+    if found is None:
+        return None
+    mechanism = _made(split, bounds, total, found)
+    return _planned(split, mechanism, _certified(mechanism, total.delta), bounds, total, confidence)
 
 
 def _planned(
-    split: Split, spread: Fraction, bounds: Bounds, total: Total, confidence: Fraction, priced: Priced
+    split: Split, mechanism: Mechanism, epsilon: float, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice:
-    """Return the plan of a split whose spread was found."""
-    mechanism = _made(split, bounds, total, spread)
+    """Return the plan of a split whose noise was found."""
     preview = _previewed(mechanism, bounds, confidence)
     return Choice(
         mechanism=mechanism,
         name=str(split.name) if split.counts is CountNoise.NONE else f"{split.name}+{split.counts}",
-        epsilon=priced(mechanism, total.delta),
+        epsilon=epsilon,
         preview=preview,
         merit=_merit(preview, total),
         why="",

@@ -8,8 +8,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import assert_never
+from typing import TypeVar, assert_never
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise
@@ -18,6 +20,9 @@ from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, relati
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
 from setwise.mechanisms.release import Noise
+
+Floats = NDArray[np.float64]
+_Number = TypeVar("_Number", float, Floats)
 
 
 def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
@@ -73,7 +78,7 @@ _WORTH_OF_ERROR = 10.0
 """How many units of lead one unit of a count's mean error is worth."""
 
 
-def weighed(reach: float, error: float) -> float:
+def weighed(reach: _Number, error: _Number) -> _Number:
     """Return the merit of a plan, the smaller the better: the lead that a label needs and ten mean errors of a count.
 
     The two weigh the same when the smallest count that is found is known to a tenth.
@@ -100,23 +105,8 @@ class Split:
 
 def splits(bounds: Bounds, total: Total) -> tuple[Split, ...]:
     """Return the best split of every mechanism that can answer, best first."""
-    found = [
-        _most_accurate(
-            [
-                _split(bounds, total, name, counts, share, ratio)
-                for share in _shares(name, bounds)
-                for ratio in _ratios(counts)
-            ]
-        )
-        for name, counts in _cells(bounds, total)
-    ]
+    found = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
     return tuple(sorted(found, key=lambda split: split.merit))
-
-
-def _most_accurate(splits: list[Split]) -> Split:
-    """Return the split with the least error of counts among those of nearly the best merit, which is flat around it."""
-    most = _AS_GOOD * min(split.merit for split in splits)
-    return min((split for split in splits if split.merit <= most), key=lambda split: split.error)
 
 
 def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
@@ -154,46 +144,61 @@ def _ratios(counts: CountNoise) -> tuple[float, ...]:
     return (1.0,) if counts is CountNoise.NONE else _RATIOS
 
 
-def _split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise, share: float, ratio: float) -> Split:
-    """Return the split with its rough spread and merit, in units of per_item."""
-    delta = float(total.delta)
+def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> Split:
+    """Return the split with the least error of counts among those of nearly the best merit, which is flat around it.
+
+    All are tried at once, a row for each share and a column for each ratio, with spreads in units of per_item.
+    """
+    shares, ratios = _shares(name, bounds), _ratios(counts)
+    share, ratio = np.array(shares)[:, None], np.array(ratios)
+    epsilon, delta = float(total.epsilon), float(total.delta)
     changed, k = bounds.changeable or 0, bounds.k or 0
     counted = min(k, changed) if changed else k
     rho, pure = _cost_of_unit_noise(name, counts, changed, k, counted, ratio)
-    spread = _rough_spread(rho, pure, float(total.epsilon), delta * (1.0 - share))
+    spread = rough_spread(rho, pure, epsilon, delta * (1.0 - share))
     if name is MechanismName.UNKNOWN_LAPLACE and bounds.limit is not None:
-        spread = changed / float(total.epsilon)
+        spread = np.full_like(spread, changed / epsilon)
     reach = _rough_reach(bounds, name, spread, share * delta, changed)
-    error = _rough_error(bounds, name, counts, spread, ratio) if total.counts is not CountNoise.NONE else 0.0
+    error = 0.0 * spread if total.counts is CountNoise.NONE else _rough_error(bounds, name, counts, spread, ratio)
     merit = weighed(reach, error)
-    return Split(name=name, counts=counts, share=share, ratio=ratio, spread=spread, error=error, merit=merit)
+    row, column = np.unravel_index(np.argmin(np.where(merit <= _AS_GOOD * merit.min(), error, math.inf)), merit.shape)
+    return Split(
+        name=name,
+        counts=counts,
+        share=shares[row],
+        ratio=ratios[column],
+        spread=float(spread[row, column]),
+        error=float(error[row, column]),
+        merit=float(merit[row, column]),
+    )
 
 
 def _cost_of_unit_noise(
-    name: MechanismName, counts: CountNoise, changed: int, k: int, counted: int, ratio: float
-) -> tuple[float, float]:
+    name: MechanismName, counts: CountNoise, changed: int, k: int, counted: int, ratio: Floats
+) -> tuple[Floats, Floats]:
     """Return the zCDP and the sum of epsilons at spread 1; they fall with its square and with itself."""
+    one = np.ones_like(ratio)
     match name:
         case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
-            return changed / 2, float(changed)
+            return one * changed / 2, one * changed
         case MechanismName.KNOWN_GAUSSIAN | MechanismName.TRUNCATED_GAUSSIAN:
-            return changed / 2, math.inf
+            return one * changed / 2, one * math.inf
         case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
             if counts is CountNoise.NONE:
-                return k / 8, float(k)
-            plain = k + counted / ratio if counts is CountNoise.LAPLACE else math.inf
+                return one * k / 8, one * k
+            plain = k + counted / ratio if counts is CountNoise.LAPLACE else one * math.inf
             return k / 8 + counted / (2 * ratio**2), plain
 
 
-def _rough_spread(rho: float, pure: float, epsilon: float, delta: float) -> float:
-    plain = pure / epsilon
-    if delta <= 0.0:
-        return plain
-    tail = -math.log(delta)
-    return min(plain, math.sqrt(rho) / (math.sqrt(tail + epsilon) - math.sqrt(tail)))
+def rough_spread(rho: Floats, pure: Floats, epsilon: float, delta: Floats) -> Floats:
+    """Return about the spread that keeps (epsilon, delta), given the zCDP and the sum of epsilons at spread 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # where delta is 0
+        tail = -np.log(delta)
+        concentrated = np.sqrt(rho) / (np.sqrt(tail + epsilon) - np.sqrt(tail))
+    return np.where(delta > 0.0, np.minimum(pure / epsilon, concentrated), pure / epsilon)
 
 
-def _rough_reach(bounds: Bounds, name: MechanismName, spread: float, failure: float, changed: int) -> float:
+def _rough_reach(bounds: Bounds, name: MechanismName, spread: Floats, failure: Floats, changed: int) -> Floats:
     """Return by how much a label must lead to come out in its place."""
     contests = (bounds.k or 0) * bounds.rivals
     match name:
@@ -202,29 +207,29 @@ def _rough_reach(bounds: Bounds, name: MechanismName, spread: float, failure: fl
         case MechanismName.KNOWN_GAUSSIAN:
             return spread * relative_deviations(bounds.rivals, changed)[1] * _gaussian_lead(contests)
         case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
-            hidden = laplace_lead(min(changed, bounds.limit), failure)
+            hidden = laplace_lead(min(changed, bounds.limit), float(failure[0, 0]))
             seen = 1 + spread * (hidden + 2 * (_LAPLACE_RADIUS + math.log(2)))
-            return max(seen, spread * laplace_lead(contests, _MISS))
+            return np.maximum(seen, spread * laplace_lead(contests, _MISS))
         case MechanismName.UNKNOWN_LAPLACE:
-            seen = 1 + spread * (max(0.0, math.log(changed / (2 * failure))) + _LAPLACE_RADIUS)
-            return max(seen, spread * laplace_lead(contests, _MISS))
+            seen = 1 + spread * (np.maximum(0.0, np.log(changed / (2 * failure))) + _LAPLACE_RADIUS)
+            return np.maximum(seen, spread * laplace_lead(contests, _MISS))
         case MechanismName.TRUNCATED_GAUSSIAN:
-            level = math.sqrt(max(1.0, 2 * math.log(max(2.0, changed / (failure * spread * 2.5066)))))
-            return max(spread * (level + _GAUSSIAN_RADIUS), spread * _gaussian_lead(contests))
+            level = np.sqrt(np.maximum(1.0, 2 * np.log(np.maximum(2.0, changed / (failure * spread * 2.5066)))))
+            return spread * np.maximum(level + _GAUSSIAN_RADIUS, _gaussian_lead(contests))
         case MechanismName.KNOWN_GUMBEL:
             return spread * math.log(contests / _MISS)
         case MechanismName.UNKNOWN_GUMBEL:
             limit = bounds.search_limit
             hidden = min(changed, limit) if changed else limit
-            seen = 1 + spread * (math.log(hidden / failure) + math.log(1 / _MISS - 1))
-            return max(seen, spread * math.log(contests / _MISS))
+            seen = 1 + spread * (np.log(hidden / failure) + math.log(1 / _MISS - 1))
+            return np.maximum(seen, spread * math.log(contests / _MISS))
 
 
 def _gaussian_lead(contests: int) -> float:
     return -math.sqrt(2.0) * float(ndtri(_MISS / contests)) if contests else 0.0
 
 
-def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, spread: float, ratio: float) -> float:
+def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, spread: Floats, ratio: Floats) -> Floats:
     """Return the mean absolute error of a count: the scale of Laplace noise, 0.8 deviations of Gaussian noise."""
     match name:
         case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:

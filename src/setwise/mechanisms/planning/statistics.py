@@ -1,17 +1,27 @@
 """Calibrating several statistics of groups, and the discovery of the groups, to one total."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from typing import TypeAlias, assert_never
 
-from setwise.accounting.guarantees import Use
+import numpy as np
+
+from setwise.accounting.guarantees import Use, largest_loss
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.parameters import float_below
-from setwise.mechanisms.planning.cost import estimated_price, estimated_spread, least_spread, searched_price
-from setwise.mechanisms.planning.planner import Choice, plan
+from setwise.mechanisms.planning.cost import (
+    EstimatedSpread,
+    estimated_price,
+    estimated_spread,
+    least_spread,
+    searched_price,
+)
+from setwise.mechanisms.planning.planner import Choice, rough_plan
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
+from setwise.mechanisms.planning.search import rough_spread
 from setwise.mechanisms.release import CONFIDENCE
 from setwise.mechanisms.statistics import (
     GroupStatistics,
@@ -43,9 +53,6 @@ _MEAN_ERROR = {CountNoise.LAPLACE: 1.0, CountNoise.GAUSSIAN: 0.798}
 
 _AS_NARROW = 1.01
 """Noises whose intervals are within this factor are as narrow: the one with the least mean error is taken."""
-
-_CLEARLY_WORSE = 1.03
-"""Noise whose estimated intervals are wider by this factor is not certified."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,19 +98,22 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
 
     rough = []
     for noise in noises:
-        guess = estimated_spread(partial(_estimated, partial(uses, noise), delta), 1.0, target)
+        first = _first_spread(uses(noise, Fraction(1)), target, delta)
+        guess = estimated_spread(partial(_estimated, partial(uses, noise), delta), first, target)
         if guess is not None:
-            rough.append((width(noise, guess.spread), noise, guess))
-    tried: list[tuple[float, CountNoise, Fraction]] = []
-    for radius, noise, guess in sorted(rough, key=lambda each: each[0]):
-        if not tried or radius <= _CLEARLY_WORSE * tried[0][0]:
-            spread = least_spread(partial(_certified, partial(uses, noise), delta), guess, target)
-            if spread is not None:
-                tried.append((width(noise, float(spread)), noise, spread))
-    if not tried:
+            rough.append((noise, guess))
+    narrowest = min((width(noise, guess.spread) for noise, guess in rough), default=0.0)
+
+    def order(tried: tuple[CountNoise, EstimatedSpread]) -> tuple[bool, float]:
+        noise, guess = tried
+        return width(noise, guess.spread) > _AS_NARROW * narrowest, _MEAN_ERROR[noise] * guess.spread
+
+    for noise, guess in sorted(rough, key=order):
+        spread = least_spread(partial(_certified, partial(uses, noise), delta), guess, target)
+        if spread is not None:
+            break
+    else:
         raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
-    narrow = [each for each in tried if each[0] <= _AS_NARROW * min(tried)[0]]
-    _, noise, spread = min(narrow, key=lambda each: _MEAN_ERROR[each[1]] * each[2])
     names = [] if found is None else [found.name]
     kinds = {isinstance(each, OneQuantile) for each in wanted if each != UsersFound()}
     names += [name for name, there in ((str(noise), False in kinds), ("exponential", True in kinds)) if there]
@@ -115,6 +125,15 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
 
 
 _UNIT = LaplaceCounts(scale=Fraction(1))
+
+
+def _first_spread(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
+    """Return about the spread that keeps (epsilon, delta), given what is spent with a spread of 1."""
+    concentrated = [(use.guarantee.zero_concentrated(), use.count) for use in at_one]
+    rho = math.fsum(count * (each.xi + each.rho) for each, count in concentrated)
+    plain = largest_loss((use.guarantee, use.count) for use in at_one)
+    return float(rough_spread(np.array(rho), np.array(plain), epsilon, np.array(delta)))
+
 
 UsesOf: TypeAlias = Callable[[Fraction], tuple[Use, ...]]
 """What is spent with a spread of noise."""
@@ -140,7 +159,7 @@ def _discovered(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]
         delta=total.delta * _DISCOVERY_DELTA,
         counts=CountNoise.NONE if labels_only else total.counts,
     )
-    return plan(replace(bounds, per_item=1), part, CONFIDENCE)
+    return rough_plan(replace(bounds, per_item=1), part, CONFIDENCE)
 
 
 def _counts_users(found: Choice) -> bool:
