@@ -214,8 +214,8 @@ def _rough_reach(bounds: Bounds, name: MechanismName, spread: Floats, failure: F
             seen = 1 + spread * (np.maximum(0.0, np.log(changed / (2 * failure))) + _LAPLACE_RADIUS)
             return np.maximum(seen, spread * laplace_lead(contests, _MISS))
         case MechanismName.TRUNCATED_GAUSSIAN:
-            level = np.sqrt(np.maximum(1.0, 2 * np.log(np.maximum(2.0, changed / (failure * spread * 2.5066)))))
-            return spread * np.maximum(level + _GAUSSIAN_RADIUS, _gaussian_lead(contests))
+            level: Floats = np.sqrt(np.maximum(1.0, 2 * np.log(np.maximum(2.0, changed / (failure * spread * 2.5066)))))
+            return np.maximum(spread * (level + _GAUSSIAN_RADIUS), spread * _gaussian_lead(contests))
         case MechanismName.KNOWN_GUMBEL:
             return spread * math.log(contests / _MISS)
         case MechanismName.UNKNOWN_GUMBEL:
