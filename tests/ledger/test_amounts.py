@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from setwise import Use, parse_use
 from setwise.accounting.filters import ZcdpFilter
 from setwise.errors import Unattainable
-from setwise.ledger.amounts import FAILURE, RHO, UNITS, totals_of
+from setwise.ledger.amounts import FAILURE, RHO, UNITS, zcdp_totals
 from tests.ledger.auditor import counted, price
 from tests.ledger.examples import EXAMPLES
 
@@ -31,6 +31,10 @@ MECHS = st.one_of(
 DRAWS = st.lists(
     st.tuples(MECHS, st.integers(1, 1000)).map(lambda pair: f"{pair[0]}x{pair[1]}"), min_size=1, max_size=8
 )
+
+
+def totals_of(promise):
+    return zcdp_totals(epsilon=promise.epsilon, delta=promise.delta, failure_share=promise.failure_share)
 
 
 def exact(draws):
@@ -85,14 +89,14 @@ def test_conversion_and_failures_stay_within_delta(promise):
 
 
 def test_a_positive_xi_joins_rho_and_a_negative_one_is_dropped():
-    totals = totals_of(ZcdpFilter(epsilon=1.0, delta=1e-6))
+    totals = zcdp_totals(epsilon=1.0, delta=1e-6, failure_share=0.5)
     plain = totals.price([parse_use("zcdp:0.01")], {})[RHO]
     assert totals.price([parse_use("zcdp:0.01,-0.005")], {})[RHO] == plain
     assert totals.price([parse_use("zcdp:0.01,0.005")], {})[RHO] == pytest.approx(1.5 * plain, rel=1e-12)
 
 
 def test_what_is_beyond_the_total_is_cut_to_just_beyond():
-    totals = totals_of(ZcdpFilter(epsilon=1.0, delta=1e-6))
+    totals = zcdp_totals(epsilon=1.0, delta=1e-6, failure_share=0.5)
     huge = totals.price([Use(parse_use("gaussian:0.000001").guarantee, 10**9), parse_use("approx:0,0.5x1000")], {})
     assert huge == {RHO: UNITS + 1, FAILURE: UNITS + 1}
     assert 2 * (UNITS + 1) < 2**63
@@ -100,4 +104,4 @@ def test_what_is_beyond_the_total_is_cut_to_just_beyond():
 
 def test_a_total_that_leaves_nothing_is_refused():
     with pytest.raises(Unattainable, match="leaves nothing"):
-        totals_of(ZcdpFilter(epsilon=1.0, delta=5e-324))
+        zcdp_totals(epsilon=1.0, delta=5e-324, failure_share=0.5)

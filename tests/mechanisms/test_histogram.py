@@ -1,7 +1,6 @@
 """Only whole, non-negative counts of distinct labels make a histogram; messages never quote one."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from setwise.errors import InvalidParameter
@@ -43,31 +42,6 @@ def test_whole_counts_of_every_kind_are_taken():
 def test_impossible_labels_are_refused(labels):
     with pytest.raises(InvalidParameter):
         Histogram.of(labels, [1, 2])
-
-
-def test_an_arrow_table_of_labels_and_counts():
-    table = pa.table({"label": ["x", "y"], "count": pa.array([4, 0], type=pa.int64())})
-    histogram = Histogram.from_arrow(table)
-    assert histogram.labels == ("x", "y")
-    assert histogram.counts.tolist() == [4, 0]
-    renamed = Histogram.from_arrow(table.rename_columns(["word", "n"]), label="word", count="n")
-    assert renamed.labels == histogram.labels
-
-
-@pytest.mark.parametrize(
-    "table",
-    [
-        pa.table({"label": ["x"], "n": [1]}),
-        pa.table({"label": ["x", "y"], "count": pa.array([1, None])}),
-        pa.table({"label": ["x", None], "count": [1, 2]}),
-        pa.table({"label": ["x", "y"], "count": [1.0, float("nan")]}),
-        pa.table({"label": ["x", "y"], "count": [1, -1]}),
-        pa.table({"label": ["x", "y"], "count": ["1", "2"]}),
-    ],
-)
-def test_unsuitable_arrow_tables_are_refused(table):
-    with pytest.raises(InvalidParameter):
-        Histogram.from_arrow(table)
 
 
 def test_ranking_drops_zeros_and_breaks_ties_by_label():

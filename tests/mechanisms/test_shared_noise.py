@@ -39,7 +39,7 @@ def test_no_user_moves_the_counts_further_than_is_paid_for(labels, per_item):
     """Every number of changed counts, in exact fractions: the cost never passes that of the uses."""
     sigma = Fraction(17, 3)
     for contributions in [*range(1, labels + 1), None]:
-        noise = gaussian_count_noise(labels=labels, contributions=contributions, per_item=per_item, sigma=sigma)
+        noise = gaussian_count_noise(labels, contributions, per_item, sigma)
         uses = labels if contributions is None else contributions
         costs = [gaussian_cost(noise, [per_item] * m + [0] * (labels - m)) for m in range(uses + 1)]
         assert max(costs) * sigma**2 <= uses
@@ -51,7 +51,7 @@ def test_a_user_who_adds_less_than_may_be_costs_less(data):
     labels = data.draw(st.integers(2, 12))
     contributions = data.draw(st.integers(1, labels))
     moves = data.draw(st.lists(st.integers(0, 5), min_size=contributions, max_size=contributions))
-    noise = gaussian_count_noise(labels=labels, contributions=contributions, per_item=5, sigma=Fraction(4))
+    noise = gaussian_count_noise(labels, contributions, 5, Fraction(4))
     assert gaussian_cost(noise, moves + [0] * (labels - contributions)) <= Fraction(contributions, 16)
 
 
@@ -81,7 +81,7 @@ def test_the_split_is_within_a_hundredth_of_the_best():
     ],
 )
 def test_how_much_narrower(labels, contributions, ratio):
-    noise = gaussian_count_noise(labels=labels, contributions=contributions, per_item=1, sigma=Fraction(1000))
+    noise = gaussian_count_noise(labels, contributions, 1, Fraction(1000))
     assert float(noise.sigma) / 1000 == pytest.approx(ratio, rel=0.01)
     assert relative_deviations(labels, contributions)[0] == pytest.approx(float(noise.sigma) / 1000, rel=1e-9)
     assert relative_deviations(labels, contributions)[1] == pytest.approx(float(noise.own_sigma) / 1000, rel=1e-9)
@@ -90,12 +90,10 @@ def test_how_much_narrower(labels, contributions, ratio):
 def test_where_nothing_is_gained_noise_is_independent():
     independent = RoundedGaussianNoise(sigma=Fraction(8))
     for labels, contributions in ((0, None), (1, None), (50, 1), (1000, 2)):
-        found = gaussian_count_noise(labels=labels, contributions=contributions, per_item=2, sigma=Fraction(4))
+        found = gaussian_count_noise(labels, contributions, 2, Fraction(4))
         assert found == independent
-    assert gaussian_count_noise(labels=4, contributions=2, per_item=1, sigma=Fraction(1, 4)) == RoundedGaussianNoise(
-        sigma=Fraction(1, 4)
-    )
-    wide = gaussian_count_noise(labels=4, contributions=4, per_item=1, sigma=LARGEST_NOISE)
+    assert gaussian_count_noise(4, 2, 1, Fraction(1, 4)) == RoundedGaussianNoise(sigma=Fraction(1, 4))
+    wide = gaussian_count_noise(4, 4, 1, LARGEST_NOISE)
     assert wide == RoundedGaussianNoise(sigma=LARGEST_NOISE)
 
 
@@ -128,7 +126,7 @@ def law(noise):
 @pytest.mark.parametrize("contributions", [3, 5, 10])
 @pytest.mark.parametrize("sigma", ["0.7", "3", "20"])
 def test_the_law_is_symmetric_and_its_radius_covers(contributions, sigma):
-    noise = gaussian_count_noise(labels=10, contributions=contributions, per_item=1, sigma=Fraction(sigma))
+    noise = gaussian_count_noise(10, contributions, 1, Fraction(sigma))
     found = law(noise)
     assert all(mass == pytest.approx(found[-size], rel=1e-9, abs=1e-15) for size, mass in found.items())
     for confidence in (Fraction(1, 2), Fraction(9, 10), Fraction(95, 100), Fraction(999, 1000)):
@@ -144,7 +142,7 @@ def test_the_law_is_symmetric_and_its_radius_covers(contributions, sigma):
 @pytest.mark.statistical
 def test_draws_follow_the_law_and_share_what_they_should():
     """Each count alone, and two together: what they share makes them equal, or high at once, more often."""
-    noise = gaussian_count_noise(labels=3, contributions=3, per_item=1, sigma=Fraction(3))
+    noise = gaussian_count_noise(3, 3, 1, Fraction(3))
     trials = draws(100_000)
     found = np.array([noise.draw(3, RANDOMNESS) for _ in range(trials)])
     alone = law(noise)
@@ -163,7 +161,7 @@ def test_draws_follow_the_law_and_share_what_they_should():
 
 
 def test_noise_is_drawn_for_all_counts_at_once():
-    noise = gaussian_count_noise(labels=4, contributions=None, per_item=1, sigma=Fraction(3))
+    noise = gaussian_count_noise(4, None, 1, Fraction(3))
     with pytest.raises(InvalidParameter, match="for 4 counts, not for 3"):
         noise.draw(3, RANDOMNESS)
     with pytest.raises(InvalidParameter, match="pass no threshold"):
@@ -197,5 +195,5 @@ def test_a_top_k_that_finds_fewer_labels_states_the_noise_of_those():
     mechanism = TwoPhaseTopK(discovery=discovery, counts=GaussianCounts(sigma=Fraction(10)), contributions=None)
     release = mechanism.release(Histogram.of(("a", "b", "c"), [1000, 900, 800]), RANDOMNESS)
     assert len(release.items) == 3
-    assert release.noise == gaussian_count_noise(labels=3, contributions=None, per_item=1, sigma=Fraction(10))
-    assert mechanism.noise == gaussian_count_noise(labels=10, contributions=None, per_item=1, sigma=Fraction(10))
+    assert release.noise == gaussian_count_noise(3, None, 1, Fraction(10))
+    assert mechanism.noise == gaussian_count_noise(10, None, 1, Fraction(10))

@@ -8,13 +8,12 @@ from exact_laws import reach as support
 from exact_laws import weight
 
 from setwise.accounting.compose import compose
-from setwise.mechanisms.auto_bounds import DoublingBounds
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.quantile import GridQuantiles, rank_scores, score_range
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.statistics import GroupStatistics, NoisyMean, OneQuantile, noise_of
-from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts
+from setwise.mechanisms.statistics import DoublingBounds, GroupStatistics, NoisyMean, OneQuantile
+from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, noise_of
 
 EPSILONS = (0.0, 0.3, 1.0, 2.0)
 TAIL = 22

@@ -246,8 +246,8 @@ MUTANTS = (
     Mutant(
         "least squares: noise without tau",
         "two_phase.py",
-        "labels=len(self.order),\n            contributions=self.contributions,\n            per_item=self.per_item,",
-        "labels=len(self.order),\n            contributions=self.contributions,\n            per_item=1,",
+        "gaussian_count_noise(len(self.order), self.contributions, self.per_item,",
+        "gaussian_count_noise(len(self.order), self.contributions, 1,",
     ),
     Mutant(
         "two phases: Delta off by one in the cost",

@@ -71,6 +71,22 @@ def down(value: float) -> float:
     return math.nextafter(value, -math.inf)
 
 
+def float_below(exact: Fraction) -> float:
+    """Return the largest float that is at most `exact`.
+
+    >>> Fraction(float_below(Fraction(1, 10))) <= Fraction(1, 10)
+    True
+    """
+    nearest = float(exact)
+    return nearest if Fraction(nearest) <= exact else down(nearest)
+
+
+def float_above(exact: Fraction) -> float:
+    """Return the smallest float that is at least `exact`."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else up(nearest)
+
+
 def cover_rounding(value: float) -> float:
     """Return the value raised by 32 units: more than the few roundings and elementary functions behind it lost."""
     return value * (1.0 + 4 * ELEMENTARY * UNIT)

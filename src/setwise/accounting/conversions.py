@@ -68,7 +68,7 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
     """
     import numpy as np
 
-    from setwise.accounting.losses.gaussian import GaussianLoss
+    from setwise.accounting.losses.dominating_pairs import GaussianLoss
 
     check_delta(delta)
     loss = GaussianLoss(guarantee.sigma)

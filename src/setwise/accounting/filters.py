@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from setwise.accounting.brackets import Answer, Bracket, Interaction, either_fails, sum_above, up
-from setwise.accounting.checks import check_delta, check_epsilon
+from setwise.accounting.checks import check_delta, check_epsilon, check_failure
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.guarantees import Use
-from setwise.errors import BudgetExhausted, InvalidParameter
+from setwise.errors import BudgetExhausted
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,6 @@ class Spent:
         return Spent(up(self.rho + rho), sum_above(self.failure_sum, failure))
 
 
-def _share(value: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < 1.0:
-        raise InvalidParameter(f"failure_share must be at least 0 and below 1, not {value!r}")
-    return float(value)
-
-
 def filter_parameters(uses: Sequence[Use]) -> Spent:
     """Return the sums of the uses."""
     spent = Spent()
@@ -80,7 +74,7 @@ class ZcdpFilter:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
         object.__setattr__(self, "delta", check_delta(self.delta))
-        object.__setattr__(self, "failure_share", _share(self.failure_share))
+        object.__setattr__(self, "failure_share", check_failure("failure_share", self.failure_share))
 
     @property
     def rho_budget(self) -> float:
@@ -146,7 +140,7 @@ class ZcdpOdometer:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "delta", check_delta(self.delta))
-        object.__setattr__(self, "failure_share", _share(self.failure_share))
+        object.__setattr__(self, "failure_share", check_failure("failure_share", self.failure_share))
         object.__setattr__(self, "first_rho", check_epsilon(self.first_rho, "first_rho"))
         if self.most_rho is not None:
             object.__setattr__(self, "most_rho", check_epsilon(self.most_rho, "most_rho"))

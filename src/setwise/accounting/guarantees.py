@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal
 
 from setwise.accounting import prices
-from setwise.accounting.brackets import cover_rounding, down, up
+from setwise.accounting.brackets import cover_rounding, down, float_above, up
 from setwise.accounting.checks import (
     LARGEST_EPSILON,
     LARGEST_RHO,
@@ -592,7 +592,4 @@ def total_loss(uses: Iterable[tuple[Guarantee, int]]) -> Fraction | None:
 def largest_loss(uses: Iterable[tuple[Guarantee, int]]) -> float:
     """Return `total_loss` rounded up; infinite when it is unbounded."""
     total = total_loss(uses)
-    if total is None:
-        return math.inf
-    value = float(total)
-    return value if Fraction(value) >= total else up(value)
+    return math.inf if total is None else float_above(total)

@@ -164,7 +164,7 @@ def wallet_for(epsilon: float, delta: float) -> float:
     """
     import numpy as np
 
-    from setwise.accounting.losses.gaussian import GaussianLoss
+    from setwise.accounting.losses.dominating_pairs import GaussianLoss
 
     at = np.array([epsilon])
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
 
+from setwise.accounting.brackets import float_above
 from setwise.accounting.guarantees import (
     ApproxDP,
     BoundedRange,
@@ -19,7 +20,6 @@ from setwise.analytics.budget import Draws
 from setwise.errors import InvalidParameter
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
-from setwise.mechanisms.parameters import float_above
 from setwise.mechanisms.planning.planner import Mechanism
 from setwise.mechanisms.planning.request import Bounds, MechanismName
 from setwise.mechanisms.statistics import (
@@ -29,9 +29,8 @@ from setwise.mechanisms.statistics import (
     OneQuantile,
     StatisticRelease,
     UsersFound,
-    guarantee_of,
 )
-from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
+from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK, guarantee_of
 from setwise.mechanisms.unknown_domain import UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 AccountNames = tuple[tuple[Guarantee, Guarantee], ...]

@@ -6,16 +6,15 @@ from typing import assert_never
 
 import numpy as np
 
+from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import ApproxDP, PureDP, Use, merged
 from setwise.analytics.engines.base import Aggregation, Measure
 from setwise.analytics.query import EVERYTHING, Count, Mean, Quantile, Query, Statistic, Sum
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.auto_bounds import DOUBLINGS, DoublingBounds
-from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.statistics import GroupTable
+from setwise.mechanisms.statistics import DOUBLINGS, DoublingBounds, GroupTable
 
 SHARE = Fraction(1, 10)
 """The share of epsilon that finds bounds."""

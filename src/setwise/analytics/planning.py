@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, assert_never
 
-from setwise.accounting.brackets import Answer, Bracket, Interaction
+from setwise.accounting.brackets import Answer, Bracket, Interaction, float_below
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
@@ -25,7 +25,6 @@ from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.labels import cell_of
-from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.planner import Mechanism, plan
 from setwise.mechanisms.planning.request import CountNoise, Total

@@ -20,9 +20,8 @@ from setwise.mechanisms.statistics import (
     OneQuantile,
     StatisticRelease,
     UsersFound,
-    noise_of,
 )
-from setwise.mechanisms.two_phase import LaplaceCounts
+from setwise.mechanisms.two_phase import LaplaceCounts, noise_of
 
 STEPS = 1000
 """Steps between low and high, unless a query says otherwise."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from setwise.accounting.brackets import cover_rounding, down, up
+from setwise.accounting.brackets import cover_rounding, down, float_above, float_below, up
 from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.filters import Spent, ZcdpFilter, filter_parameters
 from setwise.accounting.guarantees import (
@@ -21,6 +21,7 @@ from setwise.accounting.guarantees import (
     PureDP,
     Use,
     ZeroConcentratedDP,
+    total_loss,
 )
 from setwise.accounting.notation import rounded_down, rounded_up
 from setwise.accounting.prices import after_paying, wallet_before
@@ -177,13 +178,8 @@ class WalletTotals:
 
     def _summed(self, uses: Sequence[Use]) -> int | None:
         """Return the units of the largest losses together, None when one is unbounded."""
-        losses = [(use.count, use.guarantee.largest_loss()) for use in uses]
-        total = Fraction(0)
-        for count, loss in losses:
-            if loss is None:
-                return None
-            total += count * loss
-        return whole_units(total, self.limit)
+        total = total_loss((use.guarantee, use.count) for use in uses)
+        return None if total is None else whole_units(total, self.limit)
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return the zCDP of what was drawn, rounded up; infinite when it was too much to count."""
@@ -294,15 +290,16 @@ def zcdp_sums(uses: Iterable[Use]) -> tuple[Fraction, Fraction]:
     return rho, failure
 
 
-def totals_of(promise: ZcdpFilter) -> Totals:
-    """Return the totals of a filter: conversion and failures together stay within its delta."""
+def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals:
+    """Return the totals of a zCDP filter: conversion and failures together stay within its delta."""
+    promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=failure_share)
     rho = promise.rho_budget
     if rho <= 0.0:
         raise Unattainable(
             f"epsilon = {promise.epsilon:g} at delta = {promise.delta:g} leaves nothing to draw on; ask for more"
         )
     converted = Fraction(promise.delta * (1.0 - promise.failure_share))
-    failure = _float_below(max(Fraction(0), Fraction(promise.delta) - converted)) if promise.failure_share else 0.0
+    failure = float_below(max(Fraction(0), Fraction(promise.delta) - converted)) if promise.failure_share else 0.0
     return Totals(rho, failure)
 
 
@@ -329,18 +326,11 @@ def whole_units(amount: Fraction, total: float) -> int:
     return min(math.ceil(amount * UNITS / Fraction(total)), UNITS + 1) if total else 1
 
 
-def _float_below(value: Fraction) -> float:
-    found = float(value)
-    return down(found) if Fraction(found) > value else found
-
-
 def worth_below(units: int, total: float) -> float:
     """Return what units of a total are worth, rounded down."""
-    return _float_below(Fraction(total) * units / UNITS)
+    return float_below(Fraction(total) * units / UNITS)
 
 
 def worth_above(units: int, total: float) -> float:
     """Return what units of a total are worth, rounded up."""
-    value = Fraction(total) * units / UNITS
-    found = float(value)
-    return up(found) if Fraction(found) < value else found
+    return float_above(Fraction(total) * units / UNITS)

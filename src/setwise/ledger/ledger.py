@@ -12,13 +12,13 @@ from sqlalchemy import Connection, Select, Table, func, select
 from setwise.accounting.brackets import Answer, Interaction, up
 from setwise.accounting.checks import check_epsilon, check_failure
 from setwise.accounting.compose import compose
-from setwise.accounting.filters import Spent, ZcdpFilter
+from setwise.accounting.filters import Spent
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import as_uses
 from setwise.accounting.wallet import FAILURE_SHARE
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
-from setwise.ledger.amounts import Totals, WalletTotals, totals_of, wallet_totals
+from setwise.ledger.amounts import Totals, WalletTotals, wallet_totals, zcdp_totals
 from setwise.ledger.audit.export import Restoration, export
 from setwise.ledger.audit.verification import Anchor, Verification, sign, verify
 from setwise.ledger.cap import SharedCap
@@ -151,19 +151,14 @@ class Ledger:
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets.
         """
         share = _failure_share(rule, failure_share)
-        totals: Totals | WalletTotals
-        if rule == "wallet":
-            totals, promised = wallet_totals(epsilon=epsilon, delta=delta, failure_share=share), _by_wallet(epsilon)
-        else:
-            promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=share)
-            totals, promised = totals_of(promise), _by_zcdp(promise)
+        totals = (wallet_totals if rule == "wallet" else zcdp_totals)(epsilon=epsilon, delta=delta, failure_share=share)
         terms = Terms(
             kind="filter",
             name=check_name(name, "an account's name"),
             analyst=check_label(analyst, "analyst"),
             dataset=check_label(dataset, "dataset"),
             period=parse_period(period),
-            epsilon=promised,
+            epsilon=_promised(rule, epsilon),
             delta=float(delta),
             failure_share=float(share),
             totals=totals,
@@ -189,23 +184,17 @@ class Ledger:
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
         """
         share = _failure_share(rule, failure_share)
-        totals: Totals | CapTotals
-        if rule == "wallet":
-            totals = CapTotals.for_promise(epsilon=epsilon, delta=delta, failure_share=share)
-            promised = _by_wallet(epsilon)
-        else:
-            promise = ZcdpFilter(epsilon=epsilon, delta=delta, failure_share=share)
-            totals, promised = totals_of(promise), _by_zcdp(promise)
+        of_rule = CapTotals.for_promise if rule == "wallet" else zcdp_totals
         terms = Terms(
             kind="cap",
             name=check_name(dataset, "dataset"),
             analyst="",
             dataset=dataset,
             period=None,
-            epsilon=promised,
+            epsilon=_promised(rule, epsilon),
             delta=float(delta),
             failure_share=float(share),
-            totals=totals,
+            totals=of_rule(epsilon=epsilon, delta=delta, failure_share=share),
         )
         with self._store.writing() as connection:
             if cap_of(connection, dataset) is not None:
@@ -439,20 +428,19 @@ def _rho_drawn(connection: Connection, cap: int) -> float:
     return up(total) if total else 0.0
 
 
+_RULES = {
+    "wallet": (FAILURE_SHARE, "gaussian-wallet", "docs/optimal-composition.md, Gaussian wallets"),
+    "zcdp": (0.5, "zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20"),
+}
+"""The rules of a filter: the share of delta for outright failures unless another is given, method and statement."""
+
+
 def _failure_share(rule: str, given: float | None) -> float:
-    """Return the share of delta for outright failures: the one given, or that of the rule."""
-    shares = {"wallet": FAILURE_SHARE, "zcdp": 0.5}
-    if rule not in shares:
+    if rule not in _RULES:
         raise InvalidParameter(f"rule must be zcdp or wallet, not {rule!r}")
-    return shares[rule] if given is None else given
+    return _RULES[rule][0] if given is None else given
 
 
-def _by_wallet(epsilon: float) -> Answer:
-    statement = ("gaussian-wallet", "docs/optimal-composition.md, Gaussian wallets")
-    return Answer(float(epsilon), float(epsilon), Interaction.ADAPTIVE, *statement)
-
-
-def _by_zcdp(promise: ZcdpFilter) -> Answer:
-    return Answer(
-        promise.epsilon, promise.epsilon, Interaction.ADAPTIVE, "zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20"
-    )
+def _promised(rule: str, epsilon: float) -> Answer:
+    _, method, statement = _RULES[rule]
+    return Answer(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)

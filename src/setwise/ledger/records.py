@@ -119,18 +119,7 @@ class Contents:
 
     def digest(self) -> str:
         """Return the digest of the canonical text."""
-        return digest(
-            canonical(
-                {
-                    "account": self.account,
-                    "kind": self.kind,
-                    "key": self.key,
-                    "period": self.period,
-                    "uses": self.uses,
-                    "text": self.text,
-                }
-            )
-        )
+        return digest(canonical({name: getattr(self, name) for name in Contents.__slots__}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

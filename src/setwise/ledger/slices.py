@@ -20,6 +20,7 @@ from setwise.accounting.guarantees import (
     Laplace,
     PureDP,
     Use,
+    total_loss,
 )
 from setwise.accounting.wallet import Wallet
 from setwise.ledger.amounts import (
@@ -223,11 +224,10 @@ def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
         (whole_units(Fraction(level), wallet), whole_units(cost, wallet)) for level, cost in costs if cost is not None
     ]
     least = _cost(uses, wallet)
-    losses = [(use.count, use.guarantee.largest_loss()) for use in uses]
-    bounded = [count * loss for count, loss in losses if loss is not None]
+    loss = total_loss((use.guarantee, use.count) for use in uses)
     return _Costs(
         failure=whole_units(zcdp_sums(uses)[1], cap.failure),
-        summed=whole_units(sum(bounded, Fraction(0)), cap.limit) if len(bounded) == len(losses) else UNITS + 1,
+        summed=UNITS + 1 if loss is None else whole_units(loss, cap.limit),
         prices=tuple(prices),
         well=0 if least is None else whole_units(least * _WELL, wallet),
         rounding=math.floor(sum((_varying(use) for use in uses), Fraction(0)) * UNITS / Fraction(wallet) * _ROUNDING),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,36 +10,6 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label, distinct_labels
 
 LARGEST_COUNT = 2**62
-
-
-class ArrowColumn(Protocol):
-    """What is read of an Arrow column."""
-
-    @property
-    def null_count(self) -> int:
-        """How many values are missing."""
-        ...
-
-    def to_pylist(self) -> list[object]:
-        """Return the values as Python objects."""
-        ...
-
-    def to_numpy(self) -> object:
-        """Return the values as a NumPy array."""
-        ...
-
-
-class ArrowTable(Protocol):
-    """What is read of an Arrow table, so that Arrow itself need not be imported."""
-
-    @property
-    def column_names(self) -> list[str]:
-        """The names of the columns."""
-        ...
-
-    def column(self, name: str, /) -> ArrowColumn:
-        """Return the column of that name."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,17 +31,6 @@ class Histogram:
     def of(cls, labels: Iterable[object], counts: object) -> "Histogram":
         """Return the histogram of labels and counts given as sequences or NumPy arrays."""
         return cls(distinct_labels(labels), _whole_counts(counts))
-
-    @classmethod
-    def from_arrow(cls, table: ArrowTable, label: str = "label", count: str = "count") -> "Histogram":
-        """Return the histogram held by two columns of an Arrow table."""
-        for name in (label, count):
-            if name not in table.column_names:
-                raise InvalidParameter(f"the table has no column {name!r}; it has {table.column_names}")
-        column = table.column(count)
-        if column.null_count:
-            raise InvalidParameter(f"counts must not be missing, but column {count!r} holds nulls")
-        return cls.of(table.column(label).to_pylist(), column.to_numpy())
 
     def __len__(self) -> int:
         return len(self.labels)

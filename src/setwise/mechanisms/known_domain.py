@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from setwise.accounting.brackets import float_above
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
@@ -14,7 +15,7 @@ from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
-from setwise.mechanisms.parameters import binary, float_above, positive_integer, probability, rational
+from setwise.mechanisms.parameters import binary, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.gumbel import gumbel_order
@@ -93,12 +94,7 @@ class KnownGaussian:
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
         """The noise on the counts."""
-        return gaussian_count_noise(
-            labels=len(self.domain),
-            contributions=self.contributions,
-            per_item=self.per_item,
-            sigma=binary(self.sigma),
-        )
+        return gaussian_count_noise(len(self.domain), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release costs."""

@@ -1,8 +1,9 @@
-"""Exact parameters: rationals in, and floats out only in the direction that never understates a loss."""
+"""Exact parameters: rationals within limits, and those that are floats."""
 
 import math
 from fractions import Fraction
 
+from setwise.accounting.brackets import float_below
 from setwise.accounting.checks import limit_text
 from setwise.errors import InvalidParameter
 
@@ -49,24 +50,9 @@ def positive_integer(name: str, value: object, largest: int = LARGEST_TAU) -> in
     return value
 
 
-def float_below(exact: Fraction) -> float:
-    """Return the largest float that is at most `exact`.
-
-    >>> Fraction(float_below(Fraction(1, 10))) <= Fraction(1, 10)
-    True
-    """
-    nearest = float(exact)
-    return nearest if Fraction(nearest) <= exact else math.nextafter(nearest, -math.inf)
-
-
 def binary(exact: Fraction) -> Fraction:
     """Return the largest rational at most `exact` that is a float.
 
     Noise is drawn with such parameters, so that the accountant, which speaks floats, prices exactly what is drawn.
     """
     return Fraction(float_below(exact))
-
-
-def float_above(exact: Fraction) -> float:
-    """Return the smallest float that is at least `exact`."""
-    return -float_below(-exact)

@@ -7,10 +7,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.accounting.brackets import float_above
 from setwise.accounting.guarantees import BoundedRange
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.known_domain import LARGEST_PICK_EPSILON, SMALLEST_RATE
-from setwise.mechanisms.parameters import FINEST_RANK, float_above, positive_integer, probability, rational
+from setwise.mechanisms.parameters import FINEST_RANK, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.sampling.gumbel import Runs, gumbel_order
 

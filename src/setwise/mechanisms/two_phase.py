@@ -47,12 +47,7 @@ class OrderedLeastSquares:
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
         """The noise on the counts, before the projection."""
-        return gaussian_count_noise(
-            labels=len(self.order),
-            contributions=self.contributions,
-            per_item=self.per_item,
-            sigma=binary(self.sigma),
-        )
+        return gaussian_count_noise(len(self.order), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release costs: nothing for an empty order."""
@@ -125,6 +120,28 @@ class GaussianCounts:
 Counts: TypeAlias = LaplaceCounts | GaussianCounts
 
 
+def noise_of(counts: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
+    """Return the noise on a value that one user moves by at most `reach`."""
+    match counts:
+        case LaplaceCounts(scale=scale):
+            return LaplaceNoise(scale=binary(scale * reach))
+        case GaussianCounts(sigma=sigma):
+            return RoundedGaussianNoise(sigma=binary(sigma) * reach)
+        case _:
+            assert_never(counts)
+
+
+def guarantee_of(counts: Counts, reach: int) -> Guarantee:
+    """Return what releasing such a value costs."""
+    match counts:
+        case LaplaceCounts(scale=scale):
+            return DiscreteLaplace(scale=float(binary(scale * reach)), sensitivity=reach)
+        case GaussianCounts(sigma=sigma):
+            return Gaussian(sigma=float(binary(sigma)))
+        case _:
+            assert_never(counts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoPhaseTopK:
     """Discover the ranked labels with Gumbel noise, then release noisy counts for them.
@@ -146,29 +163,16 @@ class TwoPhaseTopK:
             raise InvalidParameter(
                 f"contributions must be the discovery's {self.discovery.contributions}, not {self.contributions}"
             )
-        rational("noise", self._spread, SMALLEST_NOISE, LARGEST_NOISE)
-
-    @property
-    def _spread(self) -> Fraction:
-        match self.counts:
-            case LaplaceCounts(scale=spread) | GaussianCounts(sigma=spread):
-                return spread * self.discovery.per_item
-            case _:
-                assert_never(self.counts)
+        noise_of(self.counts, self.discovery.per_item)  # refuses noise too wide to draw
 
     @property
     def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
         """The noise on the counts when all labels asked for are found; fewer may share less of it."""
         match self.counts:
             case LaplaceCounts():
-                return LaplaceNoise(scale=binary(self._spread))
+                return noise_of(self.counts, self.discovery.per_item)
             case GaussianCounts(sigma=sigma):
-                return gaussian_count_noise(
-                    labels=self._picks,
-                    contributions=self.contributions,
-                    per_item=self.discovery.per_item,
-                    sigma=binary(sigma),
-                )
+                return gaussian_count_noise(self._picks, self.contributions, self.discovery.per_item, binary(sigma))
             case _:
                 assert_never(self.counts)
 
@@ -181,18 +185,10 @@ class TwoPhaseTopK:
     def _picks(self) -> int:
         return self.discovery.guarantees()[0].count
 
-    def _step(self) -> Guarantee:
-        match self.counts:
-            case LaplaceCounts():
-                return DiscreteLaplace(scale=float(binary(self._spread)), sensitivity=self.discovery.per_item)
-            case GaussianCounts(sigma=sigma):
-                return Gaussian(sigma=float(binary(sigma)))
-            case _:
-                assert_never(self.counts)
-
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
         changeable = labels if self.contributions is None else min(labels, self.contributions)
-        return (Use(self._step(), changeable),) if changeable else ()
+        step = guarantee_of(self.counts, self.discovery.per_item)
+        return (Use(step, changeable),) if changeable else ()
 
     def guarantees(self) -> tuple[Use, ...]:
         """Return what one release may cost."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from setwise.accounting.brackets import float_above, float_below
 from setwise.accounting.checks import check_choice
 from setwise.accounting.guarantees import (
     ApproxDP,
@@ -32,7 +33,7 @@ from setwise.mechanisms.labels import Label
 from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import Threshold, TruncatedGaussianNoise, truncation_level
-from setwise.mechanisms.parameters import binary, float_above, float_below, positive_integer, probability, rational
+from setwise.mechanisms.parameters import binary, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.fixed_point import ceil_divide, exp_minus, ln

@@ -12,8 +12,7 @@ from fractions import Fraction
 
 from setwise.accounting.brackets import ELEMENTARY, UNIT, Answer, Bracket, Interaction, down, either_fails, up
 from setwise.accounting.guarantees import DiscreteGaussian, Gaussian, PureDP, Use, largest_loss, total_loss
-from setwise.accounting.losses.dominating_pairs import KnownNoise, added_up, enumerated
-from setwise.accounting.losses.gaussian import GaussianLoss
+from setwise.accounting.losses.dominating_pairs import GaussianLoss, KnownNoise, added_up, enumerated
 from setwise.accounting.losses.lattice import Atoms, Loss
 
 BASIC, BASIC_STATEMENT = "basic-composition", "DworkKeMcMiNa06"

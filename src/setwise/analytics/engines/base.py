@@ -32,7 +32,7 @@ class Measure:
 
     With `rows` every value is clipped by itself, and a user adds their mean as many times as they have values, at most
     `rows` times; it is then that number that is added up beside, and not how many users add something. `doubling` asks
-    for the place of x among bins whose ends double (`auto_bounds`), and `groups` how many groups a user has.
+    for the place of x among bins whose ends double (`DoublingBounds`), and `groups` how many groups a user has.
     """
 
     column: str | None = None

@@ -15,7 +15,7 @@ from setwise.analytics.bins import LARGEST_BINNED, Group, Part, Period, TimeUnit
 from setwise.analytics.engines.base import Measure
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.schema import Kind, Schema
-from setwise.mechanisms.auto_bounds import LARGEST_EXPONENT, LEAST_EXPONENT
+from setwise.mechanisms.statistics import LARGEST_EXPONENT, LEAST_EXPONENT
 
 UNITS = 2**20
 """Units of a step in which numbers that are no integers are added up."""
@@ -178,7 +178,7 @@ class Measures:
 
 
 def _doubled(number: str) -> str:
-    """Return the place of a number among the bins of `auto_bounds`; an end belongs to the bin nearer to 0."""
+    """Return the place of a number among the bins of `DoublingBounds`; an end belongs to the bin nearer to 0."""
 
     def place(positive: str) -> str:
         exponent = f"CEIL(LN({positive}) / {_real(log(2))} - 1e-9)"

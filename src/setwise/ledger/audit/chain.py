@@ -1,10 +1,10 @@
 """The chain of entries of one account, recomputed entry by entry."""
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping
 
 from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
@@ -13,8 +13,7 @@ from setwise.ledger.records import Entry, link, moment_of, read_amounts, read_us
 from setwise.ledger.register import Record
 from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Movement
-from setwise.ledger.stores.read_queries import movements_of, read_entry
-from setwise.ledger.stores.schema import entries
+from setwise.ledger.stores.read_queries import entry_rows, movements_of, read_entry
 from setwise.ledger.terms import WHOLE_LIFE, drawn, from_slice, given_back, line_of, own_draws, period_id, sliced
 
 
@@ -39,8 +38,6 @@ Tally = dict[tuple[int, str, str], int]
 
 Witnesses = Mapping[int, Sequence[tuple[str, str]]]
 """Per position of an entry, the hashes that it must have, each with who says so."""
-
-_PAGE = 5000
 
 
 @dataclass(slots=True)
@@ -89,7 +86,7 @@ class ChainCheck:
         chain = self._chain
         moved = itertools.groupby(movements_of(connection, self._holder), key=lambda pair: pair[0])
         ahead = next(moved, None)
-        for row in _rows(connection, self._holder):
+        for row in entry_rows(connection, self._holder, after=-(2**62)):
             found: list[Movement] = []
             while ahead is not None and ahead[0] <= row["position"]:
                 movements = [movement for _, movement in ahead[1]]
@@ -255,16 +252,3 @@ What was paid must still be enough by the prices of this machine.
 
 def _place(movement: Movement) -> tuple[int, str, str]:
     return movement.holder, movement.period, movement.what
-
-
-def _rows(connection: Connection, holder: int) -> Iterator[RowMapping]:
-    """Yield the entries of an account in order."""
-    after = -(2**62)
-    while True:
-        following = entries.c.holder == holder, entries.c.position > after
-        found = select(entries).where(*following).order_by(entries.c.position).limit(_PAGE)
-        page = connection.execute(found).mappings().all()
-        yield from page
-        if len(page) < _PAGE:
-            return
-        after = page[-1]["position"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from setwise.ledger.records import Contents, Entry
 
@@ -83,3 +84,9 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of every connection."""
         ...
+
+
+def cause(error: SQLAlchemyError) -> str:
+    """Return the first line of what the driver said."""
+    said = str(error.orig) if isinstance(error, DBAPIError) else str(error)
+    return (said.splitlines() or ["no reason was given"])[0].rstrip(".")

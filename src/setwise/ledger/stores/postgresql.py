@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from setwise.errors import MissingExtra, StoreFailed
 from setwise.ledger.records import Entry
-from setwise.ledger.stores.base import HOPEFUL, Draft, Overtaken, Refused
+from setwise.ledger.stores.base import HOPEFUL, Draft, Overtaken, Refused, cause
 
 _ALONE = 0x5345545749534531
 """The advisory lock of whoever changes what is opened."""
@@ -186,7 +186,7 @@ class PostgresqlStore:
         try:
             yield
         except SQLAlchemyError as error:
-            raise StoreFailed(f"the ledger {self.address} failed: {_cause(error)}") from None
+            raise StoreFailed(f"the ledger {self.address} failed: {cause(error)}") from None
 
 
 def _engine(url: URL) -> Engine:
@@ -217,9 +217,3 @@ def _abandon(connection: Connection) -> None:
         connection.exec_driver_sql("ROLLBACK")
     except DBAPIError:
         connection.invalidate()
-
-
-def _cause(error: SQLAlchemyError) -> str:
-    """Return the first line of what the driver said."""
-    said = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-    return (said.splitlines() or ["no reason was given"])[0].rstrip(".")

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, text, tuple_
+from sqlalchemy import Connection, RowMapping, Select, select, text, tuple_
 
 from setwise.ledger.records import Contents, Entry, EntryKind
 from setwise.ledger.stores.base import Movement
@@ -123,19 +123,20 @@ def entry_under(connection: Connection, holder: int, account: str, kind: EntryKi
 
 
 def entries_of(connection: Connection, holder: int, account: str, after: int = 0) -> Iterator[Entry]:
-    """Yield the entries of an account in order, from the one after a position on."""
+    """Return the entries of an account in order, from the one after a position on."""
+    return (read_entry(account, row) for row in entry_rows(connection, holder, after))
+
+
+def entry_rows(connection: Connection, holder: int, after: int) -> Iterator[RowMapping]:
+    """Yield the rows of the entries of an account in order, from the one after a position on."""
     while True:
-        found = (
-            select(entries)
-            .where(entries.c.holder == holder, entries.c.position > after)
-            .order_by(entries.c.position)
-            .limit(_PAGE)
-        )
-        page = [read_entry(account, row) for row in connection.execute(found).mappings()]
+        following = entries.c.holder == holder, entries.c.position > after
+        found = select(entries).where(*following).order_by(entries.c.position).limit(_PAGE)
+        page = connection.execute(found).mappings().all()
         yield from page
         if len(page) < _PAGE:
             return
-        after = page[-1].position
+        after = page[-1]["position"]
 
 
 def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:

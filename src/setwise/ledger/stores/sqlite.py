@@ -16,12 +16,12 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from setwise.errors import StoreFailed
 from setwise.ledger.records import Entry, link
-from setwise.ledger.stores.base import HOPEFUL, Draft, Overtaken, Refused
+from setwise.ledger.stores.base import HOPEFUL, Draft, Overtaken, Refused, cause
 
 PATIENCE = 60.0
 """Seconds a writer waits for the others."""
@@ -151,7 +151,7 @@ class SqliteStore:
             with self._engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
-            raise StoreFailed(f"the ledger {self.address} failed: {_cause(error)}") from None
+            raise StoreFailed(f"the ledger {self.address} failed: {cause(error)}") from None
         except UnicodeDecodeError:
             raise StoreFailed(f"the ledger {self.address} is damaged: it holds text that is not UTF-8") from None
 
@@ -199,9 +199,3 @@ def _abandon(connection: Connection) -> None:
     """Roll back; some errors of SQLite have ended the transaction already."""
     if not connection.invalidated and _driver(connection).in_transaction:
         connection.exec_driver_sql("ROLLBACK")
-
-
-def _cause(error: SQLAlchemyError) -> str:
-    """Return the first line of what the driver said."""
-    said = str(error.orig) if isinstance(error, DBAPIError) else str(error)
-    return (said.splitlines() or ["no reason was given"])[0].rstrip(".")

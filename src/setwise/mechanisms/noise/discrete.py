@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from setwise.mechanisms.parameters import float_above, float_below, probability, rational
+from setwise.accounting.brackets import float_above, float_below
+from setwise.mechanisms.parameters import probability, rational
 from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.fixed_point import exp_minus
 from setwise.mechanisms.sampling.inverse_cdf import OneSided, TwoSided, draw

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from setwise.accounting.brackets import float_above, float_below
 from setwise.mechanisms.noise.discrete import LARGEST_NOISE, LARGEST_TABLE_SCALE, RADIUS, SMALLEST_NOISE, GaussianNoise
-from setwise.mechanisms.parameters import float_above, float_below, probability, rational
+from setwise.mechanisms.parameters import probability, rational
 from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.fixed_point import exp_minus
 from setwise.mechanisms.sampling.inverse_cdf import RoundedGaussian, draw

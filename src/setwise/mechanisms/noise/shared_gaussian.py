@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from setwise.accounting.brackets import float_above, float_below
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
-from setwise.mechanisms.parameters import float_above, float_below, positive_integer, probability, rational
+from setwise.mechanisms.parameters import positive_integer, probability, rational
 from setwise.mechanisms.randomness import WORD, Randomness
 
 _CLOSE_TO_BEST = 1.01
@@ -108,7 +109,7 @@ class SharedGaussianNoise:
 
 
 def gaussian_count_noise(
-    *, labels: int, contributions: int | None, per_item: int, sigma: Fraction
+    labels: int, contributions: int | None, per_item: int, sigma: Fraction
 ) -> RoundedGaussianNoise | SharedGaussianNoise:
     """Return the noise on counts that min(labels, contributions) uses of gaussian:sigma pay for.
 
@@ -116,7 +117,7 @@ def gaussian_count_noise(
     per_item * sigma * f / sqrt(uses). Where sharing would gain less than 1%, or less than its extra rounding loses,
     noise is independent.
 
-    >>> gaussian_count_noise(labels=10, contributions=None, per_item=1, sigma=Fraction(10)).radius(Fraction(95, 100))
+    >>> gaussian_count_noise(10, None, 1, Fraction(10)).radius(Fraction(95, 100))
     13
     """
     changeable = labels if contributions is None else min(labels, contributions)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from setwise.accounting.brackets import float_above
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.noise.discrete import (
     LARGEST_NOISE,
@@ -23,7 +24,7 @@ from setwise.mechanisms.noise.discrete import (
     gaussian_moment,
     gaussian_radius,
 )
-from setwise.mechanisms.parameters import float_above, positive_integer, rational
+from setwise.mechanisms.parameters import positive_integer, rational
 from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.inverse_cdf import draw, weights
 

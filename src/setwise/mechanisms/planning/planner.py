@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
+from setwise.accounting.brackets import float_below
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
-from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.cost import (
     MOST_SPREAD,
     EstimatedSpread,

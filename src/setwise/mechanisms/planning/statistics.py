@@ -9,9 +9,9 @@ from typing import TypeAlias, assert_never
 
 import numpy as np
 
+from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import Use, largest_loss
 from setwise.errors import InvalidParameter, Unattainable
-from setwise.mechanisms.parameters import float_below
 from setwise.mechanisms.planning.cost import (
     EstimatedSpread,
     estimated_price,
