@@ -24,7 +24,7 @@ MUTANTS = (
     ),
     Mutant(
         "sum: priced for a user who adds 1",
-        "statistics.py",
+        "two_phase.py",
         "DiscreteLaplace(scale=float(binary(scale * reach)), sensitivity=reach)",
         "DiscreteLaplace(scale=float(binary(scale * reach)), sensitivity=1)",
         _STATISTICS,
