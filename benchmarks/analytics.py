@@ -32,10 +32,9 @@ import duckdb
 
 import setwise
 from events_table import write_events
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import duckdb_table, open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-from setwise.analytics.engines.prepared import prepare
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE / "peers"))
@@ -77,7 +76,7 @@ def duckdb_times(folder: Path, rounds: int) -> dict[str, Spent]:
     session = setwise.open(events, user="user_id")
     with open_engine(events) as engine:
         preparing = in_turn(
-            {"preparing": lambda: prepare(engine, user="user_id", item="item", destination=folder / "prepared")}, 1
+            {"preparing": lambda: engine.prepare(user="user_id", item="item", destination=folder / "prepared")}, 1
         )
     prepared = open_engine(folder / "prepared")
     bounded = Aggregation(user="user_id", item="item", contributions=10)
@@ -122,6 +121,7 @@ def spark_times(folder: Path, rounds: int) -> dict[str, Spent]:
     from pyspark.sql import SparkSession
 
     from setwise.analytics.engines.spark.engine import SparkEngine
+    from setwise.analytics.engines.spark.tables import SparkTable
 
     session = (
         SparkSession.builder.master("local[2]")
@@ -136,7 +136,7 @@ def spark_times(folder: Path, rounds: int) -> dict[str, Spent]:
     frame = session.read.parquet(str(folder / "events.parquet"))
     frame.createOrReplaceTempView("events")
     floor = "SELECT item, COUNT(*) AS n FROM (SELECT user_id, item FROM events GROUP BY user_id, item) GROUP BY item"
-    engine = SparkEngine(frame)
+    engine = SparkEngine(SparkTable(frame=frame))
     bounded = Aggregation(user="user_id", item="item", contributions=10)
     times = in_turn(
         {"floor": lambda: session.sql(floor).toArrow(), "restricted": lambda: engine.histogram(bounded)}, rounds

@@ -22,7 +22,8 @@ from pathlib import Path
 
 import duckdb
 
-from setwise.analytics.engines.base import Aggregation, Engine, Measure
+from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import open_engine
 
 MEAN = Measure(column="v", averaged=True, origin=Fraction(50), step=Fraction(1, 10), least=-500, most=500)

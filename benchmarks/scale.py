@@ -26,7 +26,6 @@ import numpy.typing as npt
 import setwise
 from setwise.accounting.notation import parse_use
 from setwise.analytics.engines.connect import open_engine
-from setwise.analytics.engines.prepared import prepare
 from setwise.ledger.ledger import Ledger
 
 WORKERS = 2
@@ -96,7 +95,7 @@ def measured(folder: Path) -> Node:
         before = _size(folder)
         answered = []
         with open_engine(str(table)) as engine:
-            prepare(engine, user="user_id", item="item", destination=folder / "events.prepared")
+            engine.prepare(user="user_id", item="item", destination=folder / "events.prepared")
         with setwise.open(folder / "events.prepared", user="user_id", account=account) as session:
             for number in range(60):
                 start = time.perf_counter()

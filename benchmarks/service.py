@@ -22,7 +22,6 @@ import duckdb
 import httpx
 
 from setwise.analytics.engines.connect import open_engine
-from setwise.analytics.engines.prepared import prepare
 from setwise.analytics.session import Session
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.randomness import SystemRandomness
@@ -60,7 +59,7 @@ def make_table(folder: Path, rows: int) -> None:
     query = f"SELECT (hash(i) % {users})::BIGINT AS user_id, 'item ' || {skewed} AS item FROM range({rows}) made(i)"
     duckdb.execute(f"COPY ({query}) TO '{folder / 'events.parquet'}' (FORMAT parquet)")
     with open_engine(folder / "events.parquet") as engine:
-        prepare(engine, user="user_id", item="item", destination=folder / "events.prepared")
+        engine.prepare(user="user_id", item="item", destination=folder / "events.prepared")
 
 
 @contextlib.contextmanager
@@ -198,7 +197,7 @@ def local_ledger_time(folder: Path) -> float:
 
 def engine_time(folder: Path) -> float:
     """Return the time of the engine's part alone."""
-    from setwise.analytics.engines.base import Aggregation
+    from setwise.analytics.engines.aggregation import Aggregation
 
     with open_engine(folder / "events.prepared") as engine:
         return typical(lambda: engine.top(Aggregation(user="user_id", item="item"), 1001))

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise
-from setwise.analytics.engines.base import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.tables import ArrowTable

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import setwise
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind

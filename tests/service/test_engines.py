@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines.connect import open_engine
-from setwise.analytics.engines.prepared import prepare
 from setwise.service.queries import engine_pool
 from tests.servers.clickhouse import ClickHouseServer
 from tests.service.replica import Replica
@@ -25,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("tables")
     write_events(place / "events.parquet")
     with open_engine(place / "events.parquet") as engine:
-        prepare(engine, user="user_id", item="word", destination=place / "events.prepared")
+        engine.prepare(user="user_id", item="word", destination=place / "events.prepared")
     with (place / "rows.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("user_id", "word", "minutes"), *ROWS])
     return place

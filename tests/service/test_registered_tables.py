@@ -8,7 +8,6 @@ import pytest
 
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.files import CsvOptions
-from setwise.analytics.engines.prepared import prepare
 from setwise.service.storage.datasets import Dataset
 from tests.service.replica import Replica
 from tests.service.team import Team, ask, gather, made, write_events
@@ -23,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     lines = [f"{number % 300};{'Köln' if number % 3 else 'Bonn'};{number % 7}" for number in range(3000)]
     (folder / "orte.txt").write_bytes("\n".join(["exported", *lines, ""]).encode("latin-1"))
     with open_engine(folder / "events.parquet") as engine:
-        prepare(engine, user="user_id", item="word", destination=folder / "events.prepared")
+        engine.prepare(user="user_id", item="word", destination=folder / "events.prepared")
     return folder
 
 

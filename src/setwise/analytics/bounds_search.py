@@ -8,7 +8,7 @@ import numpy as np
 
 from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import ApproxDP, PureDP, Use, merged
-from setwise.analytics.engines.base import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.query import EVERYTHING, Count, Mean, Quantile, Query, Statistic, Sum
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import Total

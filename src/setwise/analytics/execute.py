@@ -12,7 +12,7 @@ from setwise.accounting.guarantees import Use
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.bounds_search import found_in
 from setwise.analytics.budget import Budget
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import BoundsSearch, ExecutablePlan
 from setwise.analytics.present.text import ending, interval_note, measured

@@ -15,7 +15,7 @@ from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistic
 from setwise.analytics.bins import group_of
 from setwise.analytics.bounds_search import Search, search_for, with_any_bounds
 from setwise.analytics.budget import Budget, Draws
-from setwise.analytics.engines.base import Aggregation, check_suitable, columns_read
+from setwise.analytics.engines.aggregation import Aggregation, check_suitable, columns_read
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema

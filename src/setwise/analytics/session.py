@@ -17,6 +17,7 @@ from setwise.analytics.accuracy import plan_within
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Within, budget_of
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import (
     IN_MEMORY,
     Beside,
@@ -30,7 +31,7 @@ from setwise.analytics.engines.connect import (
 )
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, Key
-from setwise.analytics.engines.prepared import TAKES_NO_FILTER, PreparingEngine, prepare
+from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 NOTHING_BESIDE = Beside()
 
-JoinedOpener: TypeAlias = Callable[[str, Sequence[Join]], PreparingEngine]
+JoinedOpener: TypeAlias = Callable[[str, Sequence[Join]], Engine]
 """Opens a table, under a name, with others joined to it."""
 
 
@@ -65,7 +66,7 @@ class Session(Askable):
 
     def __init__(
         self,
-        engine: PreparingEngine,
+        engine: Engine,
         *,
         user: str,
         name: str,
@@ -282,8 +283,7 @@ class Session(Askable):
         """
         schema = self._engine.describe()
         kept = None if where is None else parse_filter(where, schema)
-        prepare(
-            self._engine,
+        self._engine.prepare(
             user=self._user,
             item=item,
             destination=destination,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import assert_never
 
-from setwise.analytics.engines.base import Measure
+from setwise.analytics.engines.aggregation import Measure
 from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import InvalidParameter

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from setwise.accounting.brackets import quiet
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.bounding import secret_salt
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.tables import ArrowTable
-from setwise.analytics.engines.joins import Join, NamedTable
+from setwise.analytics.engines.joins import Join, NamedTable, ServerJoin
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
-from setwise.analytics.engines.postgresql.tables import PostgresqlJoin, PostgresqlTable
 from tests.servers.clickhouse import ClickHouseServer
 
 if TYPE_CHECKING:
@@ -117,10 +115,8 @@ class PostgresqlBackend:
         return PostgresqlEngine(self.url, self.store(table), salts=salts)
 
     def joined(self, tables: JoinedTables, salts: Salts = None) -> Engine:
-        named = tables.named(lambda table: PostgresqlTable(self.store(table)))
-        return PostgresqlEngine(
-            self.url, PostgresqlJoin(tables=named, joins=tables.joins, user=tables.user), salts=salts
-        )
+        join = ServerJoin(tables=tables.named(self.store), joins=tables.joins, user=tables.user)
+        return PostgresqlEngine(self.url, join, salts=salts)
 
     def stored(self, table: pa.Table) -> Engine:
         return self.reopened(self.store(table))
@@ -165,12 +161,15 @@ class SparkBackend:
 
     def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
         from setwise.analytics.engines.spark.engine import SparkEngine
+        from setwise.analytics.engines.spark.tables import SparkTable
 
         file = self._folder / f"{next(self._numbers)}.parquet"
         pq.write_table(table, file)
-        return SparkEngine(self.session.read.parquet(str(file)), **({} if salts is None else {"salts": salts}))
+        frame = self.session.read.parquet(str(file))
+        return SparkEngine(SparkTable(frame=frame), salts=secret_salt if salts is None else salts)
 
     def joined(self, tables: JoinedTables, salts: Salts = None) -> Engine:
+        from setwise.analytics.engines.spark.engine import SparkEngine
         from setwise.analytics.engines.spark.tables import SparkSource, joined_tables
 
         def opened(table: pa.Table) -> Any:
@@ -179,7 +178,7 @@ class SparkBackend:
             return SparkSource(source=str(file)).opened(self.session)
 
         joined = joined_tables(self.session, tables.named(opened), tables.joins, tables.user)
-        return joined.engine(quiet, salts=secret_salt if salts is None else salts)
+        return SparkEngine(joined, salts=secret_salt if salts is None else salts)
 
     def stored(self, table: pa.Table) -> Engine:
         file = self._folder / f"{next(self._numbers)}.parquet"
@@ -211,10 +210,8 @@ class ClickHouseBackend:
 
     def joined(self, tables: JoinedTables, salts: Salts = None) -> Engine:
         from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
-        from setwise.analytics.engines.clickhouse.tables import ClickHouseJoin, ClickHouseTable
 
-        named = tables.named(lambda table: ClickHouseTable(self.store(table)))
-        join = ClickHouseJoin(tables=named, joins=tables.joins, user=tables.user)
+        join = ServerJoin(tables=tables.named(self.store), joins=tables.joins, user=tables.user)
         return ClickHouseEngine(self.url, join, salts=salts)
 
     def stored(self, table: pa.Table) -> Engine:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.bins import Group, Part, Period, TimeUnit, Width, group_of, parse_group
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend

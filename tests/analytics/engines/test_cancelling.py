@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.errors import EngineFailed
 from tests.analytics.engines.backends import Backend
 
@@ -43,7 +43,7 @@ def test_cancelling_ends_the_query_and_the_engine_lives_on(backend: Backend):
 
 ENDLESS = """
 import sys
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import open_engine
 
 with open_engine(sys.argv[1]) as engine:

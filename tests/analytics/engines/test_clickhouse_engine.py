@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.bins import TimeUnit, parse_group
-from setwise.analytics.engines.base import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
 from setwise.analytics.engines.connect import Beside, JoinedSource, location_of, open_engine, open_joined
@@ -435,13 +435,13 @@ def test_addresses_passwords_and_missing_tables(
 def test_the_server_draws_the_salt(url: str, monkeypatch: pytest.MonkeyPatch):
     with ClickHouseEngine(url, "events") as engine:
         statements: list[str] = []
-        query = engine._client.query
+        query = engine._connection._client.query
 
         def seen(statement, **options):
             statements.append(f"{statement} {options.get('parameters')}")
             return query(statement, **options)
 
-        monkeypatch.setattr(engine._client, "query", seen)
+        monkeypatch.setattr(engine._connection._client, "query", seen)
         assert len(engine.histogram(Aggregation(user="who", item="word", contributions=1)))
     asked = [statement for statement in statements if "sipHash64Keyed" in statement]
     assert len(asked) == 1
@@ -456,7 +456,7 @@ import threading
 
 import chdb
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import open_engine
 from setwise.cli.main import main
 from setwise.errors import EngineFailed

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import EVERYTHING
 from setwise.analytics.schema import Kind

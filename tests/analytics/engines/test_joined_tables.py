@@ -14,10 +14,9 @@ import pyarrow as pa
 import pytest
 
 import setwise
-from setwise.analytics.engines.base import Aggregation, Measure
-from setwise.analytics.engines.joins import Join, Key, NamedTable
+from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.joins import Join, Key, NamedTable, ServerJoin
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
-from setwise.analytics.engines.postgresql.tables import PostgresqlJoin, PostgresqlTable
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
 from setwise.errors import EngineFailed, InvalidParameter, UnsuitableTable
@@ -319,10 +318,10 @@ def test_keys_that_only_postgresql_has_meet_themselves(shop: str):
         connection.execute("ALTER TABLE keys ADD COLUMN label text DEFAULT 'x'")
     for key in ("number", "day", "moment", "at"):
         named = [
-            NamedTable(name="odd", table=PostgresqlTable("odd"), private=True),
-            NamedTable(name="keys", table=PostgresqlTable("keys")),
+            NamedTable(name="odd", table="odd", private=True),
+            NamedTable(name="keys", table="keys"),
         ]
-        join = PostgresqlJoin(tables=named, joins=[on("keys", key, key)], user="who")
+        join = ServerJoin(tables=named, joins=[on("keys", key, key)], user="who")
         with PostgresqlEngine(shop, join) as engine:
             found = engine.histogram(Aggregation(user="who", item="label", per_item=100))
             assert as_dict(found.labels, found.counts) == {"x": 2}

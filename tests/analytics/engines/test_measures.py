@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.bins import parse_group
-from setwise.analytics.engines.base import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.expressions import LARGEST_UNITS, UNITS
 from tests.analytics.engines.backends import Backend, DuckDBBackend

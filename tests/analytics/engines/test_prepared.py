@@ -6,9 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import open_engine
-from setwise.analytics.engines.prepared import prepare
 from setwise.analytics.filter.parser import parse_filter
 from setwise.errors import InvalidFilter, InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend
@@ -29,7 +28,7 @@ TABLE = mixed(rows=400)
 def test_any_bounds_are_answered_as_from_the_source(backend: Backend, columns: dict[str, str], where: str | None):
     with backend.stored(TABLE) as source:
         chosen = None if where is None else parse_filter(where, source.describe())
-        prepare(source, **columns, where=chosen, destination=backend.destination())
+        source.prepare(**columns, where=chosen, destination=backend.destination())
         with backend.reopened(backend.destination()) as engine:
             for bounds in ({}, {"contributions": 100, "per_item": 3}, {"per_item": 2**40}):
                 found = engine.histogram(Aggregation(**columns, **bounds))
@@ -49,7 +48,7 @@ def test_any_bounds_are_answered_as_from_the_source(backend: Backend, columns: d
 def test_more_contributions_keep_all_that_fewer_kept(backend: Backend):
     table = pa.table({"u": [n // 9 for n in range(900)], "i": [f"{n}" for n in range(900)]})
     with backend.stored(table) as source:
-        prepare(source, user="u", item="i", destination=backend.destination())
+        source.prepare(user="u", item="i", destination=backend.destination())
         with backend.reopened(backend.destination()) as engine:
             one, three = (
                 set(engine.histogram(Aggregation(user="u", item="i", contributions=n)).labels) for n in (1, 3)
@@ -63,7 +62,7 @@ def test_sums_of_equal_lines_are_exact(backend: Backend):
     table = pa.table({"u": [1, 2, 3, 4, 5], "i": ["a", "a", "a", "b", "c"], "v": [large, large, large, large, 7]})
     columns = {"user": "u", "item": "i", "value": "v"}
     with backend.stored(table) as source:
-        prepare(source, **columns, destination=backend.destination())
+        source.prepare(**columns, destination=backend.destination())
         with backend.reopened(backend.destination()) as engine:
             for bound in (2**40, 2**40 - 1, 2):
                 found = engine.histogram(Aggregation(**columns, contributions=1, per_item=bound))
@@ -76,7 +75,7 @@ def test_equal_lines_are_stored_once(tmp_path: Path):
     table = pa.table({"u": [n // 2 for n in range(2000)], "i": [n % 2 for n in range(2000)]})
     pq.write_table(table, tmp_path / "source.parquet")
     with open_engine(tmp_path / "source.parquet") as source:
-        prepare(source, user="u", item="i", destination=tmp_path / "prepared")
+        source.prepare(user="u", item="i", destination=tmp_path / "prepared")
     stored = pq.read_table(tmp_path / "prepared" / "contributions.parquet")
     assert stored.column_names == ["item", "n", "rank", "users"]
     assert stored.num_rows == 4
@@ -87,7 +86,7 @@ def test_equal_lines_are_stored_once(tmp_path: Path):
 def test_a_changed_source_is_refused_until_prepared_again(backend: Backend):
     columns = {"user": "user_id", "item": "word"}
     with backend.stored(TABLE) as source:
-        prepare(source, **columns, destination=backend.destination())
+        source.prepare(**columns, destination=backend.destination())
         with backend.reopened(backend.destination()) as engine:
             assert len(engine.histogram(Aggregation(**columns)))
             backend.grow(source)
@@ -95,7 +94,7 @@ def test_a_changed_source_is_refused_until_prepared_again(backend: Backend):
                 with pytest.raises(UnsuitableTable, match="changed since the dataset was prepared: prepare it again"):
                     call(Aggregation(**columns))
     with backend.reopened(source.origin()[0]) as again:
-        prepare(again, **columns, destination=backend.destination())
+        again.prepare(**columns, destination=backend.destination())
     with backend.reopened(backend.destination()) as engine:
         assert len(engine.histogram(Aggregation(**columns)))
 
@@ -103,7 +102,7 @@ def test_a_changed_source_is_refused_until_prepared_again(backend: Backend):
 def test_other_questions_are_refused(backend: Backend):
     with backend.stored(TABLE) as source:
         where = parse_filter("word = 'a'", source.describe())
-        prepare(source, user="user_id", item="word", destination=backend.destination())
+        source.prepare(user="user_id", item="word", destination=backend.destination())
         with backend.reopened(backend.destination()) as engine:
             assert engine.describe().names == ("user_id", "word")
             for asked in ({"null_item": "none"}, {"item": None}, {"item": "user_id"}):
@@ -112,7 +111,7 @@ def test_other_questions_are_refused(backend: Backend):
             with pytest.raises(InvalidFilter, match="takes no filter"):
                 engine.histogram(Aggregation(user="user_id", item="word", where=where))
             with pytest.raises(UnsuitableTable, match="cannot be prepared again"):
-                prepare(engine, user="user_id", item="word", destination=backend.destination())
+                engine.prepare(user="user_id", item="word", destination=backend.destination())
 
 
 def test_nothing_else_is_overwritten(backend: Backend):
@@ -122,4 +121,4 @@ def test_nothing_else_is_overwritten(backend: Backend):
             taken = "plain_" + backend.destination()
             backend.session.sql(f"CREATE TABLE {taken} (x INT) USING parquet")
         with pytest.raises(InvalidParameter, match="exists and is not a prepared dataset"):
-            prepare(source, user="user_id", item="word", destination=taken)
+            source.prepare(user="user_id", item="word", destination=taken)

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.session import Session
 from setwise.mechanisms.randomness import SystemRandomness

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.duckdb import query
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.filter.parser import parse_filter

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy.stats import chi2
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from tests.analytics.engines.backends import Backend
 from tests.sizes import SALTS
 

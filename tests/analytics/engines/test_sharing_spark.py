@@ -12,7 +12,7 @@ SCRIPT = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pyspark import SparkContext
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import open_engine
 from setwise.errors import UnsuitableTable
 

@@ -11,7 +11,8 @@ import pytest
 
 from setwise.analytics.bins import Group, Period, TimeUnit
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.base import Aggregation, Engine, Measure
+from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb import engine as engine_module
 from setwise.analytics.engines.duckdb import query, text_codes

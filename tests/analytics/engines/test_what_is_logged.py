@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.errors import EngineFailed, SetwiseError
 from tests.analytics.engines.backends import PostgresqlBackend
 
@@ -13,10 +13,11 @@ BOUNDED = Aggregation(user="u", item="i", contributions=1)
 
 def test_sparks_plans_do_not_hold_the_salt(spark_session, tmp_path, monkeypatch):
     from setwise.analytics.engines.spark.engine import SparkEngine
+    from setwise.analytics.engines.spark.tables import SparkTable
 
     salt = 1234567890123456789
     frame = spark_session.createDataFrame(TABLE)
-    engine = SparkEngine(frame, salts=lambda: salt)
+    engine = SparkEngine(SparkTable(frame=frame), salts=lambda: salt)
     plans: list[str] = []
     run = spark_session.sql
 

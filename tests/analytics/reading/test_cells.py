@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import setwise
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.tables import ArrowTable, TypedTable

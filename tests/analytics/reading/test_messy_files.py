@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import setwise
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile, UnreadableHeader

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.filter.parser import parse_filter
 from setwise.errors import UnsuitableTable

@@ -1,273 +1,33 @@
-"""The interface of engines: what a query asks of a table, the checks that each makes first, and what they share.
+"""What every engine is: a table that bounds contributions where the data is, and one question about it.
 
-A new engine implements `Engine` (and `PreparingEngine` of prepared.py) and is chosen by `open_engine` and `open_joined`
-in connect.py.
+A new engine is an `Engine`, whose questions are `SqlQuestion`s, and is chosen by `open_engine` and `open_joined` in
+connect.py.
 """
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import wraps
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property, wraps
+from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, Protocol, Self, TypeVar, assert_never
+from typing import TYPE_CHECKING, ParamSpec, Protocol, Self, TypeVar
 
-from setwise.analytics.bins import Group
+from setwise.analytics.engines import bounding
+from setwise.analytics.engines.aggregation import Aggregation, check_suitable
+from setwise.analytics.engines.bounding import Parameters, StatementBuilder
+from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.results import arrow_group_table, arrow_labels, domain_rows, measure_names
 from setwise.analytics.filter.expression import Filter
-from setwise.analytics.schema import Column, Kind, Schema
-from setwise.errors import InvalidParameter, SetwiseError, UnsuitableTable
+from setwise.analytics.schema import Column, Schema
+from setwise.errors import SetwiseError, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
-from setwise.mechanisms.parameters import positive_integer
+from setwise.mechanisms.labels import Cell
 from setwise.mechanisms.statistics import GroupTable
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """What one user adds to a group, as a whole number: (x - origin) / step, rounded and clipped to least .. most.
-
-    x is the number of the user's rows in the group (`column` None), or of those where the column is not null
-    (`counted`), or the sum, or with `averaged` the mean, of the column in them; nothing when all of its values there
-    are missing or not numbers. `in_cells` asks how many users add each number, instead of the sum of what they add.
-
-    With `rows` every value is clipped by itself, and a user adds their mean as many times as they have values, at most
-    `rows` times; it is then that number that is added up beside, and not how many users add something. `doubling` asks
-    for the place of x among bins whose ends double (`DoublingBounds`), and `groups` how many groups a user has.
-    """
-
-    column: str | None = None
-    counted: bool = False
-    averaged: bool = False
-    rows: int | None = None
-    doubling: bool = False
-    groups: bool = False
-    origin: Fraction = Fraction(0)
-    step: Fraction = Fraction(1)
-    least: int = 0
-    most: int = 1
-    in_cells: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Aggregation:
-    """A bounded histogram: one user moves at most `contributions` counts, each by at most `per_item`.
-
-    Of the rows that pass `where` and have a user, an item and, with a `domain`, an item of it, every user keeps
-    `contributions` distinct items, drawn uniformly (all of them when it is None), and counts under each of them the
-    number of their rows, or the sum of `value`, clipped to 0 .. `per_item`. Without `item` all rows are one group,
-    labelled `EVERYTHING`; several columns as `item` make labels of several values. Rows without an item are dropped, or
-    count under the label `null_item`. `measures` are for `Engine.statistics`, which reads neither `value` nor
-    `per_item`; with `pooled` it adds up what users add to the groups they keep under the one label `EVERYTHING`.
-
-    >>> Aggregation(user="user_id", item="word", contributions=0)
-    Traceback (most recent call last):
-        ...
-    setwise.errors.InvalidParameter: contributions must lie between 1 and 1,099,511,627,776, not 0
-    """
-
-    user: str
-    item: str | Group | tuple[str | Group, ...] | None = None
-    value: str | None = None
-    contributions: int | None = None
-    per_item: int = 1
-    where: Filter | None = None
-    domain: tuple[Label, ...] | None = None
-    null_item: Cell | None = None
-    measures: tuple[Measure, ...] = ()
-    pooled: bool = False
-
-    def __post_init__(self) -> None:
-        if self.contributions is not None:
-            positive_integer("contributions", self.contributions)
-        positive_integer("per_item", self.per_item)
-        grouped = [group.column for group in self.groups]
-        for name, columns in (("user", [self.user]), ("item", grouped), ("value", [self.value])):
-            for column in columns:
-                if not isinstance(column, str | None) or column == "" or (column is None and name == "user"):
-                    raise InvalidParameter(f"{name} must be the name of a column, not {column!r}")
-        if self.domain is not None:
-            object.__setattr__(self, "domain", distinct_labels(self.domain))
-        if self.null_item is not None:
-            distinct_labels([self.null_item])
-        if self.item is None and (self.domain is not None or self.null_item is not None):
-            raise InvalidParameter("a domain or a label for missing items needs an item column: give item")
-
-    @property
-    def groups(self) -> tuple[Group, ...]:
-        """The columns, or bins of columns, whose values are the groups; none when all rows are one."""
-        if self.item is None:
-            return ()
-        every = self.item if isinstance(self.item, tuple) else (self.item,)
-        return tuple(each if isinstance(each, Group) else Group(each) for each in every)
-
-    @property
-    def label_width(self) -> int:
-        """How many columns hold the labels of what is returned."""
-        return 1 if self.pooled else max(1, len(self.groups))
-
-    @property
-    def items_kept_per_user(self) -> int | None:
-        """How many items each user keeps at random; None when users keep every item they have."""
-        return None if self.item is None else self.contributions
-
-
-class Engine(Protocol):
-    """A table that bounds contributions where the data is.
-
-    Errors are `UnknownColumn` and `UnsuitableTable` for what metadata tells and `EngineFailed` for what breaks on the
-    way; none depends on a value in the table, and an empty table is answered like any other.
-    """
-
-    def describe(self) -> Schema:
-        """Return the columns and their kinds, from metadata alone."""
-        ...
-
-    def rows(self) -> int | None:
-        """Return about how many rows there are where metadata tells; private, so only for whoever holds the table."""
-        ...
-
-    def check(self, aggregation: Aggregation) -> None:
-        """Raise what metadata tells is wrong with an aggregation, so that it can be said before anything is charged.
-
-        Columns that are missing or of the wrong kind; for a prepared dataset also what it was not prepared for, and a
-        source that has changed since.
-        """
-        ...
-
-    def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return every positive group with its exact bounded count."""
-        ...
-
-    def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
-        ...
-
-    def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return the exact measures of every group: what users add is bounded, rounded and then added up."""
-        ...
-
-    def cancel(self) -> None:
-        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
-        ...
-
-    def close(self) -> None:
-        """Let go of connections and scratch files."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
-    """Raise unless the columns exist and are of kinds that can be counted exactly.
-
-    Only types are looked at, never values: whether this raises says nothing about the rows. So a table without rows
-    or without a single user is fine, and a column that holds nothing but nulls is judged by its declared type.
-    """
-    check_user(schema.column(aggregation.user))
-    for place, group in enumerate(aggregation.groups):
-        check_item(group.labels(schema), aggregation, place)
-    if aggregation.value is not None:
-        check_value(schema.column(aggregation.value))
-    for measure in aggregation.measures:
-        if measure.column is not None:
-            column = schema.column(measure.column)
-            if not measure.counted:
-                check_measured(column)
-    if aggregation.where is not None:
-        aggregation.where.check(schema)
-
-
-def columns_read(aggregation: Aggregation) -> set[str]:
-    """Return the names of the columns that an aggregation reads."""
-    measured = [measure.column for measure in aggregation.measures]
-    filtered = () if aggregation.where is None else aggregation.where.columns()
-    grouped = [group.column for group in aggregation.groups]
-    named = {aggregation.user, *grouped, aggregation.value, *measured, *(column.name for column in filtered)}
-    return {name for name in named if name is not None}
-
-
-def check_user(column: Column) -> None:
-    """Raise unless equal values of the column mean the same user and different ones different users."""
-    match column.kind:
-        case Kind.FLOAT:
-            raise UnsuitableTable(
-                f"column {column.name!r} cannot tell users apart, because it holds floating-point numbers: "
-                f"convert it to integers or text"
-            )
-        case Kind.OTHER:
-            raise UnsuitableTable(
-                f"column {column.name!r} cannot tell users apart, because its type is {column.native or 'unknown'}: "
-                f"convert it to integers or text"
-            )
-        case (
-            Kind.TEXT | Kind.INTEGER | Kind.DECIMAL | Kind.BOOLEAN | Kind.DATE | Kind.TIMESTAMP | Kind.INSTANT
-        ) | Kind.IDENTIFIER:
-            return
-        case _:
-            assert_never(column.kind)
-
-
-def check_item(column: Column, aggregation: Aggregation, place: int = 0) -> None:
-    """Raise unless the column's values are text or integers, or are written as text alike by every engine."""
-    match column.kind:
-        case Kind.TEXT | Kind.INTEGER | Kind.DATE | Kind.BOOLEAN:
-            _check_labels(column, aggregation, place)
-        case Kind.FLOAT | Kind.DECIMAL | Kind.TIMESTAMP | Kind.INSTANT | Kind.IDENTIFIER | Kind.OTHER:
-            raise UnsuitableTable(
-                f"column {column.name!r} cannot be grouped by, because it holds {_described(column)} values: "
-                f"convert it to text, integers or dates"
-            )
-        case _:
-            assert_never(column.kind)
-
-
-def check_value(column: Column) -> None:
-    """Raise unless sums of the column are whole numbers."""
-    if column.kind is Kind.TEXT:
-        raise UnsuitableTable(
-            f"column {column.name!r} cannot be summed, because it holds text: convert it to integers, or, if it is of "
-            f"a CSV file, give its type, as in --type {column.name}=integer"
-        )
-    if column.kind is not Kind.INTEGER:
-        raise UnsuitableTable(
-            f"column {column.name!r} cannot be summed exactly, because it holds {_described(column)} values: "
-            f"round or scale it to an integer column"
-        )
-
-
-def check_measured(column: Column) -> None:
-    """Raise unless the column holds numbers."""
-    if column.kind is Kind.TEXT:
-        raise UnsuitableTable(
-            f"column {column.name!r} holds text, not numbers: convert it, or, if it is of a CSV file, give its type, "
-            f"as in --type {column.name}=integer or {column.name}=float"
-        )
-    if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
-        raise UnsuitableTable(f"column {column.name!r} holds {_described(column)} values, not numbers")
-
-
-def label_kind(column: Column) -> type[str] | type[int]:
-    """Return what the labels of an item column are."""
-    return int if column.kind is Kind.INTEGER else str
-
-
-def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
-    given: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
-    if aggregation.null_item is not None:
-        given.append(("the label of missing items", aggregation.null_item))
-    for what, label in given:
-        if not isinstance(label, label_kind(column)):
-            wanted = "whole numbers" if label_kind(column) is int else "text"
-            raise InvalidParameter(f"column {column.name!r} has labels that are {wanted}, but {what} has {label!r}")
-
-
-def _described(column: Column) -> str:
-    return f"{column.native or 'unknown'}" if column.kind in (Kind.OTHER, Kind.IDENTIFIER) else column.kind
-
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -287,6 +47,252 @@ def without_driver_error(call: Callable[Arguments, Result]) -> Callable[Argument
         raise failure
 
     return called
+
+
+class Question(Protocol):
+    """One aggregation, ready to run where the table is."""
+
+    def histogram(self, most: int | None) -> Histogram:
+        """Return every positive group with its exact bounded count, or the `most` highest, highest first."""
+        ...
+
+    def statistics(self) -> GroupTable:
+        """Return the exact measures of every group."""
+        ...
+
+
+class Engine(ABC):
+    """A table that bounds contributions where the data is.
+
+    Errors are `UnknownColumn` and `UnsuitableTable` for what metadata tells and `EngineFailed` for what breaks on the
+    way; none depends on a value in the table, and an empty table is answered like any other.
+    """
+
+    _schema: Schema
+    """The columns of what is read."""
+    _manifest: Manifest | None = None
+    """What a prepared dataset was made of."""
+    _origin: str | None = None
+    """The path or table by which the source is found again; None where its changes would not be noticed."""
+
+    def __init__(self) -> None:
+        self._running: set[Callable[[], object]] = set()
+        self._lock = threading.Lock()
+
+    def describe(self) -> Schema:
+        """Return the columns and their kinds, from metadata alone."""
+        return self._schema if self._manifest is None else self._manifest.schema()
+
+    def rows(self) -> int | None:
+        """Return about how many rows there are where metadata tells; private, so only for whoever holds the table."""
+        return None
+
+    @without_driver_error
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation, so that it can be said before anything is charged.
+
+        Columns that are missing or of the wrong kind; for a prepared dataset also what it was not prepared for, and a
+        source that has changed since.
+        """
+        if self._manifest is None:
+            check_suitable(aggregation, self._schema)
+        else:
+            self._manifest.check(aggregation)
+            self._manifest.check_fresh(self._fingerprint(self._manifest.origin))
+
+    @without_driver_error
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        self.check(aggregation)
+        with self._question(aggregation) as question:
+            return question.histogram(None)
+
+    @without_driver_error
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
+        self.check(aggregation)
+        with self._question(aggregation) as question:
+            return question.histogram(most)
+
+    @without_driver_error
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Return the exact measures of every group: what users add is bounded, rounded and then added up."""
+        self.check(aggregation)
+        with self._question(aggregation) as question:
+            return question.statistics()
+
+    @without_driver_error
+    def origin(self) -> tuple[str, str]:
+        """Return the source's name and fingerprint, or raise `UnsuitableTable` when changes would not be noticed."""
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
+        if self._origin is None:
+            raise UnsuitableTable(
+                "a join or a table in memory cannot be prepared, because its changes would go unseen: "
+                "write it to a file or a table, and prepare that"
+            )
+        return self._origin, self._fingerprint(self._origin)
+
+    @without_driver_error
+    def prepare(
+        self,
+        *,
+        user: str,
+        item: str,
+        destination: str | Path,
+        value: str | None = None,
+        where: Filter | None = None,
+        null_item: Cell | None = None,
+    ) -> Manifest:
+        """Rank every user's items once and store the result, and return what was stored.
+
+        `destination` is a directory for DuckDB, and the name of a table for the other engines. `open_engine` opens
+        it like any other source, and refuses it once the original source has changed.
+        """
+        aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
+        check_suitable(aggregation, self.describe())
+        origin, fingerprint = self.origin()
+        manifest = Manifest(
+            user=self._schema.column(user),
+            item=self._schema.column(item),
+            value=None if value is None else self._schema.column(value),
+            where=None if where is None else where.text,
+            null_item=null_item,
+            origin=origin,
+            fingerprint=fingerprint,
+        )
+        self._store(aggregation, manifest, str(destination))
+        return manifest
+
+    def cancel(self) -> None:
+        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
+        with self._lock:  # so that no question ends, and closes what is being stopped
+            for stop in self._running:
+                stop()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of connections and scratch files."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _cancellable(self, stop: Callable[[], object]) -> Iterator[None]:
+        """Have `cancel` call `stop` while the block runs."""
+        with self._lock:
+            self._running.add(stop)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.discard(stop)
+
+    @abstractmethod
+    def _question(self, aggregation: Aggregation) -> AbstractContextManager[Question]:
+        """Give an aggregation what it runs on, known to `cancel`, and turn the driver's errors into fixed sentences."""
+
+    @abstractmethod
+    def _fingerprint(self, origin: str) -> str:
+        """Return a digest of the source of that name that changes with its rows."""
+
+    @abstractmethod
+    def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Rank contributions and store them with the manifest, in place of what was prepared there before."""
+
+
+class SqlQuestion(ABC):
+    """The statements of one aggregation in an engine's SQL, from the rows to what is found.
+
+    `manifest` is that of a relation which holds a prepared dataset.
+    """
+
+    def __init__(
+        self,
+        aggregation: Aggregation,
+        dialect: Dialect,
+        relation: str,
+        schema: Schema,
+        manifest: Manifest | None = None,
+    ) -> None:
+        self._aggregation = aggregation
+        self._manifest = manifest
+        self._builder = StatementBuilder(dialect, relation, schema, Parameters(dialect))
+
+    def histogram(self, most: int | None) -> Histogram:
+        """Return every positive group with its exact bounded count, or the `most` highest, highest first."""
+        if self._manifest is None:
+            statement = self._counts()
+        else:
+            statement = self._builder.counts_of_prepared(self._aggregation, self._in_domain)
+        if most is not None:
+            statement = self._builder.highest(self._aggregation, statement, most)
+        found = self._fetched(statement, ["count"])
+        return Histogram.of(arrow_labels(found, self._aggregation), found.column("count").to_numpy())
+
+    def statistics(self) -> GroupTable:
+        """Return the exact measures of every group."""
+        salt = None if self._aggregation.items_kept_per_user is None else self._salt()
+        statement = self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt)
+        return arrow_group_table(self._fetched(statement, measure_names(self._aggregation)), self._aggregation)
+
+    def prepared(self) -> tuple[str, dict[str, object]]:
+        """Return the statement of what a prepared dataset holds, and the values that go beside it."""
+        pairs = self._builder.pairs(self._aggregation, self._rows(hint=self._hint()))
+        ranked = self._builder.ranked(self._aggregation, pairs, self._salt())
+        return self._builder.prepared(ranked), self._builder.parameters.values
+
+    def _counts(self) -> str:
+        if self._aggregation.items_kept_per_user is None:
+            return self._builder.counts(self._aggregation, self._builder.bounded_pairs(self._aggregation, self._rows()))
+        rows = self._rows(hint=self._hint())
+        if bounding.has_two_forms(self._aggregation) and self._rows_rarely_repeat():
+            return self._builder.counts_of_rows(self._aggregation, rows, self._salt())
+        pairs = self._builder.bounded_pairs(self._aggregation, rows)
+        ranked = self._builder.ranked(self._aggregation, pairs, self._salt())
+        return self._builder.counts(self._aggregation, self._builder.kept(self._aggregation, ranked))
+
+    def _rows(self, *conditions: str, hint: str = "") -> str:
+        return self._builder.rows(self._aggregation, [*self._in_domain, *conditions], hint)
+
+    def _probe(self, some_users: str) -> str:
+        """Return the statement that counts rows, and pairs of user and item, of the users that a condition picks."""
+        return bounding.probe(self._builder, self._aggregation, self._rows(some_users))
+
+    @cached_property
+    def _in_domain(self) -> list[str]:
+        if self._aggregation.domain is None:
+            return []
+        if self._manifest is None:
+            labels, schema = self._builder.labels(self._aggregation), self._builder.schema
+        else:
+            labels, schema = ["item"], self._manifest.schema()
+        return [self._membership(labels, *domain_rows(self._aggregation, schema))]
+
+    def _hint(self) -> str:
+        """Return what is to stand before the columns of rows that are ranked."""
+        return ""
+
+    def _rows_rarely_repeat(self) -> bool:
+        """Whether users rarely have several rows for an item, so that numbering rows beats grouping them."""
+        return False
+
+    @abstractmethod
+    def _salt(self) -> str:
+        """Return SQL for a new secret salt, equal wherever it stands in the statement."""
+
+    @abstractmethod
+    def _membership(self, labels: Sequence[str], columns: Sequence[Column], rows: Sequence[tuple[Cell, ...]]) -> str:
+        """Return SQL for whether the labels of a row are among those of a domain."""
+
+    @abstractmethod
+    def _fetched(self, statement: str, numbers: Sequence[str]) -> "pa.Table":
+        """Run a statement, and return the columns of labels and of these numbers that it found."""
 
 
 INTERVAL = 0.1

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import TypeAlias, assert_never
 
 from setwise.analytics.bins import Group
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.expressions import Measures, label_sql
 from setwise.analytics.filter.expression import (

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from setwise.accounting.brackets import Progress, quiet
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.csv_format import COMPRESSIONS
 from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, described, files_of
-from setwise.analytics.engines.joins import Join, NamedTable
-from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
+from setwise.analytics.engines.joins import Join, NamedTable, ServerJoin
+from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
 
 if TYPE_CHECKING:
     from setwise.analytics.engines.duckdb.tables import DuckDBTable
-    from setwise.analytics.engines.postgresql.tables import PostgresqlTable
     from setwise.analytics.engines.spark.tables import SparkSource
 
 Source: TypeAlias = str | Path | object
@@ -45,7 +45,7 @@ def open_engine(
     csv: CsvOptions | None = None,
     memory: str | None = None,
     progress: Progress = quiet,
-) -> PreparingEngine:
+) -> Engine:
     """Return an engine that reads the source.
 
     `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
@@ -60,16 +60,10 @@ def open_engine(
         manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
         opened = duckdb_table(source, table, types or {}, csv or CsvOptions())
         return DuckDBEngine(opened, memory=memory, progress=progress, manifest=manifest)
-    if engine.startswith(_POSTGRESQL):
-        from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
-
-        return PostgresqlEngine(engine, _postgresql_table(source, table, types))
-    if engine.startswith(_CLICKHOUSE):
-        from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
-
-        return ClickHouseEngine(engine, _table_name(source, table, types, "ClickHouse"))
+    if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
+        return _server_engine(engine, _table_name(source, table, types))
     if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
-        from setwise.analytics.engines.spark.tables import open_spark
+        from setwise.analytics.engines.spark.engine import open_spark
 
         return open_spark(_spark_source(source, types, csv), _master(engine), progress)
     raise InvalidParameter(
@@ -132,7 +126,7 @@ def open_joined(
     beside: Beside,
     memory: str | None = None,
     progress: Progress = quiet,
-) -> PreparingEngine:
+) -> Engine:
     """Return an engine that reads a source with the tables that are joined to it."""
     beside.check(joins)
     sources = [(replace(main, types=own_types(main.types, beside)), True)]
@@ -146,20 +140,11 @@ def open_joined(
     def opened(how: Callable[[JoinedSource], Opened]) -> list[NamedTable[Opened]]:
         return [NamedTable(name=each.name, table=how(each), private=private) for each, private in sources]
 
-    if engine.startswith(_POSTGRESQL):
-        from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
-        from setwise.analytics.engines.postgresql.tables import PostgresqlJoin
-
-        tables = opened(lambda each: _postgresql_table(each.source, each.table, each.types))
-        return PostgresqlEngine(engine, PostgresqlJoin(tables=tables, joins=joins, user=main.user))
-    if engine.startswith(_CLICKHOUSE):
-        from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
-        from setwise.analytics.engines.clickhouse.tables import ClickHouseJoin, ClickHouseTable
-
-        stored = opened(lambda each: ClickHouseTable(_table_name(each.source, each.table, each.types, "ClickHouse")))
-        return ClickHouseEngine(engine, ClickHouseJoin(tables=stored, joins=joins, user=main.user))
+    if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
+        names = opened(lambda each: _table_name(each.source, each.table, each.types))
+        return _server_engine(engine, ServerJoin(tables=names, joins=joins, user=main.user))
     if engine != "duckdb" or _is_spark_frame(main.source):
-        from setwise.analytics.engines.spark.tables import open_spark_join
+        from setwise.analytics.engines.spark.engine import open_spark_join
 
         spark = opened(lambda each: _spark_source(each.source, each.types, each.csv))
         return open_spark_join(spark, joins, main.user, _master(engine), progress)
@@ -170,18 +155,22 @@ def open_joined(
     return DuckDBEngine(JoinedTable(local, joins, main.user), memory=memory, progress=progress)
 
 
-def _postgresql_table(source: Source, table: str | None, types: Mapping[str, Kind] | None) -> "PostgresqlTable":
-    from setwise.analytics.engines.postgresql.tables import PostgresqlTable
+def _server_engine(address: str, source: str | ServerJoin) -> Engine:
+    if address.startswith(_POSTGRESQL):
+        from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 
-    return PostgresqlTable(_table_name(source, table, types, "PostgreSQL"))
+        return PostgresqlEngine(address, source)
+    from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
+
+    return ClickHouseEngine(address, source)
 
 
-def _table_name(source: Source, table: str | None, types: Mapping[str, Kind] | None, server: str) -> str:
+def _table_name(source: Source, table: str | None, types: Mapping[str, Kind] | None) -> str:
     """Return the name of a server's table, or raise `InvalidParameter` for what only files take."""
     if types:
-        raise InvalidParameter(f"types are for columns of text in files: a {server} table has types of its own")
+        raise InvalidParameter("types are for columns of text in files: a table of a server has types of its own")
     if not isinstance(source, str | Path):
-        raise InvalidParameter(f"{server} reads tables of its own, by name, not {type(source).__name__}")
+        raise InvalidParameter(f"a server reads tables of its own, by name, not {type(source).__name__}")
     return table or str(source)
 
 

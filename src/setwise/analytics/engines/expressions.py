@@ -12,7 +12,7 @@ from math import log, nextafter
 from typing import assert_never
 
 from setwise.analytics.bins import LARGEST_BINNED, Group, Part, Period, TimeUnit, Width
-from setwise.analytics.engines.base import Measure
+from setwise.analytics.engines.aggregation import Measure
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.schema import Kind, Schema
 from setwise.mechanisms.statistics import LARGEST_EXPONENT, LEAST_EXPONENT

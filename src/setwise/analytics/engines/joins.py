@@ -10,9 +10,9 @@ cell fails), and asks about `JoinedTables.statement` as it asks about a table. I
 the forms in which keys are compared: `user` for users, `label` for text, `operand` for others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, TypeVar
 
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.prepared import Manifest
@@ -63,12 +63,16 @@ class NamedTable(Generic[Table]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """What stands after FROM, its columns, about how many rows it has, and what it was prepared from, if it was."""
+    """What a server reads: what stands after FROM, its columns, and about how many rows it has.
+
+    A prepared dataset has a `manifest`; `origin` is the name of a table, by which it is found again.
+    """
 
     text: str
     schema: Schema
     rows: int | None
     manifest: Manifest | None = None
+    origin: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,22 +229,26 @@ class JoinedTables:
         return tuple(named)
 
 
-def joined_relations(
-    tables: Sequence[NamedTable[Table]], relations: Sequence[Relation], joins: Sequence[Join], user: str
-) -> JoinedTables:
-    """Return the join of tables that a server has looked up, each as a relation."""
-    if any(each.manifest is not None for each in relations):
-        raise UnsuitableTable("what was prepared cannot be joined: join its source")
-    parts = [
-        Part(name=each.name, schema=relation.schema, private=each.private)
-        for each, relation in zip(tables, relations, strict=True)
-    ]
-    return JoinedTables(parts, joins, user)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerJoin:
+    """Tables of one server by their names there, the first of them private, that it joins."""
 
+    tables: Sequence[NamedTable[str]]
+    joins: Sequence[Join]
+    user: str
 
-def refuse_to_prepare() -> NoReturn:
-    """Refuse to prepare a join: a prepared dataset is made of one table."""
-    raise UnsuitableTable("a join cannot be prepared: write it to a table and prepare that")
+    def found(self, look_up: Callable[[str], Relation], dialect: Dialect) -> Relation:
+        """Look up every table, and return the join as a relation."""
+        relations = [look_up(each.table) for each in self.tables]
+        if any(each.manifest is not None for each in relations):
+            raise UnsuitableTable("what was prepared cannot be joined: join its source")
+        parts = [
+            Part(name=each.name, schema=relation.schema, private=each.private)
+            for each, relation in zip(self.tables, relations, strict=True)
+        ]
+        joined = JoinedTables(parts, self.joins, self.user)
+        text = joined.statement([relation.text for relation in relations], dialect)
+        return Relation(text=text, schema=joined.schema, rows=relations[0].rows)
 
 
 def _compared(column: Column, dialect: Dialect, private: bool) -> str:

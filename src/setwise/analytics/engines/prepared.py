@@ -14,11 +14,10 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from setwise.analytics.bins import Group
-from setwise.analytics.engines.base import Aggregation, Engine, check_suitable
-from setwise.analytics.filter.expression import Filter
+from setwise.analytics.engines.aggregation import Aggregation, check_suitable
 from setwise.analytics.schema import Column, Schema
 from setwise.errors import EngineFailed, InvalidFilter, InvalidParameter, UnsuitableTable
 from setwise.mechanisms.labels import Cell
@@ -94,50 +93,6 @@ class Manifest:
             return cls(**told)
         except (KeyError, TypeError, ValueError, AttributeError):
             raise UnsuitableTable("the prepared dataset's manifest is damaged: prepare it again") from None
-
-
-class PreparingEngine(Engine, Protocol):
-    """An engine that can also rank a table's contributions and store them."""
-
-    def origin(self) -> tuple[str, str]:
-        """Return the source's name and fingerprint, or raise `UnsuitableTable` when changes would not be noticed."""
-        ...
-
-    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Rank contributions and store them with the manifest, in place of what was prepared there before."""
-        ...
-
-
-def prepare(
-    engine: PreparingEngine,
-    *,
-    user: str,
-    item: str,
-    destination: str | Path,
-    value: str | None = None,
-    where: Filter | None = None,
-    null_item: Cell | None = None,
-) -> Manifest:
-    """Rank every user's items once and store the result, and return what was stored.
-
-    `destination` is a directory for DuckDB, and the name of a table for the other engines. `open_engine` opens
-    it like any other source, and refuses it once the original source has changed.
-    """
-    aggregation = Aggregation(user=user, item=item, value=value, where=where, null_item=null_item)
-    schema = engine.describe()
-    check_suitable(aggregation, schema)
-    origin, fingerprint = engine.origin()
-    manifest = Manifest(
-        user=schema.column(user),
-        item=schema.column(item),
-        value=None if value is None else schema.column(value),
-        where=None if where is None else where.text,
-        null_item=null_item,
-        origin=origin,
-        fingerprint=fingerprint,
-    )
-    engine.store(aggregation, manifest, str(destination))
-    return manifest
 
 
 def read_prepared(directory: Path) -> Manifest | None:

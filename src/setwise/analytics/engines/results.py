@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.analytics.engines.base import Aggregation, label_kind
+from setwise.analytics.engines.aggregation import Aggregation, label_kind
 from setwise.analytics.schema import Column, Schema
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Cell, Label, cell_of
@@ -24,15 +24,37 @@ def domain_rows(aggregation: Aggregation, schema: Schema) -> tuple[list[Column],
     return columns, [row for row in rows if all(-(2**63) <= int(row[place]) < 2**63 for place in whole)]
 
 
-def joined_labels(columns: Sequence[list[Cell]]) -> list[Label]:
-    """Return one label for each line: the cell of the one column, or the cells of several."""
-    return list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
+def label_names(aggregation: Aggregation) -> list[str]:
+    """Return the names of the columns that hold the labels of what is returned."""
+    return [f"g{place}" for place in range(aggregation.label_width)]
+
+
+def measure_names(aggregation: Aggregation) -> list[str]:
+    """Return the names of the columns of numbers that `StatementBuilder.statistics` finds."""
+    added = [place for place, measure in enumerate(aggregation.measures) if not measure.in_cells]
+    return ["cell", "measure", "users", *(f"{kind}{place}" for place in added for kind in ("s", "n"))]
+
+
+def arrow_table(columns: Mapping[str, Sequence[Cell]]) -> "pa.Table":
+    """Return what a driver found, by the names of columns, as an Arrow table."""
+    import pyarrow as pa
+
+    def kind(cells: Sequence[Cell]) -> pa.DataType:
+        if len(cells) > 0 and isinstance(cells[0], str):
+            return pa.string()
+        return pa.uint64() if max(map(int, cells), default=0) >= 2**63 else pa.int64()
+
+    return pa.table({name: pa.array(cells, kind(cells)) for name, cells in columns.items()})
 
 
 def arrow_labels(found: "pa.Table", aggregation: Aggregation) -> list[Label]:
     """Return the labels of the lines of an Arrow table."""
-    places = range(aggregation.label_width)
-    return joined_labels([found.column(f"g{place}").to_pylist() for place in places])
+    return _joined([found.column(name).to_pylist() for name in label_names(aggregation)])
+
+
+def _joined(columns: Sequence[list[Cell]]) -> list[Label]:
+    """Return one label for each line: the cell of the one column, or the cells of several."""
+    return list(columns[0]) if len(columns) == 1 else list(zip(*columns, strict=True))
 
 
 class CellCounts(Mapping[Label, NDArray[np.int64]]):
@@ -67,21 +89,12 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
         return len(self._groups)
 
 
-def group_table(
-    labels: Sequence[Label], columns: Mapping[str, NDArray[np.int64]], aggregation: Aggregation
-) -> GroupTable:
-    """Return what `StatementBuilder.statistics` found, line by line."""
-    groups: dict[Label, int] = {}
-    places = np.fromiter((groups.setdefault(label, len(groups)) for label in labels), np.int64, len(labels))
-    return _table_of_lines(groups, places, columns, aggregation)
-
-
 def arrow_group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable:
     """Return what `StatementBuilder.statistics` found in an Arrow table.
 
     Cells are many and labels few: equal ones are found by Arrow, and made Python's once.
     """
-    encoded = [_encoded(found.column(f"g{place}")) for place in range(aggregation.label_width)]
+    encoded = [_encoded(found.column(name)) for name in label_names(aggregation)]
     distinct, places = encoded[0]
     number = len(distinct)
     for values, codes in encoded[1:]:
@@ -89,8 +102,8 @@ def arrow_group_table(found: "pa.Table", aggregation: Aggregation) -> GroupTable
         number = len(tuples)
     line = np.empty(number, dtype=np.int64)
     line[places] = np.arange(len(places))  # one line of each group
-    labels = joined_labels([[values[code] for code in codes[line].tolist()] for values, codes in encoded])
-    columns = {name: found.column(name).to_numpy() for name in found.column_names if not name.startswith("g")}
+    labels = _joined([[values[code] for code in codes[line].tolist()] for values, codes in encoded])
+    columns = {name: found.column(name).to_numpy() for name in measure_names(aggregation)}
     return _table_of_lines({label: place for place, label in enumerate(labels)}, places, columns, aggregation)
 
 

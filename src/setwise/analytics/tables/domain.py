@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from setwise.analytics.engines.base import Aggregation, Engine, label_kind
+from setwise.analytics.engines.aggregation import Aggregation, label_kind
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import IN_MEMORY, Location, Source, open_engine
 from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.files import CSV_SEPARATORS, columns_of, open_csv

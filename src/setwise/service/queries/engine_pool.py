@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import assert_never
 from urllib.parse import urlsplit
 
-from setwise.analytics.engines.base import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import Beside, JoinedSource, open_engine, open_joined
 from setwise.analytics.engines.files import files_of
 from setwise.analytics.engines.joins import Join
-from setwise.analytics.engines.prepared import PreparingEngine, read_prepared
+from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
@@ -39,7 +40,7 @@ class Engines:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._idle: defaultdict[str, list[PreparingEngine]] = defaultdict(list)
+        self._idle: defaultdict[str, list[Engine]] = defaultdict(list)
         self._schemas: dict[tuple[str, tuple[Join, ...]], Schema] = {}
         self._public: dict[str, dict[str, Schema]] = {}
         self._lock = threading.Lock()
@@ -97,7 +98,7 @@ class Engines:
         return found
 
     @contextmanager
-    def lent(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Iterator[PreparingEngine]:
+    def lent(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Iterator[Engine]:
         """Lend an engine on the table, with others joined to it; one that failed or joins is not used again."""
         with self._lock:
             idle = [] if joins else self._idle[dataset.name]
@@ -122,7 +123,7 @@ class Engines:
                 engine.close()
 
     @contextmanager
-    def lent_to_check(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Iterator[PreparingEngine]:
+    def lent_to_check(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Iterator[Engine]:
         """Lend an engine that reads metadata: one of each table at a time, beside those that have their turns.
 
         More would be opened and closed again with every question, at several times the price of a small answer.
@@ -140,14 +141,14 @@ class Engines:
         for engine in idle:
             engine.close()
 
-    def _reopened(self, dataset: Dataset) -> PreparingEngine:
+    def _reopened(self, dataset: Dataset) -> Engine:
         """Open a registered table; what is wrong with it by now is the stewards' business, not the analyst's."""
         try:
             return self._opened(dataset)
         except BadRequest:
             raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
 
-    def _joined(self, dataset: Dataset, joins: tuple[Join, ...]) -> PreparingEngine:
+    def _joined(self, dataset: Dataset, joins: tuple[Join, ...]) -> Engine:
         """Open a registered table with public ones joined to it; what is wrong with the join is the analyst's.
 
         What is wrong with one of the tables is the stewards'.
@@ -168,7 +169,7 @@ class Engines:
                 f"the tables of the data set {dataset.name!r} cannot be opened to be joined; tell a steward"
             ) from None
 
-    def _opened(self, dataset: Dataset) -> PreparingEngine:
+    def _opened(self, dataset: Dataset) -> Engine:
         address = self._address(dataset.engine)
         source = self._located(dataset.table, dataset.engine)
         return open_engine(source, address, types=_types_of(dataset), csv=dataset.csv, memory=self._settings.memory)

@@ -1,18 +1,16 @@
-"""What is read of ClickHouse: a table or view by its name, or several of them joined."""
+"""Tables and views of ClickHouse in its catalogue, and prepared datasets.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+A prepared dataset is a MergeTree table whose comment is the manifest.
+"""
 
-from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect, clickhouse_column, quoted
-from setwise.analytics.engines.clickhouse.prepared import stored_manifest, table_fingerprint
-from setwise.analytics.engines.joins import Join, NamedTable, Relation, joined_relations, refuse_to_prepare
+import hashlib
+
+from setwise.analytics.engines.clickhouse.connection import Ask
+from setwise.analytics.engines.clickhouse.dialect import clickhouse_column, quoted
+from setwise.analytics.engines.joins import Relation
+from setwise.analytics.engines.prepared import MARK, Manifest
 from setwise.analytics.schema import Schema
-from setwise.errors import UnsuitableTable
-
-Columns: TypeAlias = Mapping[str, Sequence[Any]]
-Ask: TypeAlias = Callable[[str, Mapping[str, object]], Columns]
-"""Runs a statement with parameters and returns its columns by name; none when there are no rows."""
+from setwise.errors import InvalidParameter, UnsuitableTable
 
 _TABLE = """
     SELECT engine, total_rows, comment FROM system.tables
@@ -26,85 +24,72 @@ _COLUMNS = """
 """
 _STORED = ("Memory", "Log", "TinyLog", "StripeLog", "Buffer", "Dictionary")
 _OF_OTHERS = ("Distributed", "Merge", "View", "MaterializedView")
+_PARTS = """
+    SELECT partition_id, sum(rows) AS held, min(min_block_number) AS first, max(max_block_number) AS last,
+        maxIf(data_version, data_version > max_block_number) AS mutated
+    FROM system.parts
+    WHERE active AND database = if(empty({database:String}), currentDatabase(), {database:String})
+        AND table = {table:String}
+    GROUP BY partition_id ORDER BY partition_id
+"""
+_UUID = """
+    SELECT uuid, engine LIKE '%MergeTree' AS parted FROM system.tables
+    WHERE database = if(empty({database:String}), currentDatabase(), {database:String}) AND name = {table:String}
+"""
 
 
-class ClickHouseSource(Protocol):
-    """What an engine can be opened on."""
-
-    def found(self, ask: Ask) -> Relation:
-        """Look up the source in the catalogue, or raise `UnsuitableTable`."""
-        ...
-
-    def origin(self, ask: Ask) -> tuple[str, str]:
-        """Return its name and the fingerprint of its parts, or raise `UnsuitableTable`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ClickHouseTable:
-    """A table or view by its name, with or without a database.
+def found_table(ask: Ask, table: str) -> Relation:
+    """Look up a table or view by its name, with or without a database.
 
     Computed columns (ALIAS) are left out, because a row could make their expressions fail.
     """
-
-    name: str
-
-    @property
-    def text(self) -> str:
-        """The name in quotes."""
-        return ".".join(quoted(part) for part in self.parts.values() if part)
-
-    @property
-    def parts(self) -> dict[str, str]:
-        """The database, empty for that of the connection, and the name in it, as parameters."""
-        database, _, name = self.name.rpartition(".")
-        return {"database": database, "table": name}
-
-    def comment(self, ask: Ask) -> str | None:
-        """Return the table's comment, or None where there is no such table."""
-        found = ask(_TABLE, self.parts)
-        return str(found["comment"][0]) if found else None
-
-    def found(self, ask: Ask) -> Relation:
-        """Look up the table in the catalogue."""
-        found = ask(_TABLE, self.parts)
-        if not found:
-            raise UnsuitableTable(f"ClickHouse has no table {self.name!r} that this login may see")
-        engine, rows = str(found["engine"][0]), found["total_rows"][0]
-        if not engine.endswith("MergeTree") and engine not in (*_STORED, *_OF_OTHERS):
-            raise UnsuitableTable(
-                f"{self.name!r} is a table of the engine {engine}, whose rows are converted when they are read: "
-                "copy it to a MergeTree table"
-            )
-        columns = ask(_COLUMNS, self.parts)
-        return Relation(
-            text=self.text,
-            schema=Schema(tuple(map(clickhouse_column, columns["name"], columns["type"]))),
-            rows=None if rows is None else int(rows),
-            manifest=stored_manifest(str(found["comment"][0])),
+    found = ask(_TABLE, _parts(table))
+    if not found:
+        raise UnsuitableTable(f"ClickHouse has no table {table!r} that this login may see")
+    engine, rows, comment = str(found["engine"][0]), found["total_rows"][0], str(found["comment"][0])
+    if not engine.endswith("MergeTree") and engine not in (*_STORED, *_OF_OTHERS):
+        raise UnsuitableTable(
+            f"{table!r} is a table of the engine {engine}, whose rows are converted when they are read: "
+            "copy it to a MergeTree table"
         )
+    columns = ask(_COLUMNS, _parts(table))
+    return Relation(
+        text=_quoted_table(table),
+        schema=Schema(tuple(map(clickhouse_column, columns["name"], columns["type"]))),
+        rows=None if rows is None else int(rows),
+        manifest=Manifest.read(comment[len(MARK) :]) if comment.startswith(MARK) else None,
+        origin=table,
+    )
 
-    def origin(self, ask: Ask) -> tuple[str, str]:
-        """Return the table's name and the fingerprint of its parts."""
-        return self.name, table_fingerprint(ask, self.name, self.parts)
+
+def table_fingerprint(ask: Ask, table: str) -> str:
+    """Return a digest of which table it is, and of the rows, block numbers and last mutation of its partitions.
+
+    Merges in the background leave all of them as they are.
+    """
+    found = ask(_UUID, _parts(table))
+    if not found or not found["parted"][0]:
+        raise UnsuitableTable(f"{table!r} is no MergeTree table, so changes of it would not be noticed: prepare one")
+    held = ask(_PARTS, _parts(table))
+    told = [str(found["uuid"][0]), *(list(map(str, column)) for column in held.values())]
+    return hashlib.sha256(repr(told).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClickHouseJoin:
-    """Tables of one server, the first of them private, that are joined by it."""
+def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, object], manifest: Manifest) -> None:
+    """Make the table with the manifest as its comment, in place of a prepared dataset of that name."""
+    there = ask(_TABLE, _parts(table))
+    if there and not str(there["comment"][0]).startswith(MARK):
+        raise InvalidParameter(f"{table} exists and is not a prepared dataset: name another destination")
+    told = (MARK + manifest.written()).replace("\\", "\\\\").replace("'", "\\'")
+    made = f"CREATE OR REPLACE TABLE {_quoted_table(table)} ENGINE = MergeTree ORDER BY rank COMMENT '{told}'"
+    ask(f"{made} AS {prepared}", parameters)
 
-    tables: Sequence[NamedTable[ClickHouseTable]]
-    joins: Sequence[Join]
-    user: str
 
-    def found(self, ask: Ask) -> Relation:
-        """Look up every table in the catalogue, and see that the join is one."""
-        relations = [each.table.found(ask) for each in self.tables]
-        joined = joined_relations(self.tables, relations, self.joins, self.user)
-        text = joined.statement([relation.text for relation in relations], ClickHouseDialect())
-        return Relation(text=text, schema=joined.schema, rows=relations[0].rows)
+def _parts(table: str) -> dict[str, str]:
+    """Return the database, empty for that of the connection, and the name in it, as parameters."""
+    database, _, name = table.rpartition(".")
+    return {"database": database, "table": name}
 
-    def origin(self, ask: Ask) -> tuple[str, str]:
-        """Refuse: a prepared dataset is made of one table."""
-        del ask
-        refuse_to_prepare()
+
+def _quoted_table(table: str) -> str:
+    return ".".join(quoted(part) for part in _parts(table).values() if part)

@@ -6,18 +6,17 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from weakref import finalize
 
 import duckdb
 
 from setwise.accounting.brackets import Progress, quiet
-from setwise.analytics.engines.base import Aggregation, Poller, check_suitable, columns_read, without_driver_error
+from setwise.analytics.engines.aggregation import Aggregation, columns_read
+from setwise.analytics.engines.base import Engine, Poller, without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.duckdb.dialect import sql_text
 from setwise.analytics.engines.duckdb.joined import JoinedTable
@@ -71,7 +70,7 @@ _PROGRESS = {"enable_progress_bar": "true", "enable_progress_bar_print": "false"
 """Without its bar DuckDB does not say how far a query is; these settings belong to each cursor."""
 
 
-class DuckDBEngine:
+class DuckDBEngine(Engine):
     """A table read by DuckDB inside this process.
 
     `memory` is DuckDB's own limit (as in "4GiB"; by default most of the machine's memory). Larger work is cut into
@@ -92,13 +91,13 @@ class DuckDBEngine:
         salts: SaltSource = secret_salt,
         manifest: Manifest | None = None,
     ) -> None:
+        super().__init__()
         self._table = table
         self._manifest = manifest
+        self._origin = table.origin
         self._progress = progress
         self._salts = salts
         self._hashes = DistinctHashes(table.files)
-        self._running: set[duckdb.DuckDBPyConnection] = set()
-        self._lock = threading.Lock()
         self.spill = SpillDirectory(scratch, spill)
         with _failures(self.spill):
             self._connection = _locked_connection(table, memory, threads, self.spill.path)
@@ -106,102 +105,42 @@ class DuckDBEngine:
         self._threads = self._most_threads
         self._schema = self._described()
 
-    def describe(self) -> Schema:
-        """Return the columns and their kinds, from metadata alone."""
-        return self._schema if self._manifest is None else self._manifest.schema()
-
     @without_driver_error
     def rows(self) -> int | None:
         """Return about how many rows there are where metadata tells."""
         with _failures(self.spill), self._connection.cursor() as cursor:
             return self._table.rows(cursor)
 
-    def check(self, aggregation: Aggregation) -> None:
-        """Raise what metadata tells is wrong with an aggregation."""
-        if self._manifest is None:
-            check_suitable(aggregation, self._schema)
-        else:
-            self._manifest.check(aggregation)
-            self._manifest.check_fresh(files_fingerprint(files_of(self._manifest.origin)))
-
-    @without_driver_error
-    def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return every positive group with its exact bounded count."""
-        return self._run(aggregation, None)
-
-    @without_driver_error
-    def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` highest groups, highest first; equal counts by label in code point order."""
-        return self._run(aggregation, most)
-
-    @without_driver_error
-    def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return the exact measures of every group."""
-        self.check(aggregation)
-        rows = self._estimated_rows()
-        with self._running_on(rows) as cursor:
-            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts(), self._hashes)
-            return query.statistics(aggregation, rows, self._parts(aggregation, rows))
-
-    def origin(self) -> tuple[str, str]:
-        """Return the path of the source and the fingerprint of its files."""
-        if self._manifest is not None:
-            raise UnsuitableTable("a prepared dataset cannot be prepared again: prepare its source")
-        if self._table.origin is None:
-            raise UnsuitableTable("changes of a table in memory would go unseen: write it to Parquet and prepare that")
-        return self._table.origin, files_fingerprint(files_of(self._table.origin))
-
-    @without_driver_error
-    def store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
-        """Write a directory with the ranked contributions as Parquet and the manifest beside them."""
-        check_suitable(aggregation, self._schema)
-        rows = self._estimated_rows()
-        with self._running_on(rows) as cursor:
-            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts(), self._hashes)
-            write_prepared(Path(destination), query.rank(aggregation, self._parts(aggregation, rows)), manifest)
-
-    def cancel(self) -> None:
-        """Stop what runs, from any thread; the calls that were running raise `EngineFailed`."""
-        with self._lock:
-            for cursor in self._running:
-                cursor.interrupt()
-
     def close(self) -> None:
         """Let go of the connection and the scratch directory."""
         self._connection.close()
         self.spill.remove()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _described(self) -> Schema:
         with _failures(self.spill), self._connection.cursor() as cursor:
             schema = described(self._table, cursor)
         return self._table.described(schema) if isinstance(self._table, TypedTable | JoinedTable) else schema
 
-    def _needed(self, aggregation: Aggregation) -> Schema:
-        """Return the columns that an aggregation reads."""
-        needed = columns_read(aggregation)
-        return Schema(tuple(column for column in self._schema if column.name in needed))
-
-    def _run(self, aggregation: Aggregation, most: int | None) -> Histogram:
-        self.check(aggregation)
-        if self._manifest is not None:
-            return self._run_prepared(self._manifest, aggregation, most)
+    @contextmanager
+    def _question(self, aggregation: Aggregation) -> Iterator["DuckDBQuestion"]:
         rows = self._estimated_rows()
+        if self._manifest is None:
+            read = columns_read(aggregation)
+            schema = Schema(tuple(column for column in self._schema if column.name in read))
+            salt, parts = self._salts(), self._parts(aggregation, rows)
+        else:
+            schema, salt, parts = self._manifest.schema(), 0, 1
         with self._running_on(rows) as cursor:
-            query = DuckDBQuery(self._table, self._needed(aggregation), cursor, self._salts(), self._hashes)
-            return query.run(aggregation, most, rows, self._parts(aggregation, rows))
+            query = DuckDBQuery(self._table, schema, cursor, salt, self._hashes)
+            yield DuckDBQuestion(aggregation, query, rows, parts, self._manifest is not None)
 
-    def _run_prepared(self, manifest: Manifest, aggregation: Aggregation, most: int | None) -> Histogram:
-        with self._running_on(self._estimated_rows()) as cursor:
-            query = DuckDBQuery(self._table, manifest.schema(), cursor, 0, self._hashes)
-            return query.run_prepared(aggregation, most)
+    def _fingerprint(self, origin: str) -> str:
+        return files_fingerprint(files_of(origin))
+
+    def _store(self, aggregation: Aggregation, manifest: Manifest, destination: str) -> None:
+        """Write a directory with the ranked contributions as Parquet and the manifest beside them."""
+        with self._question(aggregation) as question:
+            write_prepared(Path(destination), question.query.rank(aggregation, question.parts), manifest)
 
     def _estimated_rows(self) -> int:
         """Return about how many rows there are; where only reading tells, more than a small table has."""
@@ -220,14 +159,11 @@ class DuckDBEngine:
         small = rows <= SMALL_ROWS and not isinstance(self._table, JoinedTable)
         cursor = self._connection.cursor()
         self._use(cursor, 1 if small else self._most_threads)
-        with self._lock:
-            self._running.add(cursor)
         try:
-            with _failures(self.spill), nullcontext() if small else self._watching(cursor):
+            watched = nullcontext() if small else self._watching(cursor)
+            with self._cancellable(cursor.interrupt), _failures(self.spill), watched:
                 yield cursor
         finally:
-            with self._lock:
-                self._running.discard(cursor)
             cursor.close()
 
     def _use(self, cursor: duckdb.DuckDBPyConnection, threads: int) -> None:
@@ -256,6 +192,27 @@ class DuckDBEngine:
         texts = [column.kind is Kind.TEXT for column in keys]
         needed = rows * (PAIR_BYTES + TEXT_BYTES * sum(texts))
         return min(MOST_PARTITIONS, max(1, math.ceil(needed / (self._memory / 2))))
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBQuestion:
+    """One aggregation on a cursor of its own, reading about `rows` rows in `parts` parts of the users."""
+
+    aggregation: Aggregation
+    query: DuckDBQuery
+    rows: int
+    parts: int
+    prepared: bool
+
+    def histogram(self, most: int | None) -> Histogram:
+        """Return every positive group with its exact bounded count, or the `most` highest, highest first."""
+        if self.prepared:
+            return self.query.run_prepared(self.aggregation, most)
+        return self.query.run(self.aggregation, most, self.rows, self.parts)
+
+    def statistics(self) -> GroupTable:
+        """Return the exact measures of every group."""
+        return self.query.statistics(self.aggregation, self.rows, self.parts)
 
 
 def _locked_connection(

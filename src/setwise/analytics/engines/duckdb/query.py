@@ -5,7 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.base import Aggregation, label_kind
+from setwise.analytics.engines.aggregation import Aggregation, label_kind
 from setwise.analytics.engines.bounding import Parameters, StatementBuilder, label_columns, within
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.engines.duckdb.tables import DuckDBTable

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.base import Aggregation, label_kind
+from setwise.analytics.engines.aggregation import Aggregation, label_kind
 from setwise.analytics.engines.files import FilesVersion, files_version
 from setwise.analytics.schema import Kind, Schema
 

@@ -7,12 +7,12 @@ The comment of a table that is a prepared dataset is its manifest.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import psycopg
 
-from setwise.analytics.engines.joins import Join, NamedTable, Relation, joined_relations, refuse_to_prepare
+from setwise.analytics.engines.joins import Relation, ServerJoin
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
 from setwise.analytics.engines.prepared import MARK, Manifest
 from setwise.analytics.schema import Column, Kind, Schema
@@ -120,70 +120,34 @@ _COLUMNS = """
 """
 
 
-class PostgresqlSource(Protocol):
-    """What an engine can be opened on."""
-
-    def found(self, connection: psycopg.Connection[Any]) -> Relation:
-        """Look up the source in the server's catalogue, or raise `UnsuitableTable`."""
-        ...
-
-    def origin(self, connection: psycopg.Connection[Any]) -> tuple[str, str]:
-        """Return its name and the fingerprint of what the server counts about it, or raise `UnsuitableTable`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class PostgresqlTable:
-    """A table or view by its name, with or without a schema, in the case in which it is stored."""
-
-    name: str
-
-    def found(self, connection: psycopg.Connection[Any]) -> Relation:
-        """Look up the table in the catalogue."""
-        quoted = quoted_table(self.name)
-        row = connection.execute(_RELATION, {"name": quoted}).fetchone()
-        if row is None:
-            raise UnsuitableTable(f"the PostgreSQL database has no table {self.name!r} that this login may see")
-        oid, namespace, name, tuples = row
-        columns = connection.execute(_COLUMNS, {"relation": oid}).fetchall()
-        schema = Schema(tuple(postgresql_column(*column) for column in columns))
-        dialect = PostgresqlDialect()
-        text = f"{dialect.name(namespace)}.{dialect.name(name)}"
-        manifest = stored_manifest(connection, quoted)
-        if manifest is None:  # what was prepared holds nothing that the server cannot send
-            text = sound_relation(connection, text, schema.columns)
-        return Relation(text=text, schema=schema, rows=int(tuples) if tuples >= 0 else None, manifest=manifest)
-
-    def origin(self, connection: psycopg.Connection[Any]) -> tuple[str, str]:
-        """Return the table's name and the fingerprint of what the server counts about it."""
-        return self.name, table_fingerprint(connection, self.name, quoted_table(self.name))
+def found_table(connection: psycopg.Connection[Any], table: str) -> Relation:
+    """Look up a table or view by its name, with or without a schema, in the case in which it is stored."""
+    quoted = quoted_table(table)
+    row = connection.execute(_RELATION, {"name": quoted}).fetchone()
+    if row is None:
+        raise UnsuitableTable(f"the PostgreSQL database has no table {table!r} that this login may see")
+    oid, namespace, name, tuples = row
+    columns = connection.execute(_COLUMNS, {"relation": oid}).fetchall()
+    schema = Schema(tuple(postgresql_column(*column) for column in columns))
+    dialect = PostgresqlDialect()
+    text = f"{dialect.name(namespace)}.{dialect.name(name)}"
+    manifest = stored_manifest(connection, quoted)
+    if manifest is None:  # what was prepared holds nothing that the server cannot send
+        text = sound_relation(connection, text, schema.columns)
+    rows = int(tuples) if tuples >= 0 else None
+    return Relation(text=text, schema=schema, rows=rows, manifest=manifest, origin=table)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresqlJoin:
-    """Tables of one database, the first of them private, that are joined by the server."""
-
-    tables: Sequence[NamedTable[PostgresqlTable]]
-    joins: Sequence[Join]
-    user: str
-
-    def found(self, connection: psycopg.Connection[Any]) -> Relation:
-        """Look up every table in the catalogue, and see that the join is one."""
-        relations = [each.table.found(connection) for each in self.tables]
-        joined = joined_relations(self.tables, relations, self.joins, self.user)
-        for column in joined.columns:
-            if column.name != column.column.name and len(column.name.encode()) > LONGEST_NAME:
-                raise UnsuitableTable(
-                    f"several tables have the column {column.column.name!r}, and {column.name!r} is longer than the "
-                    f"{LONGEST_NAME} bytes of a name in PostgreSQL: give the table a shorter name"
-                )
-        text = joined.statement([relation.text for relation in relations], PostgresqlDialect())
-        return Relation(text=text, schema=joined.schema, rows=relations[0].rows)
-
-    def origin(self, connection: psycopg.Connection[Any]) -> tuple[str, str]:
-        """Refuse: a prepared dataset is made of one table."""
-        del connection
-        refuse_to_prepare()
+def found_join(connection: psycopg.Connection[Any], join: ServerJoin) -> Relation:
+    """Look up every table of a join, and see that the server can name its columns."""
+    relation = join.found(partial(found_table, connection), PostgresqlDialect())
+    for column in relation.schema.names:
+        if len(column.encode()) > LONGEST_NAME:
+            raise UnsuitableTable(
+                f"{column!r}, a column that several tables have, is longer than the {LONGEST_NAME} bytes of a name in "
+                "PostgreSQL: give the table a shorter name"
+            )
+    return relation
 
 
 def quoted_table(table: str) -> str:

@@ -1,67 +1,39 @@
-"""What Spark can read as a table: files wherever its session finds them, tables of its catalogue, its own frames."""
+"""What Spark can read as a table: files wherever its session finds them, tables of its catalogue, its own frames.
 
-import threading
+A prepared dataset is a table of the catalogue, whose property is the manifest.
+"""
+
+import hashlib
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from setwise.accounting.brackets import Progress
-from setwise.analytics.engines.base import without_driver_error
-from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.errors import EngineFailed, MissingExtra, UnsuitableTable
+from setwise.errors import InvalidParameter, MissingExtra, UnsuitableTable
 
 try:
     from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-    from pyspark.errors import PySparkException, PySparkRuntimeError
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.functions import expr
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
 
-from setwise.analytics.engines.spark.engine import SparkEngine, Views
-from setwise.analytics.engines.spark.files import csv_columns, csv_frame, sound_text
-from setwise.analytics.engines.spark.prepared import source_frame, stored_manifest
-
-
-class SharedSession:
-    """Counts the engines on a session started here: a process has one session, and stopping it stops every query."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._started: SparkSession | None = None
-        self._engines = 0
-
-    def join(self, master: str | None) -> tuple[SparkSession, bool]:
-        """Return the session of this process and whether it is to be left with `leave`: the caller's own is not."""
-        with self._lock:
-            # Asked of the process, because a thread does not know of a session that another thread has started.
-            theirs = self._engines == 0 and SparkContext._active_spark_context is not None
-            builder = SparkSession.builder.appName("setwise")
-            session = (builder if master is None else builder.master(master)).getOrCreate()
-            if not theirs:
-                self._started = session
-                self._engines += 1
-            return session, not theirs
-
-    def leave(self) -> None:
-        """Stop the session when the last engine on it is closed."""
-        with self._lock:
-            self._engines -= 1
-            if self._engines == 0 and self._started is not None:
-                self._started.stop()
-                self._started = None
-
-
-_SHARED = SharedSession()
+from setwise.analytics.engines.spark.files import (
+    csv_columns,
+    csv_files,
+    csv_frame,
+    is_csv,
+    is_path,
+    parquet_frame,
+    sound_text,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,8 +41,8 @@ class SparkTable:
     """A table as Spark reads it: its frame, and `from_text`, the columns of text that are read as another kind.
 
     `narrowed` returns the frame with some of its columns, where reading fewer of them is a matter of asking for them.
-    `named` is how the session finds the source again. `bytes_of` is a frame of about the same size, where Spark cannot
-    estimate it.
+    `named` is how the session finds the source again.
+    `bytes_of` is a frame of about the same size, where Spark cannot estimate it.
     """
 
     frame: DataFrame
@@ -86,6 +58,11 @@ class SparkTable:
         columns = [spark_column(name, native) for name, native in self.frame.dtypes]
         return Schema(tuple(replace(column, from_text=column.name in self.from_text) for column in columns))
 
+    @property
+    def sized_like(self) -> DataFrame:
+        """A frame of about the same size: of a join, Spark estimates as many rows as there are pairs of rows."""
+        return self.frame if self.bytes_of is None else self.bytes_of
+
     def columns(self, names: Sequence[str]) -> DataFrame:
         """Return a frame that has these columns, and maybe others that cost nothing."""
         return self.frame if self.narrowed is None else self.narrowed(names)
@@ -99,22 +76,6 @@ class SparkTable:
             frame=_typed(self.frame, chosen),
             from_text=self.from_text | {column.name for column in chosen},
             narrowed=None if narrowed is None else lambda names: _typed(narrowed(names), chosen),
-        )
-
-    def engine(
-        self, progress: Progress, leave: Callable[[], None] | None = None, salts: SaltSource = secret_salt
-    ) -> SparkEngine:
-        """Return an engine that reads the table."""
-        return SparkEngine(
-            self.frame,
-            named=self.named,
-            progress=progress,
-            salts=salts,
-            leave=leave,
-            manifest=self.manifest,
-            narrowed=self.narrowed,
-            from_text=self.from_text,
-            bytes_of=self.bytes_of,
         )
 
 
@@ -149,31 +110,6 @@ class SparkSource:
         frame = source_frame(session, source)
         manifest = stored_manifest(frame, source)
         return SparkTable(frame=frame if manifest is not None else sound_text(frame), named=source, manifest=manifest)
-
-
-@without_driver_error
-def open_spark(source: SparkSource, master: str | None, progress: Progress) -> SparkEngine:
-    """Return an engine for a source.
-
-    Without a master the session that is active is used, or the one the machine's Spark configuration describes.
-    """
-    with _session_for(source, master) as (session, leave):
-        return source.opened(session).engine(progress, leave)
-
-
-@without_driver_error
-def open_spark_join(
-    sources: Sequence[NamedTable[SparkSource]], joins: Sequence[Join], user: str, master: str | None, progress: Progress
-) -> SparkEngine:
-    """Return an engine for sources that are joined, the first of them private."""
-    with _session_for(sources[0].table, master) as (session, leave):
-        tables = [
-            NamedTable(name=each.name, table=each.table.opened(session), private=each.private) for each in sources
-        ]
-        try:
-            return joined_tables(session, tables, joins, user).engine(progress, leave)
-        except (PySparkException, Py4JError):
-            raise EngineFailed("Spark could not join the tables") from None
 
 
 def joined_tables(
@@ -211,24 +147,6 @@ def joined_tables(
     )
 
 
-@contextmanager
-def _session_for(source: SparkSource, master: str | None) -> Iterator[tuple[SparkSession, Callable[[], None] | None]]:
-    """Give the session of a frame, or that of this process with how to leave it; left when an engine fails to open."""
-    if isinstance(source.source, DataFrame):
-        yield source.source.sparkSession, None
-        return
-    try:
-        session, started = _SHARED.join(master)
-    except (PySparkRuntimeError, PySparkException, Py4JError, OSError):
-        raise EngineFailed("Spark could not be started: it needs Java 17 and a master that answers") from None
-    try:
-        yield session, _SHARED.leave if started else None
-    except BaseException:
-        if started:
-            _SHARED.leave()
-        raise
-
-
 def _typed(frame: DataFrame, columns: Iterable[Column]) -> DataFrame:
     """Return the frame with columns of text read as other kinds, and null where a cell cannot be."""
     functions = _SparkText()
@@ -256,11 +174,83 @@ class _SparkText:
 
     def try_cast(self, text: str, kind: Kind) -> str:
         """Return the text as Spark's type of that kind, or null."""
-        native = {Kind.INTEGER: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP_NTZ"}[
-            kind
-        ]
-        return f"TRY_CAST({text} AS {native})"
+        return f"TRY_CAST({text} AS {_NATIVE[kind]})"
 
     def earlier(self, timestamp: str, minutes: str) -> str:
         """Return the timestamp `minutes` before another."""
         return f"timestampadd(MINUTE, CAST(-({minutes}) AS INT), {timestamp})"
+
+
+class Views:
+    """Temporary views, under names that begin with a prefix nobody else uses."""
+
+    def __init__(self, session: SparkSession, prefix: str) -> None:
+        self._session = session
+        self._prefix = prefix
+        self._names: list[str] = []
+
+    def add(self, what: str, frame: DataFrame) -> str:
+        """Name a frame for SQL."""
+        name = f"{self._prefix}_{what}"
+        frame.createOrReplaceTempView(name)
+        self._names.append(name)
+        return name
+
+    def drop(self) -> None:
+        """Forget the names."""
+        for name in self._names:
+            self._session.catalog.dropTempView(name)
+
+
+PROPERTY = "setwise.prepared"
+
+
+def source_frame(session: SparkSession, source: str) -> DataFrame:
+    """Return the frame of the files of a path, or of a table."""
+    if is_csv(source):
+        return csv_files(session, source)
+    return parquet_frame(session, source) if is_path(source) else session.table(source)
+
+
+def frame_fingerprint(frame: DataFrame, source: str) -> str:
+    """Return a digest of the names, sizes and times of change of a frame's files, as Hadoop tells them."""
+    files = sorted(frame.inputFiles())
+    if not files:
+        raise UnsuitableTable(
+            f"{source!r} cannot be prepared, as Spark names no files of it to notice changes by: write it to Parquet"
+        )
+    session = frame.sparkSession
+    hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    configuration = session._jsc.hadoopConfiguration()
+    digest = hashlib.sha256()
+    for file in files:
+        path = hadoop.Path(file)
+        status = path.getFileSystem(configuration).getFileStatus(path)
+        digest.update(f"{file!r} {status.getLen()} {status.getModificationTime()} ".encode())
+    return digest.hexdigest()
+
+
+def stored_manifest(frame: DataFrame, source: str) -> Manifest | None:
+    """Return the manifest of a table that is a prepared dataset, or None."""
+    if is_path(source):
+        return None
+    session = frame.sparkSession
+    properties = session.sql(f"SHOW TBLPROPERTIES {_named(source)}").collect()
+    written = {row["key"]: row["value"] for row in properties}.get(PROPERTY)
+    return None if written is None else Manifest.read(written)
+
+
+def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> None:
+    """Make the table and its property, in place of a prepared dataset of that name."""
+    session = prepared.sparkSession
+    if session.catalog.tableExists(destination):
+        if stored_manifest(prepared, destination) is None:
+            raise InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
+        session.sql(f"DROP TABLE {_named(destination)}")
+    prepared.write.format("parquet").saveAsTable(destination)
+    written = manifest.written().replace("\\", "\\\\").replace("'", "\\'")
+    session.sql(f"ALTER TABLE {_named(destination)} SET TBLPROPERTIES ('{PROPERTY}' = '{written}')")
+
+
+def _named(table: str) -> str:
+    return ".".join("`" + part.replace("`", "``") + "`" for part in table.split("."))
