@@ -81,7 +81,7 @@ class PostgresqlDialect:
         if column.kind is Kind.DECIMAL:
             near = f"CAST(ROUND(GREATEST(LEAST({name}, {most}), {least}), 150) AS float8)"
         else:
-            near = f"CASE WHEN ABS({name}) < 1e-150 THEN 0 ELSE GREATEST(LEAST({name}, {most}), {least}) END"
+            near = f"GREATEST(LEAST(CASE WHEN ABS({name}) < 1e-150 THEN 0 ELSE {name} END, {most}), {least})"
         return f"CASE WHEN {name} <> 'NaN' THEN {near} END"
 
     def integer(self, column: Column) -> str:
