@@ -195,6 +195,7 @@ PAGE = ("--user", "who", "--item", "page", "-k", "2")
         (("top-k", "visits.parquet", *PAGE), "--epsilon"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--epsilon", "9"), "--epsilon is given twice"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "-k", "9"), "-k is given twice"),
+        (("ledger", "show", "ada", "--ledger", "one.db", "--ledger", "two.db"), "--ledger is given twice"),
         (("top-k", "visits.parquet", *PAGE, "--epsilon", "1"), "give a delta"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--counts", "some"), "some"),
         (("top-k", "visits.parquet", *PAGE, *TOTAL, "--mechanism", "known_gumbel"), "known_gumbel"),

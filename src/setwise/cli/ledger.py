@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from setwise.cli import output
-from setwise.cli.options import AsJson, Once
+from setwise.cli.options import AsJson
 from setwise.errors import InvalidParameter, StoreFailed
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def inspected_ledger(url: str) -> "Ledger":
     return Ledger.inspect(url)
 
 
-@ledger_app.command(name="open", cls=Once)
+@ledger_app.command(name="open")
 def open_account(
     name: Name,
     delta: Annotated[float, typer.Option(help="The overall delta of the account.")],
@@ -151,7 +151,7 @@ def open_account(
         output.print_status(status)
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def cap(
     dataset: Dataset,
     epsilon: Annotated[float, typer.Option(help="The total epsilon of all accounts on the dataset.")],
@@ -174,7 +174,7 @@ def cap(
         output.print_status(status)
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def reclaim(
     dataset: Dataset,
     idle: Annotated[float, typer.Option(help="Only from accounts without a charge for this many hours.")] = 0.0,
@@ -186,7 +186,7 @@ def reclaim(
     typer.echo(f"{count} account{'' if count == 1 else 's'} gave back what they held of the cap of {dataset}")
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def show(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One account; all of them without it.")] = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
@@ -204,7 +204,7 @@ def show(
         output.print_status(statuses[0])
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def history(
     name: Name,
     after: Annotated[int | None, typer.Option(help="Begin after this entry; without it, the last ones.")] = None,
@@ -222,7 +222,7 @@ def history(
         output.print_entries(name, entries)
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def verify(
     head: Annotated[str | None, typer.Option(help="The head an earlier verify printed: nothing may be new.")] = None,
     since: Annotated[
@@ -257,7 +257,7 @@ def verify(
 _MOST_HOURS = 24 * 366 * 100
 
 
-@ledger_app.command(name="sign", cls=Once)
+@ledger_app.command(name="sign")
 def sign_head(
     key: Annotated[Path, typer.Option(help="A file with a key of 16 bytes or more, kept away from the database.")],
     ledger: LedgerUrl = DEFAULT_LEDGER,
@@ -273,28 +273,28 @@ By = Annotated[str, typer.Option("--by", help="Who does this; it is kept for goo
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is kept for good.")]
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def freeze(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
     """Let an account pay for nothing until it is thawed."""
     with existing_ledger(ledger) as opened:
         opened.freeze(name, by=by, reason=reason)
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def thaw(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
     """Let a frozen account pay again."""
     with existing_ledger(ledger) as opened:
         opened.thaw(name, by=by, reason=reason)
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def close(name: Name, by: By = "", reason: Reason = "", ledger: LedgerUrl = DEFAULT_LEDGER) -> None:
     """Let an account pay for nothing for good; its entries and answers stay."""
     with existing_ledger(ledger) as opened:
         opened.close_account(name, by=by, reason=reason)
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def acts(
     after: Annotated[int, typer.Option(help="Begin after this number of the register.")] = 0,
     ledger: LedgerUrl = DEFAULT_LEDGER,
@@ -314,7 +314,7 @@ WithService = Annotated[
 ]
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def export(
     file: Annotated[str, typer.Argument(metavar="[FILE]", help="Where to write; - is standard output.")] = "-",
     service: WithService = False,
@@ -332,7 +332,7 @@ def export(
         output.print_table("Exported", [("file", file), ("lines", f"{lines:,}")])
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def restore(
     file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - is standard input.")],
     service: WithService = False,
@@ -354,7 +354,7 @@ def _service_tables() -> "Sequence[Table]":
     return schema.metadata.sorted_tables
 
 
-@ledger_app.command(cls=Once)
+@ledger_app.command()
 def joint(
     dataset: Dataset,
     delta: Annotated[float | None, typer.Option(help="The joint delta; the sum of the accounts' without it.")] = None,

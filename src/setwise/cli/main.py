@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from setwise import __version__
-from setwise.errors import SetwiseError, Unavailable, UnknownName
+from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {
     "top-k": ("ask:top_k", "Find the items that the most users have."),
@@ -54,6 +54,20 @@ _WANTED = {
 }
 
 
+class _Once(TyperCommand):
+    """A command that refuses an option given twice, unless it may be repeated: the last would silently win."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the library keeps its context private
+        """Read the options, or raise `InvalidParameter` for one that is given twice."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
+            if getattr(option, "is_flag", True) or getattr(option, "multiple", True):
+                continue
+            if given.count(option) > 1:
+                raise InvalidParameter(f"{option.opts[0]} is given twice: give it once")
+        return super().parse_args(ctx, args)
+
+
 class _Commands(Mapping[str, Any]):
     """The commands by name, each imported when it is first looked up."""
 
@@ -62,15 +76,15 @@ class _Commands(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - the library keeps its commands private
         if name not in self._loaded:
-            from setwise.cli.options import Once
-
             place, short_help = COMMANDS[name]
             module, attribute = place.split(":")
             found = getattr(import_module(f"setwise.cli.{module}"), attribute)
             if not isinstance(found, typer.Typer):
                 alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-                alone.command(name, cls=Once, short_help=short_help)(found)
+                alone.command(name, short_help=short_help)(found)
                 found = alone
+            for command in found.registered_commands:
+                command.cls = _Once
             self._loaded[name] = typer.main.get_command(found)
         return self._loaded[name]
 

@@ -6,23 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from setwise.errors import InvalidParameter
-
-
-class Once(TyperCommand):
-    """A command that refuses an option given twice, unless it may be repeated: the last would silently win."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the library keeps its context private
-        """Read the options, or raise `InvalidParameter` for one that is given twice."""
-        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
-        for option in given:
-            if getattr(option, "is_flag", True) or getattr(option, "multiple", True):
-                continue
-            if given.count(option) > 1:
-                raise InvalidParameter(f"{option.opts[0]} is given twice: give it once")
-        return super().parse_args(ctx, args)
 
 
 def _number_or_auto(given: str) -> int | str:
