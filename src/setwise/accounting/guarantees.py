@@ -28,7 +28,6 @@ from setwise.accounting.checks import (
     check_positive_integer,
     check_within,
 )
-from setwise.accounting.prices import missing_mass, off_the_overlap
 from setwise.errors import InvalidParameter
 
 MOST_NOISE_VALUES = 4_000_000
@@ -48,6 +47,9 @@ class Guarantee(ABC):
 
     calibrates: ClassVar[Literal["noise", "epsilon"] | None] = None
     """What a ? in place of its one parameter asks for: the smallest noise or the largest epsilon."""
+
+    price_varies: ClassVar[bool] = False
+    """Whether its price needs functions that machines round differently; such a price covers what they differ by."""
 
     def _set(self, **checked: float) -> None:
         for name, value in checked.items():
@@ -98,6 +100,7 @@ class PureDP(Guarantee):
 
     kind = "pure"
     example = "0.1x25"
+    price_varies = True
     calibrates = "epsilon"
 
     epsilon: float
@@ -135,6 +138,7 @@ class BoundedRange(Guarantee):
 
     kind = "bounded-range"
     example = "0.1x25"
+    price_varies = True
     calibrates = "epsilon"
 
     epsilon: float
@@ -195,6 +199,7 @@ class Laplace(Guarantee):
 
     kind = "laplace"
     example = "10x5"
+    price_varies = True
     calibrates = "noise"
 
     scale: float
@@ -368,6 +373,7 @@ class ApproxDP(Guarantee):
 
     kind = "approx"
     example = "0.1,1e-9x3"
+    price_varies = True
 
     epsilon: float
     delta: float
@@ -409,6 +415,7 @@ class DiscreteLaplace(Guarantee):
 
     kind = "discrete-laplace"
     example = "10,1"
+    price_varies = True
 
     scale: float
     sensitivity: int = 1
@@ -509,10 +516,10 @@ class TruncatedDiscreteGaussian(Guarantee):
 
     def failure(self) -> float:
         """Return an upper bound on the chance of an outright failure: the mass off the overlap."""
-        return off_the_overlap(self.sigma, self.bound, self.sensitivity)
+        return prices.off_the_overlap(self.sigma, self.bound, self.sensitivity)
 
     def price(self, left: float) -> float:
-        missing = missing_mass(self.sigma, self.bound, self.sensitivity)
+        missing = prices.missing_mass(self.sigma, self.bound, self.sensitivity)
         return prices.integer_gaussian_price(self.sigma, self.sensitivity, left, missing)
 
     def largest_loss(self) -> Fraction:
@@ -548,7 +555,6 @@ KINDS: dict[str, type[Guarantee]] = {
 class Use:
     """`count` uses of mechanisms that each satisfy `guarantee`.
 
-    >>> from setwise.accounting.guarantees import PureDP
     >>> Use(PureDP(epsilon=0.1), 25).count
     25
     """
@@ -565,7 +571,6 @@ class Use:
 def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
     """Return the multiset: one entry per guarantee, in order of first appearance.
 
-    >>> from setwise.accounting.guarantees import PureDP
     >>> merged([Use(PureDP(epsilon=0.1), 2), Use(PureDP(epsilon=0.1), 3)])
     (Use(guarantee=PureDP(epsilon=0.1), count=5),)
     """

@@ -13,15 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from setwise.accounting.filters import Spent
-from setwise.accounting.guarantees import (
-    ApproxDP,
-    BoundedRange,
-    DiscreteLaplace,
-    Laplace,
-    PureDP,
-    Use,
-    total_loss,
-)
+from setwise.accounting.guarantees import Use, total_loss
 from setwise.accounting.wallet import Wallet
 from setwise.ledger.amounts import (
     FAILURE,
@@ -247,6 +239,5 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 
 def _varying(use: Use) -> Fraction:
     """Return what a use costs at most where its price needs functions that machines round differently."""
-    varies = isinstance(use.guarantee, PureDP | ApproxDP | Laplace | DiscreteLaplace | BoundedRange)
-    price = use.guarantee.price(0.0) if varies else 0.0
+    price = use.guarantee.price(0.0) if use.guarantee.price_varies else 0.0
     return use.count * Fraction(price) if price < math.inf else Fraction(0)
