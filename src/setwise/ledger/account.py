@@ -296,9 +296,7 @@ class Account:
         if (state := last_of(connection, self._holder).state) != "open":
             return f"the account {self.name!r} is {state} and pays for nothing; ask a steward"
         terms, spent = self._terms, spent_of(connection, self._holder, period)
-        registered = {line_of(use) for use in terms.uses}
-        draws = [use for use in uses if line_of(use) in registered]
-        others = [use for use in uses if line_of(use) not in registered]
+        draws, others = terms.split(uses)
         own = lacking_draws(draws, spent, status_of(terms, period, spent).left, self._lines)
         if not own and others and isinstance(terms.totals, Totals | WalletTotals):
             own = terms.totals.shortage(others, spent) or ""

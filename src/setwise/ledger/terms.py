@@ -14,7 +14,7 @@ from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, parse_use
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import UNITS, Totals, WalletTotals
-from setwise.ledger.records import canonical
+from setwise.ledger.records import Contents, canonical, read_amounts, read_uses
 from setwise.ledger.slices import SLICES, CapTotals
 from setwise.ledger.stores.base import Movement
 
@@ -119,6 +119,12 @@ class Terms:
             }
         )
 
+    def split(self, uses: Sequence[Use]) -> tuple[list[Use], list[Use]]:
+        """Return the uses that are registered, and those that the filter or the wallet pays."""
+        registered = {line_of(use) for use in self.uses}
+        draws = [use for use in uses if line_of(use) in registered]
+        return draws, [use for use in uses if line_of(use) not in registered]
+
     @classmethod
     @lru_cache(maxsize=65536)
     def read(cls, body: str) -> Self:
@@ -175,9 +181,8 @@ def own_draws(holder: int, terms: Terms, uses: Sequence[Use], period: str, spent
 
     A use that is registered draws from its line, any other from the filter or the wallet.
     """
-    registered = {line_of(use) for use in terms.uses}
-    own = {line_of(use): use.count for use in uses if line_of(use) in registered}
-    others = [use for use in uses if line_of(use) not in registered]
+    draws, others = terms.split(uses)
+    own = {line_of(use): use.count for use in draws}
     if others and terms.totals is None:
         raise InvalidParameter(
             f"{format_use(others[0])} is not registered with the account {terms.name!r}, "
@@ -217,3 +222,15 @@ def sliced(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
             pair.append(Movement(holder, WHOLE_LIFE, SLICES[what], units))
         found += pair if units > 0 else pair[::-1]
     return found
+
+
+def moved_by(
+    holder: int, terms: Terms, cap: Totals | None, contents: Contents, spent: Mapping[str, int]
+) -> list[Movement]:
+    """Return what an entry moves when so much was spent; without what a charge takes of a slice."""
+    if contents.kind == "slice":
+        return sliced(holder, terms.cap or 0, read_amounts(contents.text))
+    uses = read_uses(contents.uses)
+    if contents.kind == "charge":
+        return drawn(holder, terms, cap, uses, contents.period, spent)
+    return given_back(holder, uses, contents.period)

@@ -14,7 +14,7 @@ from setwise.ledger.register import Record
 from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Movement
 from setwise.ledger.stores.read_queries import entry_rows, movements_of, read_entry
-from setwise.ledger.terms import WHOLE_LIFE, drawn, from_slice, given_back, line_of, own_draws, period_id, sliced
+from setwise.ledger.terms import WHOLE_LIFE, from_slice, moved_by, own_draws, period_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,22 +183,17 @@ class ChainCheck:
             self._fault(entry.position, "moves between cap and slice what no slice has")
 
     def _expected(self, entry: Entry, found: Sequence[Movement]) -> list[Movement]:
-        contents, terms = entry.contents, self._terms
+        contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
             return self._expected_from_slice(entry, self._cap, found)
-        if contents.kind == "charge" and isinstance(terms.totals, WalletTotals):
-            return drawn(self._holder, terms, self._direct, entry.uses, contents.period, self._own(contents.period))
-        if contents.kind == "slice":
-            assert terms.cap is not None
-            return sliced(self._holder, terms.cap, read_amounts(contents.text))
-        known = (contents.kind, contents.uses, contents.period)
-        if known not in self._priced:
-            if contents.kind == "charge":
-                moves = drawn(self._holder, terms, self._direct, entry.uses, contents.period, {})
-            else:
-                moves = given_back(self._holder, entry.uses, contents.period)
+        spent = self._own(contents.period) if isinstance(self._terms.totals, WalletTotals) else {}
+        known = None if spent or contents.kind == "slice" else (contents.kind, contents.uses, contents.period)
+        if known in self._priced:
+            return self._priced[known]
+        moves = moved_by(self._holder, self._terms, self._direct, contents, spent)
+        if known is not None:
             self._priced[known] = moves
-        return self._priced[known]
+        return moves
 
     def _expected_from_slice(self, entry: Entry, cap: CapTotals, found: Sequence[Movement]) -> list[Movement]:
         """Return what a charge takes of the account and of its slice, by the rules that what it moved shows."""
@@ -235,8 +230,7 @@ class ChainCheck:
         totals = self._terms.totals
         if what != WALLET or not isinstance(totals, WalletTotals) or abs(found - expected) > _ROUNDING:
             return False
-        registered = {line_of(use) for use in self._terms.uses}
-        uses = [use for use in entry.uses if line_of(use) not in registered]
+        _, uses = self._terms.split(entry.uses)
         return totals.covers(uses, totals.lines()[WALLET] - self._spent(period, WALLET), found)
 
     def _fault(self, position: int, what: str) -> None:

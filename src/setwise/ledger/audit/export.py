@@ -16,14 +16,14 @@ from setwise.accounting.guarantees import Use
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import WALLET, Totals, WalletTotals
 from setwise.ledger.audit.verification import verify
-from setwise.ledger.records import Contents, Entry, EntryKind, check_text, digest, link, read_amounts, read_uses
+from setwise.ledger.records import Contents, Entry, EntryKind, check_text, digest, link, read_uses
 from setwise.ledger.register import ACTS, Act, Record, account_row, next_state, records_of, write_act, write_record
 from setwise.ledger.slices import SLICES
 from setwise.ledger.stores.base import Movement
 from setwise.ledger.stores.migrations import drop_triggers, renew_triggers
 from setwise.ledger.stores.read_queries import entries_of, movements_of
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
-from setwise.ledger.terms import WHOLE_LIFE, Terms, drawn, given_back, line_of, sliced
+from setwise.ledger.terms import WHOLE_LIFE, Terms, moved_by
 
 FORMAT = "setwise-ledger-3"
 _FORMATS = ("setwise-ledger-1", "setwise-ledger-2", FORMAT)
@@ -103,24 +103,20 @@ class _Account:
 
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
         """Return the movements of an entry when so much was spent, or when it `moved` that much of its own lines."""
-        uses, terms = read_uses(contents.uses), self.terms
-        if contents.kind == "slice":
-            return sliced(self.holder, terms.cap or 0, read_amounts(contents.text))
-        if contents.kind == "settle":
-            return given_back(self.holder, uses, contents.period)
-        if moved is None:
-            return [
-                self._within(move, uses, spent)
-                for move in drawn(self.holder, terms, self.cap, uses, contents.period, spent)
-            ]
+        if contents.kind != "charge":
+            return moved_by(self.holder, self.terms, self.cap, contents, spent)
+        if moved is not None and self.cap is None:
+            return self._own(contents.period, moved)
+        drawn = moved_by(self.holder, self.terms, self.cap, contents, spent)
+        if moved is not None:
+            return [*self._own(contents.period, moved), *(move for move in drawn if move.holder != self.holder)]
+        return [self._within(move, read_uses(contents.uses), spent) for move in drawn]
+
+    def _own(self, period: str, moved: Mapping[str, int]) -> list[Movement]:
         slices = set(SLICES.values())
-        shared = drawn(self.holder, terms, self.cap, uses, contents.period, spent) if self.cap is not None else []
         return [
-            *(
-                Movement(self.holder, WHOLE_LIFE if what in slices else contents.period, what, amount)
-                for what, amount in moved.items()
-            ),
-            *(move for move in shared if move.holder != self.holder),
+            Movement(self.holder, WHOLE_LIFE if what in slices else period, what, amount)
+            for what, amount in moved.items()
         ]
 
     def _within(self, move: Movement, uses: Sequence[Use], spent: Mapping[str, int]) -> Movement:
@@ -129,8 +125,7 @@ class _Account:
         if move.what != WALLET or not isinstance(totals, WalletTotals):
             return move
         left = totals.lines()[WALLET] - spent.get(WALLET, 0)
-        registered = {line_of(use) for use in self.terms.uses}
-        priced = [use for use in uses if line_of(use) not in registered]
+        _, priced = self.terms.split(uses)
         return replace(move, amount=left) if move.amount > left and totals.covers(priced, left, left) else move
 
 
