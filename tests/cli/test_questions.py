@@ -373,11 +373,11 @@ def test_ctrl_c_stops_the_query(tmp_path):
         "import sys, threading, _thread\n"
         "from setwise.analytics.engines.duckdb import engine as duckdb\n"
         "from setwise.cli.main import main\n"
-        "before = duckdb.DuckDBEngine._run\n"
+        "before = duckdb.DuckDBQuestion.histogram\n"
         "def run(self, *given):\n"
         "    threading.Timer(0.5, _thread.interrupt_main).start()\n"
         "    return before(self, *given)\n"
-        "duckdb.DuckDBEngine._run = run\n"
+        "duckdb.DuckDBQuestion.histogram = run\n"
         "main()\n"
     )
     words = ("top-k", tmp_path / "big.parquet", "--user", "who", "--item", "item", "-k", 5, "--contributions", 3)
