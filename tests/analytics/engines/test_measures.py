@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.bins import parse_group
+from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.expressions import LARGEST_UNITS, UNITS
@@ -41,6 +42,8 @@ KINDS = {
     "price": pa.decimal128(20, 6),
     "narrow": pa.float32(),
 }
+
+BINNED = (parse_group("whole by 10"), "plan")
 
 
 def rows(users=60, seed=0):
@@ -158,6 +161,26 @@ def test_equal_measures_in_cells_are_counted_once_and_read_alike(backend: Backen
         assert len(found.totals[1]) == 5
 
 
+@pytest.mark.parametrize(("contributions", "pooled"), [(1, True), (3, False)])
+def test_rows_that_are_numbered_add_up_to_the_same_as_rows_that_are_grouped(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, contributions: int, pooled: bool
+):
+    lines = list(rows(seed=2)) * 3
+    with DuckDBBackend(tmp_path).engine(table(lines), lambda: 7) as engine:
+        for item in ("group", ("group", "plan"), BINNED):
+            asked = Aggregation(user="who", item=item, contributions=contributions, measures=MEASURES, pooled=pooled)
+            found = []
+            for threshold in (0.0, 1e9):
+                monkeypatch.setattr(bounding, "MOST_ROWS_PER_PAIR", threshold)
+                found.append(engine.statistics(asked))
+            grouped, numbered = found
+            users = dict(zip(grouped.users.labels, grouped.users.counts.tolist(), strict=True))
+            assert users == dict(zip(numbered.users.labels, numbered.users.counts.tolist(), strict=True))
+            assert (grouped.totals, grouped.numbers) == (numbered.totals, numbered.numbers)
+            for one, other in zip(grouped.cells, numbered.cells, strict=True):
+                assert all((one[label] == other[label]).all() for label in users)
+
+
 @pytest.mark.parametrize(("item", "groups"), GROUPS)
 def test_parts_of_the_users_add_up_to_the_same(tmp_path, item, groups):
     lines = list(rows())
@@ -193,9 +216,6 @@ def test_sums_of_integers_are_exact_whatever_their_bounds(backend: Backend):
             assert found == sum(min(own, measure.most) for own in (2**53 + 1, 2**53 - 1))
         together = engine.statistics(Aggregation(user="who", measures=measures)).totals
     assert [each["all"] for each in together] == [2**54, 2**54 - 1, 2**54 - 2, 2**54]
-
-
-BINNED = (parse_group("whole by 10"), "plan")
 
 
 @pytest.mark.parametrize(

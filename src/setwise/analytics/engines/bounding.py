@@ -167,13 +167,13 @@ class StatementBuilder:
         labels = label_columns(aggregation)
         return f"SELECT {labels}, {columns} FROM ({ranked}) AS ranked WHERE rank <= {aggregation.contributions}"
 
-    def statistics(self, aggregation: Aggregation, rows: str, salt: str | None) -> str:
+    def statistics(self, aggregation: Aggregation, rows: str, salt: str | None, number_rows: bool = False) -> str:
         """Return (labels, cell, measure, users, s0, n0, s1, ..): the measures of every group that users keep.
 
         A line with measure -1 has the group's users, and for each measure that is added up the sum and how many users
         add something. A line with another measure has how many users add the number `cell` by it. All but labels, cell
         and measure can be added up over parts of the users. Of equal measures in cells, such as those of several
-        quantiles of a column, the first stands for all.
+        quantiles of a column, the first stands for all. `number_rows` chooses the form of `counts_of_rows`.
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
@@ -188,14 +188,19 @@ class StatementBuilder:
             if measure.rows is not None
         }
         columns = ", ".join(values)
-        sums = [f"{value} AS {name}" for name, value in measures.user_sums().items()]
-        summed = f"SELECT {', '.join(['u', labels, *sums])} FROM ({rows}) AS counted GROUP BY u, {labels}"
         whole = ", ".join(f"{value} AS {name}" for name, value in values.items())
-        pairs = f"SELECT u, {labels}, {whole} FROM ({summed}) AS summed"
-        kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
-        if salt is not None:
-            ranked = ", ".join(_counted_groups(aggregation, values))
-            kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, ranked), columns)
+        if number_rows and salt is not None:
+            numbered = self._numbered(aggregation, rows, salt, measures.user_sums(" OVER alike"))
+            first = f"rank <= {aggregation.contributions} AND earlier = 0"
+            kept = f"SELECT {labels}, {whole} FROM ({numbered}) AS numbered WHERE {first}"
+        else:
+            sums = [f"{value} AS {name}" for name, value in measures.user_sums().items()]
+            summed = f"SELECT {', '.join(['u', labels, *sums])} FROM ({rows}) AS counted GROUP BY u, {labels}"
+            pairs = f"SELECT u, {labels}, {whole} FROM ({summed}) AS summed"
+            kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
+            if salt is not None:
+                ranked = ", ".join(_counted_groups(aggregation, values))
+                kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, ranked), columns)
         if aggregation.pooled:
             kept, labels = f"SELECT '{EVERYTHING}' AS g0, {columns} FROM ({kept}) AS own", "g0"
         added: dict[str, str] = {}
@@ -245,12 +250,18 @@ class StatementBuilder:
         is not positive: it is for counts of rows only.
         """
         labels = label_columns(aggregation)
-        numbers = "DENSE_RANK() OVER salted AS rank, ROW_NUMBER() OVER salted - RANK() OVER salted AS earlier"
-        order = self.dialect.rank_hash("u", labels.split(", "), salt)
-        salted = f"WINDOW salted AS (PARTITION BY u ORDER BY {order}, {labels})"
-        numbered = f"SELECT {labels}, {numbers} FROM ({rows}) AS counted {salted}"
         kept = f"rank <= {aggregation.contributions} AND earlier < {aggregation.per_item}"
+        numbered = self._numbered(aggregation, rows, salt)
         return f"SELECT {labels}, COUNT(*) AS count FROM ({numbered}) AS numbered WHERE {kept} GROUP BY {labels}"
+
+    def _numbered(self, aggregation: Aggregation, rows: str, salt: str, sums: Mapping[str, str] | None = None) -> str:
+        """Return every row as (labels, rank, earlier), with sums over the window `alike`: of the same user and item."""
+        labels = label_columns(aggregation)
+        numbers = "DENSE_RANK() OVER salted AS rank, ROW_NUMBER() OVER salted - RANK() OVER salted AS earlier"
+        added = "".join(f", {value} AS {name}" for name, value in (sums or {}).items())
+        salted = f"PARTITION BY u ORDER BY {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
+        windows = f"salted AS ({salted}), alike AS ({salted} RANGE BETWEEN CURRENT ROW AND CURRENT ROW)"
+        return f"SELECT {labels}, {numbers}{added} FROM ({rows}) AS counted WINDOW {windows}"
 
     def prepared(self, ranked: str) -> str:
         """Return (item, n, rank, users): `ranked`, equal lines put together, lowest ranks first."""
@@ -321,8 +332,9 @@ MOST_ROWS_PER_PAIR = 2.0
 
 
 def has_two_forms(aggregation: Aggregation) -> bool:
-    """Whether there is a choice: sums must be grouped, and without a bound nothing is ranked."""
-    return aggregation.items_kept_per_user is not None and aggregation.value is None
+    """Whether there is a choice: sums that must be positive and numbers of groups need pairs; some need no ranks."""
+    pairs_needed = aggregation.value is not None or any(measure.groups for measure in aggregation.measures)
+    return aggregation.items_kept_per_user is not None and not pairs_needed
 
 
 def probe(builder: StatementBuilder, aggregation: Aggregation, some: str) -> str:

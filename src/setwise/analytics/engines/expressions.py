@@ -104,17 +104,20 @@ class Measures:
         """Return for each source of numbers what its rows add up: integers, or null."""
         return [self._row_value(measures) for measures in self._sources().values()]
 
-    def user_sums(self) -> dict[str, str]:
+    def user_sums(self, over: str = "") -> dict[str, str]:
         """Return what `user_values` are computed of, by name, so that no engine adds it up or converts it twice.
 
         n is the number of a user's rows in a group, c0, c1, .. that of the values of each source, and t0, t1, .. their
-        sum: in floating point, unless measures tell sums apart that floating point does not.
+        sum: in floating point, unless measures tell sums apart that floating point does not. They are aggregates of the
+        rows that are grouped together, or of the rows of a window (`over`).
         """
-        sums = {"n": "COUNT(*)"} if any(each.column is None for each in self.measures) else {}
+        sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
         for place, measures in enumerate(self._sources().values()):
-            sums[f"c{place}"] = f"COUNT(v{place})"
-            if not measures[0].counted:
-                total = self.dialect.total(f"v{place}", None)
+            first = measures[0]
+            if first.counted or first.rows is not None or any(each.averaged for each in measures):
+                sums[f"c{place}"] = f"COUNT(v{place}){over}"
+            if not first.counted:
+                total = self.dialect.total(f"v{place}", None) + over
                 sums[f"t{place}"] = total if _needs_every_digit(measures) else self.dialect.real(total)
         return sums
 
@@ -165,7 +168,7 @@ class Measures:
             shift = (origin - measure.origin) / measure.step
             if measure.doubling:
                 doubled = _doubled(f"{added} * {_real(unit)}")
-                return f"CASE WHEN {values} > 0 THEN {self.dialect.whole(doubled)} END"
+                return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.whole(doubled)} END"
             number = _clipped(f"{added} * {_real(unit / measure.step)} + {_real(shift)}", *ends)
             if measure.rows is not None:
                 number = f"{number} * {self.user_rows(measure)}"
@@ -174,7 +177,7 @@ class Measures:
             number = _clipped(total, str(measure.least), str(measure.most))
         else:
             number = _clipped(total, *ends)
-        return f"CASE WHEN {values} > 0 THEN {self.dialect.whole(number)} END"
+        return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.whole(number)} END"
 
 
 def _doubled(number: str) -> str:

@@ -66,6 +66,7 @@ class DuckDBQuery:
 
     def statistics(self, aggregation: Aggregation, rows: int, parts: int) -> GroupTable:
         """Return the measures of every group, reading about `rows` rows in `parts` parts of the users."""
+        number_rows = self._rows_rarely_repeat(aggregation, rows)
         self._choose_codes(aggregation, rows)
         statement, values = "", {}
         for part in range(parts):
@@ -73,7 +74,7 @@ class DuckDBQuery:
             user = self._dialect.user(self._schema.column(aggregation.user))
             some = self._coded_rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"] if parts > 1 else [])
             salt = None if aggregation.items_kept_per_user is None else builder.parameters.add(self._salt)
-            statement, values = builder.statistics(aggregation, some, salt), builder.parameters.values
+            statement, values = builder.statistics(aggregation, some, salt, number_rows), builder.parameters.values
             if parts > 1:
                 opening = "CREATE TEMP TABLE part_statistics AS" if part == 0 else "INSERT INTO part_statistics"
                 self._cursor.execute(f"{opening} {statement}", values)
