@@ -139,7 +139,7 @@ def test_several_shares_are_one_quantile_in_words_in_json_and_in_sql(shares, ite
     assert Query.from_dict(written) == words
     spend = {"kind": "total", "epsilon": 1.0, "delta": 1e-9}
     body = {"dataset": "events", "account": "ada", "query": written | {"at": shares}, "spend": spend}
-    assert Query.from_dict(QuestionBody.model_validate(body).raw_question().query) == words
+    assert Query.from_dict(QuestionBody.model_validate(body).question().query) == words
 
 
 @pytest.mark.parametrize("parts", range(2, 17))

@@ -15,7 +15,8 @@ import pytest
 from setwise.accounting.notation import parse_use
 from setwise.errors import EngineFailed
 from setwise.ledger.ledger import Ledger
-from setwise.service.queries.timing import QueryTiming, TimedAccount
+from setwise.service.queries.handler import TimedAccount
+from setwise.service.queries.runner import QueryTiming
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, Team, ask, gather
 

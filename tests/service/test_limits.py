@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from setwise.analytics.execute import padded
 from setwise.errors import TooManyRequests
 from setwise.service.auth.rate_limit import Buckets
-from setwise.service.queries.timing import padded
 from tests.servers.postgresql import PostgresqlServer
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, ask, gather

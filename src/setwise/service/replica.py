@@ -77,6 +77,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     metrics.calculating.set_function(lambda: calculators.waiting + planners.waiting)
     jobs = Jobs(database, replica=secrets.token_hex(8), heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
     authenticator = Authenticator(database, threads, settings, clock=clock)
+    questions = QuestionService(datasets, accounts, engines, planners, SystemRandomness())
     sign_on = None
     if settings.oidc_issuer is not None:
         sign_on = SignOn(settings, people, authenticator, ledger, threads, clock=clock)
@@ -95,9 +96,9 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         engines=engines,
         calculators=calculators,
         planners=planners,
-        questions=QuestionService(datasets, accounts, engines, planners, SystemRandomness()),
+        questions=questions,
         jobs=jobs,
-        runner=Runner(jobs, metrics, threads, settings),
+        runner=Runner(questions.answer, jobs, metrics, threads, settings),
         upkeep=Upkeep(ledger, jobs, metrics, settings, clock=clock),
     )
 

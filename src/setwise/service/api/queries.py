@@ -146,7 +146,7 @@ class QueryView(BaseModel):
 async def preview(request: Request, body: Question) -> dict[str, object]:
     """Say what a question would cost and how far off its answer may be; free, and no data is touched."""
     service = service_of(request)
-    plan, left = await service.questions.preview(caller(request), body.raw_question(), service.threads)
+    plan, left = await service.questions.preview(caller(request), body.question(), service.threads)
     return plan.to_dict() | {
         "left": [format_use(use) for use in left],
         "words": [use_in_words(use) for use in plan.uses],
@@ -217,8 +217,7 @@ async def cancel_query(request: Request, query: QueryId) -> dict[str, object]:
 
 def _started(service: Service, identity: Identity, body: QuestionBody, key: str) -> RunningQuery:
     text = body.model_dump_json(exclude_none=True)
-    asked = Asked(person=identity.person.name, account=body.account, key=key, request=text)
-    return service.runner.start(asked, service.questions.work(identity, body.raw_question()))
+    return service.runner.start(Asked(identity=identity, question=body.question(), key=key, request=text))
 
 
 async def _shown(service: Service, job: Job) -> dict[str, object]:

@@ -27,7 +27,7 @@ from setwise.analytics.sql.syntax import LONGEST as LONGEST_SQL
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
 from setwise.service.problems import ONE, SEVERAL
-from setwise.service.queries.handler import RawQuestion
+from setwise.service.queries.runner import Question
 from setwise.service.storage.schema import NAME, NAME_IN_WORDS
 
 NO_CONTROL = r"^[^\u0000-\u001f\u007f]*$"
@@ -333,9 +333,9 @@ class QuestionBody(Body):
     query: AskedQuery
     spend: AskedSpending | None = None
 
-    def raw_question(self) -> RawQuestion:
+    def question(self) -> Question:
         """Return what is asked, still to be checked."""
-        return RawQuestion(
+        return Question(
             dataset=self.dataset,
             account=self.account,
             query=self.query.model_dump(exclude_none=True),

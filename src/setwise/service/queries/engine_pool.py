@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import assert_never
 from urllib.parse import urlsplit
 
-from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import Beside, JoinedSource, open_engine, open_joined
 from setwise.analytics.engines.files import files_of
@@ -17,10 +16,7 @@ from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
-from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.statistics import GroupTable
 from setwise.service.problems import at_field
-from setwise.service.queries.timing import QueryTiming
 from setwise.service.settings import Settings
 from setwise.service.storage.datasets import Dataset, EngineKind
 
@@ -249,36 +245,3 @@ def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:
         for name, kind in dataset.types
         if (name.startswith(prefix) if prefix else not (public and name.startswith(public)))
     }
-
-
-class TableReader:
-    """Reads a registered table for one query, with an engine that is borrowed for each call.
-
-    A query that waits for its turn holds none, so that there are never many more engines than turns.
-    """
-
-    def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming, joins: tuple[Join, ...] = ()) -> None:
-        self._engines = engines
-        self._dataset = dataset
-        self._timing = timing
-        self._joins = joins
-
-    def check(self, aggregation: Aggregation) -> None:
-        """Raise what metadata tells is wrong with an aggregation."""
-        with self._engines.lent_to_check(self._dataset, self._joins) as engine:
-            engine.check(aggregation)
-
-    def histogram(self, aggregation: Aggregation) -> Histogram:
-        """Return every positive group with its exact bounded count."""
-        with self._engines.lent(self._dataset, self._joins) as engine, self._timing.using(engine):
-            return engine.histogram(aggregation)
-
-    def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        """Return the `most` highest groups, highest first."""
-        with self._engines.lent(self._dataset, self._joins) as engine, self._timing.using(engine):
-            return engine.top(aggregation, most)
-
-    def statistics(self, aggregation: Aggregation) -> GroupTable:
-        """Return the exact measures of every group."""
-        with self._engines.lent(self._dataset, self._joins) as engine, self._timing.using(engine):
-            return engine.statistics(aggregation)

@@ -8,6 +8,8 @@ from typing import Any
 from setwise.accounting.guarantees import Use
 from setwise.analytics.bins import group_of
 from setwise.analytics.budget import AskedBudget, Within, budget_of
+from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
@@ -17,15 +19,16 @@ from setwise.analytics.schema import Schema
 from setwise.analytics.sql.parser import Statement, parse_sql
 from setwise.analytics.suggestions import what_fits
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable, UnknownColumn, UnknownName
-from setwise.ledger.account import Account
+from setwise.ledger.account import Account, Receipt
+from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.statistics import GroupTable
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import Accounts
 from setwise.service.problems import at_field
-from setwise.service.queries.engine_pool import Engines, TableReader
-from setwise.service.queries.runner import RunningQuery, Work
-from setwise.service.queries.timing import TimedAccount
+from setwise.service.queries.engine_pool import Engines
+from setwise.service.queries.runner import QueryTiming, Question, RunningQuery
 from setwise.service.storage.database import Threads
 from setwise.service.storage.datasets import Dataset, Datasets
 from setwise.service.telemetry import stage_span
@@ -34,16 +37,6 @@ from setwise.service.workers.tasks import PlanQuestion
 
 _LARGEST_REMEMBERED = 1000
 """Labels of the largest domain whose plan is remembered: one with more is not worth the memory."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RawQuestion:
-    """What a person asks of which data set, who pays, and how much, unless SQL says so: not checked yet."""
-
-    dataset: str
-    account: str
-    query: Mapping[str, object]
-    spending: Callable[[], AskedBudget] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,54 +67,16 @@ class QuestionService:
         self._workers = workers
         self._randomness = randomness
 
-    async def preview(self, identity: Identity, raw: RawQuestion, threads: Threads) -> tuple[Plan, tuple[Use, ...]]:
+    async def preview(self, identity: Identity, raw: Question, threads: Threads) -> tuple[Plan, tuple[Use, ...]]:
         """Return the plan of a question, and what is left of the account that would pay; no data is touched."""
         question = await threads.run(self._checked, identity, raw)
         with _at_plan():
             planned = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
         return planned.plan, (await threads.run(question.account.status)).left
 
-    def work(self, identity: Identity, raw: RawQuestion) -> Work:
-        """Return what answers the question in a thread of the runner."""
-        return lambda running: self._answered(identity, raw, running)
-
-    async def statement(self, asked: Mapping[str, Any], threads: Threads) -> Statement | None:
-        """Return what the SQL of a stored request asks; None for other kinds, and what another version alone reads."""
-        if asked["query"]["kind"] != "sql":
-            return None
-        try:
-            return await threads.run(lambda: self._read_sql(asked["query"], self._datasets.get(asked["dataset"])))
-        except InvalidParameter:
-            return None
-
-    def _read(self, raw: RawQuestion, dataset: Dataset) -> tuple[Query, AskedBudget, Statement | None]:
-        """Return the query, what may be spent on it, and the SQL that it was read from, if it was."""
-        if raw.query.get("kind") != "sql":
-            return Query.from_dict(raw.query), _spending(raw, None), None
-        statement = self._read_sql(raw.query, dataset)
-        return statement.query, _spending(raw, statement), statement
-
-    def _read_sql(self, asked: Mapping[str, object], dataset: Dataset) -> Statement:
-        """Return what the SQL of a request asks of a data set, or raise what is wrong with it."""
-        text = str(asked["text"])
-        given: dict[str, Any] = {name: asked.get(name) for name in ("contributions", "domain")}
-        with at_field("query.text"):
-            statement = parse_sql(text, user=dataset.user, **given)
-            if statement.table != dataset.name:
-                raise InvalidParameter(
-                    f"the data set is called {dataset.name!r}, not {statement.table!r}: write it after FROM"
-                )
-            if not statement.joins:
-                return statement
-            allowed = _Allowed(dataset, self._engines.schema(dataset))
-            for key in (key for join in statement.joins for key in join.keys):
-                allowed.check_key(key)
-            columns = self._engines.schema(dataset, statement.joins).names
-            return parse_sql(text, user=dataset.user, **given, columns=columns)
-
-    def _answered(self, identity: Identity, raw: RawQuestion, running: RunningQuery) -> str:
+    def answer(self, running: RunningQuery) -> str:
         """Check, plan, charge, run, and return the text of the answer that is stored."""
-        question = self._checked(identity, raw)
+        question = self._checked(running.asked.identity, running.asked.question)
         if question.is_explained:
             with at_field("query.text"):
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
@@ -156,6 +111,40 @@ class QuestionService:
             raise (error if fits is None else BudgetExhausted(f"{error}; {fits}")) from None
         return stored
 
+    async def statement(self, asked: Mapping[str, Any], threads: Threads) -> Statement | None:
+        """Return what the SQL of a stored request asks; None for other kinds, and what another version alone reads."""
+        if asked["query"]["kind"] != "sql":
+            return None
+        try:
+            return await threads.run(lambda: self._read_sql(asked["query"], self._datasets.get(asked["dataset"])))
+        except InvalidParameter:
+            return None
+
+    def _read(self, raw: Question, dataset: Dataset) -> tuple[Query, AskedBudget, Statement | None]:
+        """Return the query, what may be spent on it, and the SQL that it was read from, if it was."""
+        if raw.query.get("kind") != "sql":
+            return Query.from_dict(raw.query), _spending(raw, None), None
+        statement = self._read_sql(raw.query, dataset)
+        return statement.query, _spending(raw, statement), statement
+
+    def _read_sql(self, asked: Mapping[str, object], dataset: Dataset) -> Statement:
+        """Return what the SQL of a request asks of a data set, or raise what is wrong with it."""
+        text = str(asked["text"])
+        given: dict[str, Any] = {name: asked.get(name) for name in ("contributions", "domain")}
+        with at_field("query.text"):
+            statement = parse_sql(text, user=dataset.user, **given)
+            if statement.table != dataset.name:
+                raise InvalidParameter(
+                    f"the data set is called {dataset.name!r}, not {statement.table!r}: write it after FROM"
+                )
+            if not statement.joins:
+                return statement
+            allowed = _Allowed(dataset, self._engines.schema(dataset))
+            for key in (key for join in statement.joins for key in join.keys):
+                allowed.check_key(key)
+            columns = self._engines.schema(dataset, statement.joins).names
+            return parse_sql(text, user=dataset.user, **given, columns=columns)
+
     def _what_fits(self, question: CheckedQuestion, needed: Sequence[Use]) -> str | None:
         """Return in words a smaller total that the account would pay for, or None."""
         account = question.account
@@ -168,7 +157,7 @@ class QuestionService:
 
         return what_fits(question.spending, needed, account, fits)
 
-    def _checked(self, identity: Identity, raw: RawQuestion) -> CheckedQuestion:
+    def _checked(self, identity: Identity, raw: Question) -> CheckedQuestion:
         """Return the question, or raise what is wrong with it, naming the field; no data is touched."""
         with at_field("account"):
             account = self._accounts.own(identity, raw.account)
@@ -198,7 +187,7 @@ class QuestionService:
         )
 
 
-def _spending(raw: RawQuestion, statement: Statement | None) -> AskedBudget:
+def _spending(raw: Question, statement: Statement | None) -> AskedBudget:
     """Return what may be spent, which SQL may say itself."""
     with at_field("spend"):
         if statement is None or not statement.says_what_to_spend:
@@ -287,3 +276,67 @@ def _check_columns(query: Query, dataset: Dataset, schema: Schema, allowed: _All
         filters = [name for name in schema.names if (own := allowed.own(name)) is None or own in dataset.filters]
         with at_field("query.where"):
             parse_filter(query.where, schema, filters)
+
+
+class TimedAccount:
+    """An account whose charges wait for a turn and whose answers are stored at padded moments.
+
+    `charged` is called when a charge is on disk, before the turn.
+    """
+
+    def __init__(self, account: Account, timing: QueryTiming, charged: Callable[[], None]) -> None:
+        self._account = account
+        self._timing = timing
+        self._charged = charged
+
+    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
+        """Charge; then wait for a turn, unless the answer is there already."""
+        receipt = self._account.charge(uses, key=key, request=request)
+        self._charged()
+        if receipt.answer is None:
+            self._timing.begin()
+        return receipt
+
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
+        """Store the answer, at a padded moment, unless the query was stopped before that moment."""
+        self._timing.pad()
+        self._timing.check()
+        return self._account.settle(receipt, answer=answer, returned=returned)
+
+
+class TableReader:
+    """Reads a registered table for one query, with an engine that is borrowed for each call.
+
+    A query that waits for its turn holds none, so that there are never many more engines than turns.
+    """
+
+    def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming, joins: tuple[Join, ...]) -> None:
+        self._engines = engines
+        self._dataset = dataset
+        self._timing = timing
+        self._joins = joins
+
+    def check(self, aggregation: Aggregation) -> None:
+        """Raise what metadata tells is wrong with an aggregation."""
+        with self._engines.lent_to_check(self._dataset, self._joins) as engine:
+            engine.check(aggregation)
+
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        """Return every positive group with its exact bounded count."""
+        with self._reading() as engine:
+            return engine.histogram(aggregation)
+
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        """Return the `most` highest groups, highest first."""
+        with self._reading() as engine:
+            return engine.top(aggregation, most)
+
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        """Return the exact measures of every group."""
+        with self._reading() as engine:
+            return engine.statistics(aggregation)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Engine]:
+        with self._engines.lent(self._dataset, self._joins) as engine, self._timing.using(engine):
+            yield engine

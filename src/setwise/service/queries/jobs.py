@@ -11,7 +11,6 @@ from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import KeyConflict, UnknownName
 from setwise.service.auth.people import Identity
-from setwise.service.queries.timing import Progress
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
 from setwise.service.storage.schema import Clock
@@ -28,6 +27,15 @@ class JobState(StrEnum):
     """Ended in a problem; the same request under the same key starts it again, at no further charge."""
     CANCELLED = "cancelled"
     """Stopped by a person; the same request under the same key starts it again, at no further charge."""
+
+
+class Progress:
+    """The share of a query that is done at each stage; stages do not depend on the data."""
+
+    WAITING = 0.0
+    CHARGED = 0.1
+    READING = 0.25
+    DONE = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,27 @@
-"""Runs queries beside the event loop: a bounded number at once, with a heartbeat, a time limit and cancelling."""
+"""Runs queries beside the event loop: a bounded number at once, with a heartbeat, a time limit and cancelling.
+
+What an analyst can see of a query that touched data happens at padded moments (`QueryTiming`).
+"""
 
 import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from setwise.analytics.budget import AskedBudget
+from setwise.analytics.engines.base import Engine
+from setwise.analytics.execute import padded
 from setwise.errors import EngineFailed, KeyConflict, SetwiseError, StoreFailed, TooManyRequests
+from setwise.service.auth.people import Identity
 from setwise.service.problems import Problem, defect, log_store_failure, problem_of
-from setwise.service.queries.jobs import Job, Jobs, JobState
-from setwise.service.queries.timing import QueryTiming
+from setwise.service.queries.jobs import Job, Jobs, JobState, Progress
 from setwise.service.settings import Settings
 from setwise.service.storage.database import Threads
 from setwise.service.telemetry import Metrics
@@ -21,17 +29,132 @@ from setwise.service.telemetry import Metrics
 CANCELLED = "the query was cancelled; ask again under the same key to run it at no further charge"
 _LEAVING = "the replica is shutting down; ask again under the same key"
 _LOOK_AGAIN = 0.1
-"""Seconds between two looks at a query that has not ended yet."""
+"""Seconds between two looks at a query that has not ended yet, or at whether one that waits for its turn is to stop."""
+
+
+class QueryTiming:
+    """Holds a query back until an engine is free, and its end until a padded moment after it was asked.
+
+    What an analyst can see of a query that touched data (its answer, the draws given back, its failure) happens at
+    padded moments only.
+    """
+
+    def __init__(
+        self,
+        turns: threading.Semaphore,
+        *,
+        step: float,
+        seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._turns = turns
+        self._step = step
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._asked = monotonic()
+        self._began: float | None = None
+        self._touched = False
+        self._engine: Engine | None = None
+        self._stop: str | None = None
+        self._lock = threading.Lock()
+        self.progress = Progress.WAITING
+
+    @contextmanager
+    def using(self, engine: Engine) -> Iterator[None]:
+        """Have stopping the query stop this engine, until it is given back: then it may serve another query."""
+        with self._lock:
+            self._engine = engine
+        try:
+            self.check()
+            yield
+        finally:
+            with self._lock:
+                self._engine = None
+
+    def stop(self, reason: str) -> None:
+        """Stop the query, from any thread: while it waits, in the engine, or until its padded moment."""
+        with self._lock:
+            self._stop = self._stop or reason
+            if self._engine is not None and self._began is not None:
+                self._engine.cancel()  # under the lock, so that the engine is not given back meanwhile
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the query was stopped, or None."""
+        return self._stop
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the query has its turn with the engine."""
+        return self._began is not None
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the query has had its engine for longer than it may."""
+        began = self._began
+        return began is not None and self._monotonic() - began > self._seconds
+
+    def begin(self) -> None:
+        """Wait for a turn with the engine."""
+        self.progress = Progress.CHARGED
+        while not self._turns.acquire(timeout=_LOOK_AGAIN):
+            self.check()
+        with self._lock:
+            self._began = self._monotonic()
+        self._touched = True
+        self.progress = Progress.READING
+        self.check()
+
+    def end(self) -> None:
+        """Give the turn back; doing so twice is doing so once. Progress does not tell: when is not to be seen."""
+        with self._lock:
+            had, self._began = self._began is not None, None
+        if had:
+            self._turns.release()
+
+    def pad(self) -> None:
+        """Give the turn back and wait for the padded moment, when data was touched; once."""
+        self.end()
+        if self._touched:
+            self._touched = False
+            elapsed = self._monotonic() - self._asked
+            self._sleep(max(0.0, padded(elapsed, self._step) - elapsed))
+
+    def check(self) -> None:
+        """Raise `EngineFailed` when the query was stopped.
+
+        Asked once more at the padded moment: were an answer that is ready kept from being stopped, stopping would tell
+        when the engine was done, again and again under one charge.
+        """
+        if self._stop is not None:
+            raise EngineFailed(self._stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked of which data set, who pays, and how much, unless SQL says so: not checked yet."""
+
+    dataset: str
+    account: str
+    query: Mapping[str, object]
+    spending: Callable[[], AskedBudget] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request as it came: who asks from which account, under which key, and the text of the body."""
+    """A request as it came: who asks what, under which key, and the text of the body."""
 
-    person: str
-    account: str
+    identity: Identity
+    question: Question
     key: str
     request: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The account and the key, under which there is one query."""
+        return self.question.account, self.key
 
 
 class RunsElsewhere(Exception):
@@ -50,30 +173,37 @@ class RunningQuery:
 
     def resume(self) -> None:
         """Take up what is known of the query; raise `RunsElsewhere` when it has been answered or runs already."""
-        asked = self.asked
-        self.job, ours = self.jobs.resume(account=asked.account, key=asked.key, request=asked.request)
+        account, key = self.asked.place
+        self.job, ours = self.jobs.resume(account=account, key=key, request=self.asked.request)
         if self.job is not None and not ours:
             raise RunsElsewhere
 
     def charged(self) -> None:
         """Record the query, unless it is; raise `RunsElsewhere` when another has recorded it since."""
         if self.job is None:
-            asked = self.asked
+            account, key = self.asked.place
             self.job, ours = self.jobs.begin(
-                person=asked.person, account=asked.account, key=asked.key, request=asked.request
+                person=self.asked.identity.person.name, account=account, key=key, request=self.asked.request
             )
             if not ours:
                 raise RunsElsewhere
 
 
-Work = Callable[[RunningQuery], str]
-"""Checks, plans, charges and answers a query, and returns the stored answer."""
-
-
 class Runner:
-    """The queries that this replica runs."""
+    """The queries that this replica runs.
 
-    def __init__(self, jobs: Jobs, metrics: Metrics, store: Threads, settings: Settings) -> None:
+    `answer` checks, plans, charges and answers a query, and returns the stored answer.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[RunningQuery], str],
+        jobs: Jobs,
+        metrics: Metrics,
+        store: Threads,
+        settings: Settings,
+    ) -> None:
+        self._answer = answer
         self._jobs = jobs
         self._metrics = metrics
         self._store = store
@@ -83,12 +213,12 @@ class Runner:
         self._running: dict[tuple[str, str, str], RunningQuery] = {}
         self._closing = False
 
-    def start(self, asked: Asked, work: Work) -> RunningQuery:
+    def start(self, asked: Asked) -> RunningQuery:
         """Start a query, or return the one that runs here under the same key.
 
         Raise `KeyConflict` when that is another request, and `TooManyRequests` when there is no room.
         """
-        place = (asked.person, asked.account, asked.key)
+        place = (asked.identity.person.name, *asked.place)
         if (running := self._running.get(place)) is not None:
             if running.asked.request != asked.request:
                 raise KeyConflict(f"the key {asked.key!r} is in use for a different request on this account")
@@ -99,7 +229,7 @@ class Runner:
         if self._closing:
             timing.stop(_LEAVING)
         running = RunningQuery(asked=asked, timing=timing, jobs=self._jobs)
-        run = partial(copy_context().run, self._run, running, work)
+        run = partial(copy_context().run, self._run, running)
         running.task = asyncio.get_running_loop().run_in_executor(self._threads, run)
         running.task.add_done_callback(lambda task: self._ended(place, task))
         self._running[place] = running
@@ -165,11 +295,11 @@ class Runner:
         elif (state := task.result().state) is not JobState.RUNNING:
             self._metrics.query(str(state))
 
-    def _run(self, running: RunningQuery, work: Work) -> Job:
+    def _run(self, running: RunningQuery) -> Job:
         """Run a query to its end and return it as it is then; raise what is wrong with it if it was not charged."""
         timing = running.timing
         try:
-            answer = work(running)
+            answer = self._answer(running)
         except RunsElsewhere:
             assert running.job is not None
             return running.job
