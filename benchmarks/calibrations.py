@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from setwise.accounting.calibrate import Calibrated, largest_count, largest_epsilon, parse_plan, smallest_noise
+from setwise.accounting.calibrate import FIND, Calibrated, parse_plan
 from setwise.analytics.planning import Plan, plan_query
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.sql.parser import parse_sql
@@ -25,8 +25,6 @@ from setwise.mechanisms.planning import cost
 from setwise.mechanisms.planning.request import Total
 from setwise.reports.pricing import Priced, price
 from setwise.reports.report import Question
-
-FIND = {"noise": smallest_noise, "epsilon": largest_epsilon, "count": largest_count}
 
 
 @dataclass(frozen=True, slots=True)

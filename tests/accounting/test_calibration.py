@@ -2,10 +2,8 @@
 
 import pytest
 
-from setwise.accounting.calibrate import largest_count, largest_epsilon, parse_plan, smallest_noise
+from setwise.accounting.calibrate import FIND, largest_count, parse_plan, smallest_noise
 from setwise.accounting.compose import Composition, compose
-
-FIND = {"noise": smallest_noise, "epsilon": largest_epsilon, "count": largest_count}
 
 CASES = [
     (["gaussian:?x25"], 1.0, 1e-6, 1e-6, 12),

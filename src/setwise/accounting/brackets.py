@@ -313,3 +313,14 @@ class Answer:
     def width(self) -> float:
         """The distance between the ends."""
         return self.upper - self.lower
+
+    def to_dict(self, *, epsilon: float | None = None, delta: float | None = None) -> dict[str, object]:
+        """Return the JSON object of a composition: the epsilon found for a delta, or the delta for an epsilon."""
+        found = {"lower": self.lower, "upper": self.upper}
+        return {
+            "interaction": str(self.interaction),
+            "epsilon": found if epsilon is None else {"lower": epsilon, "upper": epsilon},
+            "delta": found if delta is None else {"lower": delta, "upper": delta},
+            "method": self.method,
+            "statement": self.statement,
+        }

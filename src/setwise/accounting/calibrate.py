@@ -267,6 +267,13 @@ def largest_count(
     return replace(target.calibrated(found), value=int(found))
 
 
+FIND: dict[str, Callable[..., Calibrated]] = {
+    "noise": smallest_noise,
+    "epsilon": largest_epsilon,
+    "count": largest_count,
+}
+"""What finds the value of the ? in a plan, by what it stands for."""
+
 _FREE = "?"
 _PLANNED = re.compile(r"(?P<kind>[a-z-]+):\?(?:x(?P<count>[0-9]{1,12}))?|(?P<fixed>[a-z-]+:[^x?]+)x\?")
 

@@ -48,15 +48,13 @@ def compose(
         composition = composed(uses, interaction, progress=watch)
         if delta is not None:
             answer = composition.epsilon(delta, width=width)
-            ends = ((answer.lower, answer.upper), (delta, delta))
             asked, found = ("delta", delta), "epsilon"
         else:
             assert epsilon is not None
             answer = composition.delta(epsilon, width=width)
-            ends = ((epsilon, epsilon), (answer.lower, answer.upper))
             asked, found = ("epsilon", epsilon), "delta"
     if as_json:
-        output.print_json(output.as_json(*ends, answer))
+        output.print_json(answer.to_dict(epsilon=epsilon, delta=delta))
     else:
         output.print_table("Composition", output.answer_rows(composition.uses, answer, asked, found))
 
@@ -72,17 +70,11 @@ def calibrate(
     from setwise.accounting import calibrate as calibration
 
     free, plan = calibration.parse_plan(uses)
-    if free == "noise":
-        found = calibration.smallest_noise(plan, epsilon=epsilon, delta=delta, interaction=interaction)
-    elif free == "epsilon":
-        found = calibration.largest_epsilon(plan, epsilon=epsilon, delta=delta, interaction=interaction)
-    else:
-        found = calibration.largest_count(plan, epsilon=epsilon, delta=delta, interaction=interaction)
+    found = calibration.FIND[free](plan, epsilon=epsilon, delta=delta, interaction=interaction)
     answer = found.answer
     if as_json:
-        ends = ((epsilon, epsilon), (answer.lower, answer.upper))
         written = [format_use(use) for use in found.uses]
-        output.print_json({"free": free, "value": found.value, "uses": written, **output.as_json(*ends, answer)})
+        output.print_json({"free": free, "value": found.value, "uses": written, **answer.to_dict(epsilon=epsilon)})
     else:
         title = {"noise": "Smallest noise", "epsilon": "Largest per-use epsilon", "count": "Largest count"}[free]
         rows = output.answer_rows(found.uses, answer, ("epsilon", epsilon), "delta")

@@ -31,17 +31,6 @@ _COVERS = {
 }
 
 
-def as_json(epsilon: tuple[float, float], delta: tuple[float, float], answer: Answer) -> dict[str, object]:
-    """Return the object that `--json` prints: a contract."""
-    return {
-        "interaction": str(answer.interaction),
-        "epsilon": {"lower": epsilon[0], "upper": epsilon[1]},
-        "delta": {"lower": delta[0], "upper": delta[1]},
-        "method": answer.method,
-        "statement": answer.statement,
-    }
-
-
 def print_json(value: dict[str, object]) -> None:
     """Print one object."""
     print(json.dumps(value, allow_nan=False))

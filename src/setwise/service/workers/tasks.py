@@ -9,8 +9,8 @@ from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar, assert_never
 
-from setwise.accounting import calibrate as calibration
-from setwise.accounting.brackets import Answer, Interaction
+from setwise.accounting.brackets import Interaction
+from setwise.accounting.calibrate import FIND, parse_plan
 from setwise.accounting.compose import Composition, compose
 from setwise.accounting.methods.moments import subgaussian_sum
 from setwise.accounting.notation import as_uses, format_use, use_in_words
@@ -76,10 +76,10 @@ class Compose:
         composition = compose(self.uses, self.interaction)
         if self.delta is not None:
             answer = composition.epsilon(self.delta)
-            return _answered(composition, answer, (answer.lower, answer.upper), (self.delta, self.delta))
-        assert self.epsilon is not None
-        answer = composition.delta(self.epsilon)
-        return _answered(composition, answer, (self.epsilon, self.epsilon), (answer.lower, answer.upper))
+        else:
+            assert self.epsilon is not None
+            answer = composition.delta(self.epsilon)
+        return answer.to_dict(epsilon=self.epsilon, delta=self.delta) | {"words": _in_words(composition)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,16 +93,14 @@ class Calibrate:
 
     def result(self) -> dict[str, Any]:
         """Return the value, the uses with it, and what they add up to."""
-        free, plan = calibration.parse_plan(self.uses)
-        find = {
-            "noise": calibration.smallest_noise,
-            "epsilon": calibration.largest_epsilon,
-            "count": calibration.largest_count,
-        }[free]
-        found = find(plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
-        answer = found.answer
-        ends = _answered(found.composition, answer, (self.epsilon, self.epsilon), (answer.lower, answer.upper))
-        return {"free": free, "value": found.value, "uses": [format_use(use) for use in found.uses], **ends}
+        free, plan = parse_plan(self.uses)
+        found = FIND[free](plan, epsilon=self.epsilon, delta=self.delta, interaction=self.interaction)
+        return found.answer.to_dict(epsilon=self.epsilon) | {
+            "free": free,
+            "value": found.value,
+            "uses": [format_use(use) for use in found.uses],
+            "words": _in_words(found.composition),
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +123,8 @@ class PlanQuestion:
         return plan_within(self.spending, planned) if isinstance(self.spending, Within) else planned(self.spending)
 
 
-def _answered(
-    composition: Composition, answer: Answer, epsilon: tuple[float, float], delta: tuple[float, float]
-) -> dict[str, Any]:
-    return {
-        "interaction": str(answer.interaction),
-        "epsilon": {"lower": epsilon[0], "upper": epsilon[1]},
-        "delta": {"lower": delta[0], "upper": delta[1]},
-        "method": answer.method,
-        "statement": answer.statement,
-        "words": [use_in_words(use) for use in composition.uses],
-    }
+def _in_words(composition: Composition) -> list[str]:
+    return [use_in_words(use) for use in composition.uses]
 
 
 MOST_USES = 200
