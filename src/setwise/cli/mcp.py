@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from setwise.cli import options
-from setwise.errors import InvalidParameter, MissingExtra
+from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -34,12 +34,8 @@ def mcp(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declar
     agent talks on standard input and output. With --port it talks HTTP, and brings the token in $SETWISE_MCP_TOKEN, or
     one that is printed at the start.
     """
-    try:
+    with options.needing("setwise mcp needs the mcp package: pip install 'setwise[agents]'"):
         from setwise.agents import agent_server
-    except ModuleNotFoundError as missing:
-        if missing.name is not None and missing.name.startswith("setwise"):
-            raise
-        raise MissingExtra("setwise mcp needs the mcp package: pip install 'setwise[agents]'") from None
     host, port = given.pop("host"), given.pop("port")
     with ExitStack() as stack:
         server = agent_server(_catalog(given, stack))

@@ -2,12 +2,14 @@
 
 import inspect
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, MissingExtra
 
 
 def _number_or_auto(given: str) -> int | str:
@@ -208,6 +210,17 @@ SHARED = {
 
 NEEDED = inspect.Parameter.empty
 """The default of an option that must be given."""
+
+
+@contextmanager
+def needing(says: str) -> Iterator[None]:
+    """Raise `MissingExtra`, which says what to install, where a module of somebody else's is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and missing.name.startswith("setwise"):
+            raise
+        raise MissingExtra(says) from None
 
 
 def ledger_url(given: str | None) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -35,7 +35,7 @@ class Priced:
     @property
     def uses(self) -> tuple[Use, ...]:
         """All that the questions may draw: what is registered before the first is asked."""
-        return merged(use for plan in self.plans for use in plan.uses)
+        return _uses(self.plans)
 
 
 def price(
@@ -62,7 +62,7 @@ def price(
     for draft in sorted(drafts, key=lambda each: _mean_log_error(questions, each.plans)):
         with contextlib.suppress(Unattainable):
             found = draft.source.largest(searched_price, epsilon, draft.scale)
-            return Priced(found.totals, found.plans, certified_price(found.uses, delta, Interaction.SETWISE))
+            return Priced(found.totals, found.plans, certified_price(_uses(found.plans), delta, Interaction.SETWISE))
     raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=delta))
 
 
@@ -77,10 +77,6 @@ class _Draft:
     scale: float
     totals: tuple[Total, ...]
     plans: tuple[Plan, ...]
-
-    @property
-    def uses(self) -> tuple[Use, ...]:
-        return merged(use for plan in self.plans for use in plan.uses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +104,33 @@ class _Drafts:
     def largest(
         self, price: Callable[[tuple[Use, ...], float], float], epsilon: float, first: float | None = None
     ) -> _Draft:
-        """Return the draft of the largest scale whose price is at most epsilon, from the first scale tried on."""
+        """Return the draft of the largest scale whose price is at most epsilon.
+
+        The first scale tried is that of the plain sum unless one is given; each next one is where a line from the
+        origin to the last would meet epsilon.
+        """
         best: _Draft | None = None
-        search = _Search(epsilon / sum(each.weight for each in self.questions) if first is None else first, epsilon)
-        for scale in search:
+        fits, fails = 0.0, float("inf")
+        scale = epsilon / sum(each.weight for each in self.questions) if first is None else first
+        for _ in range(_MOST_STEPS):
             found = self.at(scale)
-            cost = price(found.uses, self.delta)
-            search.tell(cost)
+            cost = price(_uses(found.plans), self.delta)
             if cost <= epsilon:
-                best = found
+                best, fits = found, scale
+                if cost >= _CLOSE * epsilon:
+                    break
+            else:
+                fails = scale
+            scale *= (_CLOSE + 1.0) / 2 * epsilon / cost
+            if not fits < scale < fails:
+                scale = (fits + fails) / 2
         if best is None:
             raise Unattainable(_TOO_LITTLE.format(epsilon=epsilon, delta=self.delta))
         return best
+
+
+def _uses(plans: Sequence[Plan]) -> tuple[Use, ...]:
+    return merged(use for plan in plans for use in plan.uses)
 
 
 def _mean_log_error(questions: Sequence[Question], plans: Sequence[Plan]) -> float:
@@ -130,31 +141,3 @@ def _mean_log_error(questions: Sequence[Question], plans: Sequence[Plan]) -> flo
         if plan.error.expected_error
     ]
     return sum(weight * error for weight, error in errors) / (sum(weight for weight, _ in errors) or 1.0)
-
-
-class _Search:
-    """Scales to try: the first is that of the plain sum; the next are where a line to the last would meet epsilon."""
-
-    def __init__(self, first: float, epsilon: float) -> None:
-        self._scale = first
-        self._epsilon = epsilon
-        self._fits, self._fails = 0.0, float("inf")
-        self._done = False
-        self._steps = 0
-
-    def __iter__(self) -> Iterator[float]:
-        while not self._done and self._steps < _MOST_STEPS:
-            self._steps += 1
-            yield self._scale
-
-    def tell(self, cost: float) -> None:
-        """Take note of what the last scale cost."""
-        if cost <= self._epsilon:
-            self._fits = self._scale
-            self._done = cost >= _CLOSE * self._epsilon
-        else:
-            self._fails = self._scale
-        guess = self._scale * (_CLOSE + 1.0) / 2 * self._epsilon / cost
-        if not self._fits < guess < self._fails:
-            guess = (self._fits + self._fails) / 2
-        self._scale = guess

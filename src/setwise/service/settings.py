@@ -1,5 +1,6 @@
 """The settings of a replica: each a field here, an environment variable, and often an option of `setwise serve`."""
 
+from enum import StrEnum
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,12 +13,39 @@ from setwise.errors import InvalidParameter
 from setwise.service.telemetry import LogFormat
 
 PREFIX = "SETWISE_"
-_ENGINES = ("spark", "local", "postgresql://", "postgres://", "clickhouse://", "chdb://")
 """The environment variable of a field is its name in capitals after this prefix."""
 
 Seconds = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
 SecondsOrZero = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+
+class EngineKind(StrEnum):
+    """What reads tables; which of them a replica has is for whoever starts it to say."""
+
+    DUCKDB = "duckdb"
+    SPARK = "spark"
+    POSTGRESQL = "postgresql"
+    CLICKHOUSE = "clickhouse"
+
+    @staticmethod
+    def of(address: str) -> "EngineKind | None":
+        """Return the kind of the engine at an address, or None when it is none that we know.
+
+        >>> EngineKind.of("chdb:///data")
+        <EngineKind.CLICKHOUSE: 'clickhouse'>
+        """
+        if address == "duckdb":
+            return EngineKind.DUCKDB
+        return next((kind for kind, begins in _ADDRESSES.items() if address.startswith(begins)), None)
+
+
+_ADDRESSES = {
+    EngineKind.SPARK: ("spark", "local"),
+    EngineKind.POSTGRESQL: ("postgresql://", "postgres://"),
+    EngineKind.CLICKHOUSE: ("clickhouse://", "chdb://"),
+}
+"""How the addresses of engines begin."""
 
 
 def is_safe_address(address: object) -> bool:
@@ -187,7 +215,7 @@ class Settings(BaseSettings):
     @classmethod
     def _known(cls, engines: tuple[str, ...]) -> tuple[str, ...]:
         for engine in engines:
-            if engine != "duckdb" and not engine.startswith(_ENGINES):
+            if EngineKind.of(engine) is None:
                 kind = engine.partition(":")[0]
                 raise ValueError(
                     f"engine must be duckdb, spark, spark://..., postgresql://... or clickhouse://..., not {kind!r}"

@@ -30,7 +30,8 @@ from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, service_of
-from setwise.service.storage.datasets import Dataset, EngineKind
+from setwise.service.settings import EngineKind
+from setwise.service.storage.datasets import Dataset
 
 router = APIRouter(prefix=API, tags=["data sets"], route_class=GuardedRoute)
 

@@ -17,8 +17,8 @@ from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.service.problems import at_field
-from setwise.service.settings import Settings
-from setwise.service.storage.datasets import Dataset, EngineKind
+from setwise.service.settings import EngineKind, Settings
+from setwise.service.storage.datasets import Dataset
 
 _CATALOGUE_TABLE = re.compile(r"[A-Za-z_]\w*(\.(?!(parquet|pq|csv|tsv)$)[A-Za-z_]\w*){0,2}", re.ASCII | re.IGNORECASE)
 _SHARED_STORAGE = ("hdfs://", "viewfs://", "s3a://", "gs://", "abfs://", "abfss://", "wasbs://", "dbfs:/")
@@ -172,17 +172,7 @@ class Engines:
 
     def _address(self, kind: EngineKind) -> str:
         """Return where the engine of this kind is, as the replica was started with it."""
-        match kind:
-            case EngineKind.DUCKDB:
-                found = [each for each in self._settings.engine if each == "duckdb"]
-            case EngineKind.SPARK:
-                found = [each for each in self._settings.engine if each.startswith(("spark", "local"))]
-            case EngineKind.POSTGRESQL:
-                found = [each for each in self._settings.engine if each.startswith("postgres")]
-            case EngineKind.CLICKHOUSE:
-                found = [each for each in self._settings.engine if each.startswith(("clickhouse://", "chdb://"))]
-            case _:
-                assert_never(kind)
+        found = [each for each in self._settings.engine if EngineKind.of(each) is kind]
         if not found:
             raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
         return found[0]
@@ -209,14 +199,12 @@ class Engines:
     def _located(self, table: str, kind: EngineKind) -> str:
         """Return what the engine is to open: a path below the data folder, or the name of a table it knows."""
         match kind:
-            case EngineKind.DUCKDB:
-                return self._inside(table)
-            case EngineKind.SPARK:
-                if _CATALOGUE_TABLE.fullmatch(table) or table.startswith(_SHARED_STORAGE):
-                    return table
-                return self._inside(table)
             case EngineKind.POSTGRESQL | EngineKind.CLICKHOUSE:
                 return table
+            case EngineKind.SPARK if _CATALOGUE_TABLE.fullmatch(table) or table.startswith(_SHARED_STORAGE):
+                return table
+            case EngineKind.SPARK | EngineKind.DUCKDB:
+                return self._inside(table)
             case _:
                 assert_never(kind)
 

@@ -3,25 +3,16 @@
 import json
 import time
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 
 from sqlalchemy import insert, select
 from sqlalchemy.exc import IntegrityError
 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.errors import InvalidParameter, NameTaken, UnknownName
+from setwise.service.settings import EngineKind
 from setwise.service.storage import schema
 from setwise.service.storage.database import Database
 from setwise.service.storage.schema import Clock, check_name
-
-
-class EngineKind(StrEnum):
-    """What reads the table; which of them a replica has is for whoever starts it to say."""
-
-    DUCKDB = "duckdb"
-    SPARK = "spark"
-    POSTGRESQL = "postgresql"
-    CLICKHOUSE = "clickhouse"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
