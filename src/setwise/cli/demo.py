@@ -67,19 +67,16 @@ def demo(
         )
         with open_table(path, user="user_id", name="events.parquet") as session:
             answer = session.top_k(item="title", k=10, epsilon=_EPSILON, delta=_DELTA)
-            _show(
-                console, "1. The ten titles most users watched; a user may count towards any number of titles", answer
-            )
-            _table(console, answer, truth.titles)
+            title = "1. The ten titles most users watched; a user may count towards any number of titles"
+            _show(console, title, answer, truth.titles)
             answer = session.top_k(item="title", k=10, contributions=20, epsilon=_EPSILON, delta=_DELTA)
-            _show(console, "2. The same, each user counting towards 20 titles at most, chosen at random", answer)
-            _table(console, answer, truth.titles)
+            title = "2. The same, each user counting towards 20 titles at most, chosen at random"
+            _show(console, title, answer, truth.titles)
             console.print("   Busy users lose titles to that choice, so the counts are lower than the truth.\n")
             answer = session.histogram(
                 item="country", domain=COUNTRIES, contributions=1, epsilon=_EPSILON, delta=_DELTA
             )
-            _show(console, "3. Users by country; the list of countries is public", answer)
-            _table(console, answer, truth.countries)
+            _show(console, "3. Users by country; the list of countries is public", answer, truth.countries)
             _together(console, session)
     console.print(f"\n{time.monotonic() - started:.0f} seconds. The same on a table of yours:", style="dim")
     console.print("setwise top-k events.parquet --user user_id --item title -k 10 --epsilon 1 --delta 1e-6")
@@ -96,13 +93,10 @@ def _place(keep: Path | None) -> Path | None:
     return keep
 
 
-def _show(console: "Console", title: str, answer: "PrivateAnswer") -> None:
-    console.print(f"[bold]{title}[/bold]\n   {answer.why}")
-
-
-def _table(console: "Console", answer: "PrivateAnswer", truth: dict[object, int]) -> None:
+def _show(console: "Console", title: str, answer: "PrivateAnswer", truth: dict[object, int]) -> None:
     from setwise.cli.output import answer_table
 
+    console.print(f"[bold]{title}[/bold]\n   {answer.why}")
     console.print(answer_table(answer, console.width, truth))
 
 

@@ -46,11 +46,6 @@ def run(
 
 
 def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
-    from setwise.mechanisms.planning.request import Total
-
-    def alone(total: Total, epsilon: float) -> str:
-        return f"epsilon {float(total.epsilon):.3g}, delta {float(total.delta):.3g}, by itself {epsilon:.3g}"
-
     if as_json:
         plans = zip(report.questions, priced.totals, priced.plans, strict=True)
         print_json(
@@ -67,7 +62,10 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
     for question, total, plan in zip(report.questions, priced.totals, priced.plans, strict=True):
         radius = plan.error.radius
         within = "" if radius is None else f"; counts within ±{radius:,}"
-        rows.append((question.name, f"{plan.mechanism}: {alone(total, plan.epsilon.upper)}{within}"))
+        alone = (
+            f"epsilon {float(total.epsilon):.3g}, delta {float(total.delta):.3g}, by itself {plan.epsilon.upper:.3g}"
+        )
+        rows.append((question.name, f"{plan.mechanism}: {alone}{within}"))
     print_table("Preview: nothing was read or charged", rows)
 
 

@@ -104,11 +104,13 @@ def without_password(to: str) -> str:
 def _to_duckdb(path: str, table: str, run: str, rows: "pa.Table") -> None:
     import duckdb
 
-    name = ".".join(_quoted(part) for part in table.split("."))
+    from setwise.analytics.engines.duckdb.dialect import quoted
+
+    name = ".".join(quoted(part) for part in table.split("."))
     try:
         with duckdb.connect(path) as connection:
             connection.register("answered", rows)
-            columns = ", ".join(_quoted(column) for column in rows.column_names)
+            columns = ", ".join(quoted(column) for column in rows.column_names)
             connection.begin()
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {name} AS "
@@ -167,10 +169,6 @@ def _postgresql_kind(kind: "pa.DataType") -> str:
     if pt.is_timestamp(kind):
         return "timestamptz" if kind.tz else "timestamp"
     return "numeric" if pt.is_decimal(kind) else "text"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _first_line(error: Exception) -> str:

@@ -43,23 +43,9 @@ ONE, SEVERAL = "one", "several"
 """What tells a value from a list of them."""
 
 _TAGS = {
-    ONE,
-    SEVERAL,
-    "top-k",
-    "histogram",
-    "count",
-    "sum",
-    "mean",
-    "quantile",
-    "query",
-    "sql",
-    "draws",
-    "total",
-    "setwise",
-    "filter",
-    "constrained-str",
-    "constrained-int",
-}
+    ONE, SEVERAL, "top-k", "histogram", "count", "sum", "mean", "quantile", "query", "sql", "draws", "total", "setwise",
+    "filter", "constrained-str", "constrained-int",
+}  # fmt: skip
 """What tells the kinds of a part apart; validators put these into the place, but no request has them as names."""
 
 

@@ -12,27 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from typing import Literal
 
 from opentelemetry import propagate, trace
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as METRICS_TYPE
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = [
-    "METRICS_TYPE",
-    "LogFormat",
-    "Metrics",
-    "RequestIds",
-    "configure",
-    "log_request",
-    "request_span",
-    "stage_span",
-]
-
 LogFormat = Literal["text", "json"]
 HEADER = "X-Request-Id"
+METRICS_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+"""The media type of what `Metrics` returns."""
 
 _log = logging.getLogger("setwise.service")
 _request: ContextVar[str] = ContextVar("request", default="")
@@ -105,7 +97,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
-        kept = self._registry = CollectorRegistry()
+        kept, budget = self._registry, self._budget = CollectorRegistry(), CollectorRegistry()
         self._requests = Counter("setwise_requests", "Requests answered.", ("method", "route", "status"), registry=kept)
         self._seconds = Histogram(
             "setwise_request_seconds",
@@ -115,32 +107,23 @@ class Metrics:
             registry=kept,
         )
         self._queries = Counter("setwise_queries", "Queries ended, by outcome.", ("outcome",), registry=kept)
-        self.running = Gauge("setwise_queries_running", "Queries being planned, waiting or running.", registry=kept)
-        self.reading = Gauge("setwise_queries_reading", "Queries that have their turn to read.", registry=kept)
-        self.calculating = Gauge("setwise_calculations", "Calculations and plans waiting or running.", registry=kept)
-        self._verified = Gauge(
-            "setwise_ledger_verified_seconds",
-            "When an audit last found no fault, in seconds since 1970.",
-            registry=kept,
+        gauge = partial(Gauge, registry=kept)
+        self.running = gauge("setwise_queries_running", "Queries being planned, waiting or running.")
+        self.reading = gauge("setwise_queries_reading", "Queries that have their turn to read.")
+        self.calculating = gauge("setwise_calculations", "Calculations and plans waiting or running.")
+        self._verified = gauge(
+            "setwise_ledger_verified_seconds", "When an audit last found no fault, in seconds since 1970."
         )
-        self._faults = Gauge("setwise_ledger_faults", "Faults that the last audit found.", registry=kept)
-        self.signed = Gauge(
-            "setwise_ledger_signed_seconds", "When a head was last signed, in seconds since 1970.", registry=kept
-        )
+        self._faults = gauge("setwise_ledger_faults", "Faults that the last audit found.")
+        self.signed = gauge("setwise_ledger_signed_seconds", "When a head was last signed, in seconds since 1970.")
         self.budget_at = float("-inf")
-        budget = self._budget = CollectorRegistry()
-        self._cap_left = Gauge(
-            "setwise_cap_left_ratio", "What is left of the cap of a data set.", ("dataset",), registry=budget
+        by_dataset = partial(Gauge, labelnames=("dataset",), registry=budget)
+        self._cap_left = by_dataset("setwise_cap_left_ratio", "What is left of the cap of a data set.")
+        self._lowest_left = by_dataset(
+            "setwise_account_left_ratio_lowest", "What is left of the open account on a data set with the least."
         )
-        self._accounts = Gauge(
-            "setwise_accounts", "Accounts on a data set, by state.", ("dataset", "state"), registry=budget
-        )
-        self._lowest_left = Gauge(
-            "setwise_account_left_ratio_lowest",
-            "What is left of the open account on a data set with the least.",
-            ("dataset",),
-            registry=budget,
-        )
+        states = ("dataset", "state")
+        self._accounts = Gauge("setwise_accounts", "Accounts on a data set, by state.", states, registry=budget)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -15,35 +14,11 @@ from setwise.ledger.records import Entry
 from setwise.ledger.slices import CapTotals
 from setwise.ledger.status import AccountStatus
 from setwise.service.api.operations import audited
-from setwise.service.auth.people import Person, Token
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, service_of
-from setwise.service.storage.datasets import Dataset
 
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Registered:
-    """A data set, its cap, and how many accounts are on it."""
-
-    dataset: Dataset
-    cap: AccountStatus | None
-    accounts: int
-
-    @property
-    def sliced(self) -> bool:
-        """Whether accounts hold slices of its cap."""
-        return self.cap is not None and isinstance(self.cap.terms.totals, CapTotals)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Member:
-    """A person and what is known of their tokens."""
-
-    person: Person
-    tokens: list[Token]
 
 
 @router.get("/steward")
@@ -66,20 +41,20 @@ async def steward_page(request: Request) -> Response:
     )
 
 
-def _registered(service: Service, statuses: Sequence[AccountStatus]) -> list[_Registered]:
+def _registered(service: Service, statuses: Sequence[AccountStatus]) -> list[dict[str, object]]:
+    """Return each data set with its cap, whether accounts hold slices of it, and how many accounts there are."""
     held = Counter(status.dataset for status in statuses)
-    return [
-        _Registered(
-            dataset=dataset,
-            cap=service.ledger.cap(dataset.name),
-            accounts=held[dataset.name],
-        )
-        for dataset in service.datasets.all()
-    ]
+    found: list[dict[str, object]] = []
+    for dataset in service.datasets.all():
+        cap = service.ledger.cap(dataset.name)
+        sliced = cap is not None and isinstance(cap.terms.totals, CapTotals)
+        found.append({"dataset": dataset, "cap": cap, "sliced": sliced, "accounts": held[dataset.name]})
+    return found
 
 
-def _members(service: Service) -> list[_Member]:
-    return [_Member(person=person, tokens=service.people.tokens(person.name)) for person in service.people.all()]
+def _members(service: Service) -> list[dict[str, object]]:
+    """Return everybody with what is known of their tokens."""
+    return [{"person": each, "tokens": service.people.tokens(each.name)} for each in service.people.all()]
 
 
 _KINDS = {"charge": "charge", "settle": "answer stored", "slice": "slice of the cap"}

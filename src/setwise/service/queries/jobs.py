@@ -89,7 +89,8 @@ class Jobs:
         job = _job(row)
         if job.request != request:
             raise KeyConflict(f"the key {key!r} was used before for a different request on this account; use a new key")
-        return self.take_up(job) if self._is_free(job, again=True) else (job, False)
+        ended = job.state in {JobState.FAILED, JobState.CANCELLED}
+        return self.take_up(job) if ended or self.is_lost(job) else (job, False)
 
     def begin(self, *, person: str, account: str, key: str, request: str) -> tuple[Job, bool]:
         """Record a query that was charged; return it and whether this replica is to run it.
@@ -137,12 +138,7 @@ class Jobs:
 
     def is_lost(self, job: Job) -> bool:
         """Whether the replica that runs the query has not been heard of for long."""
-        return self._is_free(job, again=False)
-
-    def _is_free(self, job: Job, *, again: bool) -> bool:
-        ended = job.state in {JobState.FAILED, JobState.CANCELLED}
-        lost = job.state is JobState.RUNNING and job.heartbeat_at < self._clock() - self._lost_after
-        return lost or (again and ended)
+        return job.state is JobState.RUNNING and job.heartbeat_at < self._clock() - self._lost_after
 
     def get(self, id_: str) -> Job:
         """Return the query of that id or raise `UnknownName`."""

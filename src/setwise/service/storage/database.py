@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
-from sqlalchemy.exc import ArgumentError, IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
-from setwise.errors import InvalidParameter, MissingExtra, StoreFailed
+from setwise.errors import StoreFailed
+from setwise.ledger.stores.connect import sqlite_path
 from setwise.ledger.stores.sqlite import write_lock
 from setwise.service.storage import schema
 
@@ -67,33 +68,22 @@ class Database:
 
 
 def open_database(url: str) -> Database:
-    """Open the database at a path or URL, and bring the service's tables to the current version."""
-    address = _driver_url(url)
-    in_file = address.startswith("sqlite")
-    pool = {"pool_pre_ping": not in_file, "pool_size": 16, "max_overflow": 16}
-    options = {} if in_file else {"options": "-c synchronous_commit=off"}
-    try:
-        engine = create_engine(address, **pool)
-        relaxed = create_engine(address, **pool, connect_args=options)
-    except ModuleNotFoundError:
-        raise MissingExtra("a PostgreSQL ledger needs psycopg: pip install 'setwise[postgres]'") from None
-    except ArgumentError:
-        raise InvalidParameter("the ledger must be a file or postgresql://user@host/database") from None
+    """Open the database of a ledger that was opened before, and bring the service's tables to the current version."""
+    path = sqlite_path(url)
+    pool = {"pool_pre_ping": path is None, "pool_size": 16, "max_overflow": 16}
     writer: AbstractContextManager[object] = nullcontext()
-    if engine.dialect.name == "sqlite":
+    if path is None:
+        address = "postgresql+psycopg://" + url.partition("://")[2]
+        engine = create_engine(address, **pool)
+        relaxed = create_engine(address, **pool, connect_args={"options": "-c synchronous_commit=off"})
+    else:
+        engine, relaxed = create_engine(f"sqlite:///{path}", **pool), create_engine(f"sqlite:///{path}", **pool)
         event.listen(engine, "connect", partial(_prepare_sqlite, synchronous="FULL"))
         event.listen(relaxed, "connect", partial(_prepare_sqlite, synchronous="NORMAL"))
-        writer = write_lock(Path(engine.url.database or ""))
+        writer = write_lock(Path(path))
     database = Database(engine, relaxed, writer)
     _migrate(database)
     return database
-
-
-def _driver_url(url: str) -> str:
-    for written in ("postgresql://", "postgres://"):
-        if url.startswith(written):
-            return "postgresql+psycopg://" + url.removeprefix(written)
-    return url if "://" in url else f"sqlite:///{url}"
 
 
 def _prepare_sqlite(connection: Any, _record: object, *, synchronous: str) -> None:  # noqa: ANN401 - a driver's own
@@ -159,17 +149,16 @@ _PROBE_SECONDS = 1.0
 class DatabaseProbe:
     """Asks the database for a sign of life, at most once a second and in a thread that nothing else uses."""
 
-    def __init__(self, database: Database, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
         self._threads = Threads(1, "setwise-probe")
-        self._monotonic = monotonic
         self._answered = float("-inf")
 
     async def check(self) -> None:
         """Return when the database answers, or raise `StoreFailed`."""
-        if self._monotonic() - self._answered > _PROBE_SECONDS:
+        if time.monotonic() - self._answered > _PROBE_SECONDS:
             await self._threads.run(self._ask)
-            self._answered = self._monotonic()
+            self._answered = time.monotonic()
 
     def close(self) -> None:
         """End the thread."""
