@@ -1,12 +1,16 @@
 """Mechanisms with known noise, against their definition."""
 
+import itertools
 import math
 
+import numpy as np
 import pytest
 
+from setwise.accounting.adaptive.operator import specification
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import (
+    BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
@@ -65,6 +69,28 @@ def test_integer_laplace_noise_of_several_scales_is_summed_to_round_off(total):
     answer = compose([DiscreteLaplace(scale=scale, sensitivity=moved) for scale, moved in parts]).delta(total)
     assert answer.method == "exact"
     close(answer, truth, 1e-8)
+
+
+@pytest.mark.parametrize("total", [0.0, 0.3, 1.0, 1.45])
+def test_one_pick_after_noise_is_its_definition_averaged_over_the_losses(total):
+    """The pick's mechanism is chosen after the noise was seen: the worst t for what is left, by trying many."""
+    epsilon, parts = 0.7, [(2.5, 1), (11.9, 4)]
+    losses = [
+        enumeration.likely(enumeration.outcomes(enumeration.discrete_laplace(scale, 700), moved))
+        for scale, moved in parts
+    ]
+    truth = math.fsum(
+        math.prod(p for p, _ in pick)
+        * specification(
+            lambda x: np.maximum(0.0, -np.expm1(x)), epsilon, total - math.fsum(math.log(p / q) for p, q in pick)
+        )
+        for pick in itertools.product(*losses)
+        if all(p > 1e-200 < q for p, q in pick)
+    )
+    uses = [DiscreteLaplace(scale=scale, sensitivity=moved) for scale, moved in parts]
+    answer = compose([*uses, BoundedRange(epsilon=epsilon)]).delta(total)
+    assert answer.method == "exact"
+    assert truth * (1 - 1e-12) <= answer.upper <= truth * (1 + 1e-6)
 
 
 def test_discrete_laplace_of_one_is_randomized_response():

@@ -94,7 +94,7 @@ class Tuning:
     most_in_batch: int = 50_000
     """Bounded-range uses up to which the closed form of a batch is searched for its worst t."""
     most_beside: int = 100_000
-    """Atoms of pure DP uses beside them up to which these are enumerated for it."""
+    """Atoms of linear uses beside it, or beside one bounded-range use, up to which these are enumerated."""
 
 
 TUNING = Tuning()
@@ -263,8 +263,11 @@ def _closed_form(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Intera
         three = three_in_order(uses)
         if three is not None:
             return _from_curve("three-closed-form", "lem:ordbrdp2", three, kinds.failure, tight=True)
-    epsilons = {*(epsilon for epsilon, _ in kinds.ranges), *(kinds.pure_epsilons() or [])}
-    alone = len(epsilons) == 1 and sum(count for _, count in kinds.ranges) == 1
+    pure = kinds.pure_epsilons()
+    one_range = sum(count for _, count in kinds.ranges) == 1
+    alone = one_range and pure is not None and len({kinds.ranges[0][0], *pure}) == 1
+    if interaction is Interaction.SETWISE and one_range and not alone:
+        return _one_range(kinds)
     if interaction is not Interaction.BATCH and not alone:
         return None
     batch = _batch(kinds)
@@ -274,6 +277,17 @@ def _closed_form(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Intera
     if interaction is not Interaction.BATCH and kinds.linear:
         statement = f"prop:sbr-ord with {statement}"
     return _from_curve("batch-optimum", statement, batch, kinds.failure, tight=True)
+
+
+def _one_range(kinds: ClassifiedUses) -> Bound | None:
+    """Return the set-wise optimum of one bounded-range use after linear ones whose losses can be enumerated."""
+    from setwise.accounting.methods.exact import ExactLinear, OneRange
+
+    before = enumerated(kinds.linear, TUNING.most_beside)
+    if before is None:
+        return None
+    exact = ExactLinear(before, OneRange(kinds.ranges[0][0]), kinds.failure)
+    return _from_curve("exact", _SETWISE, exact.delta, kinds.failure, tight=True)
 
 
 def closed_form(uses: Sequence[Use], interaction: Interaction) -> Bound | None:

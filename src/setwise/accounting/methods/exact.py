@@ -10,10 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+from numpy.typing import NDArray
+
 from setwise.accounting.brackets import ELEMENTARY, UNIT, Answer, Bracket, Interaction, down, either_fails, up
 from setwise.accounting.guarantees import DiscreteGaussian, Gaussian, PureDP, Use, largest_loss, total_loss
 from setwise.accounting.losses.dominating_pairs import GaussianLoss, KnownNoise, added_up, enumerated
 from setwise.accounting.losses.lattice import Atoms, Loss
+
+Floats = NDArray[np.float64]
 
 BASIC, BASIC_STATEMENT = "basic-composition", "DworkKeMcMiNa06"
 
@@ -34,6 +39,20 @@ class ExactLinear:
         if self.inner is None:
             return self.failure
         return either_fails(self.failure, self.outer.average(self.inner, epsilon))
+
+
+@dataclass(frozen=True, slots=True)
+class OneRange:
+    """One bounded-range mechanism with nothing to come: t = (x + epsilon) / 2 is worst at every x >= 0."""
+
+    epsilon: float
+
+    def delta(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return delta at each x and the absolute error of each: (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon)."""
+        size = np.abs(x)
+        value = np.expm1(np.minimum(size - self.epsilon, 0.0) / 2) ** 2 / -math.expm1(-self.epsilon)
+        value = np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value)
+        return value, value * (8 * ELEMENTARY * UNIT)
 
 
 def exact_linear(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> ExactLinear | None:
