@@ -13,7 +13,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms import quantile
-from setwise.mechanisms.quantile import GridQuantiles, rank_scores, score_range
+from setwise.mechanisms.quantile import GridQuantiles, exceeded, rank_scores, score_range
 from setwise.mechanisms.randomness import SystemRandomness
 
 SHARES = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10), Fraction(1, 3), Fraction(99, 100)]
@@ -260,9 +260,33 @@ def test_ranks_are_within_the_stated_error(shares):
 
 def test_an_error_of_a_cut_moves_the_quantiles_of_its_slices_by_half():
     quartiles = GridQuantiles(shares=QUARTILES, cells=1001, epsilon=Fraction(1, 2))
-    cut, cell = (2 * math.log(candidates * 2 / 0.05) for candidates in (1001 * 1024, 1001))
+    cut, cell = 2 * math.log(1001 * 1024), 2 * math.log(1001)
     stated = [quartiles.rank_error(number, Fraction(95, 100)) for number in range(3)]
-    assert stated == [math.ceil(cell + cut / 2), math.ceil(cut), math.ceil(cell + cut / 2)]
+    beyond = 2 * -math.log(1 - math.sqrt(0.95))  # P[2 X + Y > x] = 1 - (1 - exp(-x/2))^2 for exponentials X and Y
+    assert stated == [
+        math.ceil(cell + cut / 2 + beyond),
+        math.ceil(cut - 2 * math.log(0.05)),
+        math.ceil(cell + cut / 2 + beyond),
+    ]
+
+
+@pytest.mark.parametrize("scales", [[1.0], [2.0, 1.0], [1.0, 1.0, 1.0], [3.0, 2.9, 0.7, 0.7, 0.1], [1.0] * 7])
+@pytest.mark.parametrize("chance", [0.05, 0.001])
+def test_sums_of_exponentials_exceed_what_is_stated_at_most_as_often(scales, chance):
+    drawn = np.random.default_rng(7).exponential(scales, (400_000, len(scales))).sum(axis=1)
+    stated = exceeded(scales, chance)
+    assert np.mean(drawn > stated) < chance + 5 * math.sqrt(chance / len(drawn))
+    assert stated < 1.08 * np.quantile(drawn, 1 - chance)
+
+
+@pytest.mark.parametrize("users", [20, 36, 60])
+def test_ranks_are_within_the_stated_error_where_all_values_are_equal(users):
+    """Every other cell is as far off as it can be, and there are a thousand of them."""
+    quantiles, counts = GridQuantiles(shares=QUARTILES, cells=1001, epsilon=Fraction(1)), np.zeros(1001, np.int64)
+    counts[500] = users
+    most = [quantiles.rank_error(number, Fraction(95, 100)) for number in range(3)]
+    off = np.array([ranks_off(counts, QUARTILES, quantiles.pick(counts, SystemRandomness())) for _ in range(50)])
+    assert np.mean(off <= most) >= 0.95
 
 
 def test_scores_of_as_many_values_as_there_are_people_stay_exact():

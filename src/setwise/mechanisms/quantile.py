@@ -1,6 +1,7 @@
 """Quantiles by the exponential mechanism over a grid: a bounded-range use for one, log2(m) of them for m at once."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -135,21 +136,53 @@ class GridQuantiles:
     def rank_error(self, number: int, confidence: Fraction) -> int:
         """Return by how many values the rank of a quantile is off at most, with the given confidence.
 
-        One pick of c candidates misses the best score by s with probability at most c * exp(-rate s). A slice whose
-        ends are off by e and f moves the target within it by (1 - share) e + share f, and every pick on the way down
-        gets an equal part of the chance of missing.
+        One pick of c candidates misses the best score by s with probability at most c * exp(-rate s), whatever was
+        picked before: by no more than (log(c) + X) / rate, with X exponential. A slice whose ends are off by e and f
+        moves the target within it by (1 - share) e + share f, so what is missed adds up with a weight for each pick.
         """
-        chance = float(1 - probability("confidence", confidence)) / self.levels
-        first, last, low, high = 0, len(self.shares), 0.0, 0.0
+        first, last = 0, len(self.shares)
+        low: list[float] = []  # what the ends of the slice are off by: the weight of every pick so far
+        high: list[float] = []
+        ranks: list[float] = []  # what X counts in each pick, and the part that is certain
+        certain: list[float] = []
         while True:
             middle = (first + last) // 2
             share = self._share(first, middle, last)
             candidates = self.cells * (1 if last - first == 1 else PARTS)
-            ranks = score_range(share) / share.denominator / float(self.epsilon)
-            off = ranks * math.log(candidates / chance) + float(1 - share) * low + float(share) * high
+            ranks.append(score_range(share) / share.denominator / float(self.epsilon))
+            certain.append(ranks[-1] * math.log(candidates))
+            off = [float(1 - share) * e + float(share) * f for e, f in zip(low, high, strict=True)] + [1.0]
             if number == middle:
-                return math.ceil(off)
-            first, last, low, high = (first, middle, low, off) if number < middle else (middle + 1, last, off, high)
+                break
+            low, high = (off if number > middle else [*low, 0.0]), (off if number < middle else [*high, 0.0])
+            first, last = (first, middle) if number < middle else (middle + 1, last)
+        exponential = [weight * each for weight, each in zip(off, ranks, strict=True) if weight]
+        missed = math.fsum(weight * each for weight, each in zip(off, certain, strict=True))
+        return math.ceil(missed + exceeded(exponential, float(1 - probability("confidence", confidence))))
+
+
+_APART = 1.02
+"""Factor by which scales of exponentials are kept apart, so that their sum has a tail of plain terms."""
+
+
+def exceeded(scales: Sequence[float], chance: float) -> float:
+    """Return what a sum of independent exponentials exceeds with at most the given chance.
+
+    Nearly equal scales are raised, which only raises the sum.
+
+    >>> round(exceeded([2.0], 0.05), 3), round(exceeded([2.0, 1.0], 0.05), 3)
+    (5.991, 7.352)
+    """
+    apart: list[float] = []
+    for scale in sorted(scales):
+        apart.append(max(scale, _APART * apart[-1]) if apart else scale)
+    terms = [math.prod(a / (a - b) for b in apart if b != a) for a in apart]
+    least, most = 0.0, math.fsum(apart) * math.log(len(apart) / chance)  # there each is exceeded with an equal part
+    while most - least > 1e-9 * most:
+        middle = (least + most) / 2
+        tail = math.fsum(term * math.exp(-middle / a) for term, a in zip(terms, apart, strict=True))
+        least, most = (middle, most) if tail > chance else (least, middle)
+    return most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

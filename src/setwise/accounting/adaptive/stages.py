@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 class Tuning:
     """How finely a linear stage is tabulated. A tolerance is the share of its variance that a lattice adds."""
 
-    most_enumerated: int = 20_000
+    most_enumerated: int = 50_000
     """Atoms up to which randomized responses and integer Laplace noise are enumerated exactly instead."""
     first_tolerance: float = 0.01
     """Of a first stage, times the squared number of cells across the smallest epsilon: what a grid adds is 80 times as
@@ -130,7 +130,7 @@ def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
             upper = lower = randomized_response(epsilon, count)
-        case _ if enumerated(stage.uses, TUNING.most_enumerated) is not None:
+        case _ if enumerated(stage.uses, _few(band, stage.variance, stage.support)) is not None:
             return averaged(stage, TailProfile(nothing_to_come(band.step)), band, tilt)
         case _:
             from setwise.accounting.losses.pld import LatticeSum
@@ -148,10 +148,15 @@ def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
     )
 
 
+def _few(band: Band, variance: float, support: float) -> int:
+    """Return up to how many losses a profile is averaged over as they are: it is read at each from every grid point."""
+    return int(TUNING.most_reads / band.size(variance, support))
+
+
 def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
     variance = after.variance + stage.variance
-    few = int(TUNING.most_reads / band.size(variance, after.support + stage.support))
+    few = _few(band, variance, after.support + stage.support)
     for tolerance in TUNING.middle_tolerances:
         upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance, band.step, few))
         reach = float(upper.loss.max()) if stage.support < math.inf else math.inf

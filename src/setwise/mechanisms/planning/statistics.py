@@ -45,14 +45,8 @@ _DISCOVERY_DELTA = Fraction(1, 2)
 """The share of delta within which groups are found."""
 
 _ROOT_OF_TWO = 1.414
-_RADIUS = {CountNoise.LAPLACE: 3.0, CountNoise.GAUSSIAN: 1.96}
-"""Half the width of a 95% interval, in spreads."""
-
-_MEAN_ERROR = {CountNoise.LAPLACE: 1.0, CountNoise.GAUSSIAN: 0.798}
-"""Mean absolute error, in spreads."""
-
-_AS_NARROW = 1.01
-"""Noises whose intervals are within this factor are as narrow: the one with the least mean error is taken."""
+_ERROR = {CountNoise.LAPLACE: 1.732, CountNoise.GAUSSIAN: 1.251}
+"""Geometric mean of half a 95% interval, 3.0 or 1.96 spreads, and of the mean absolute error, 1.0 or 0.798 spreads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +75,7 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         wanted = [NoisyTotal(reach=1, noise=_UNIT) if each == UsersFound() else each for each in wanted]
     noises = [
         each
-        for each in _RADIUS
+        for each in _ERROR
         if total.counts in (CountNoise.BEST, each) and (each is CountNoise.LAPLACE or total.delta)
     ]
     target, delta = float_below(total.epsilon), float_below(total.delta)
@@ -92,9 +86,10 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
     noisy = [each for each in wanted if isinstance(each, NoisyTotal | NoisyMean)]
     share = len(noisy) / (len(noisy) + sum(isinstance(each, OneQuantile) for each in wanted) or 1)
 
-    def width(noise: CountNoise, spread: float) -> float:
-        """Return the geometric mean of what intervals and ranks are in proportion to: ranks depend on spread alone."""
-        return float(spread * _RADIUS[noise] ** share)
+    def error(tried: tuple[CountNoise, EstimatedSpread]) -> float:
+        """Return the geometric mean of what statistics are off by: ranks of quantiles depend on the spread alone."""
+        noise, guess = tried
+        return guess.spread * float(_ERROR[noise] ** share)
 
     rough = []
     for noise in noises:
@@ -102,13 +97,7 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         guess = estimated_spread(partial(_estimated, partial(uses, noise), delta), first, target)
         if guess is not None:
             rough.append((noise, guess))
-    narrowest = min((width(noise, guess.spread) for noise, guess in rough), default=0.0)
-
-    def order(tried: tuple[CountNoise, EstimatedSpread]) -> tuple[bool, float]:
-        noise, guess = tried
-        return width(noise, guess.spread) > _AS_NARROW * narrowest, _MEAN_ERROR[noise] * guess.spread
-
-    for noise, guess in sorted(rough, key=order):
+    for noise, guess in sorted(rough, key=error):
         spread = least_spread(partial(_certified, partial(uses, noise), delta), guess, target)
         if spread is not None:
             break
