@@ -145,6 +145,15 @@ def test_truncated_discrete_gaussian(sigma, bound, sensitivity, total, uses):
     assert answer.width <= 1e-3 * truth
 
 
+def test_truncated_integer_gaussians_beside_others_are_summed_to_round_off():
+    uses = [TruncatedDiscreteGaussian(sigma=1.5, bound=4)] * 2 + [DiscreteLaplace(scale=7.3, sensitivity=3)]
+    truncated = enumeration.outcomes(enumeration.discrete_gaussian(1.5, 4), 1)
+    laplace = enumeration.likely(enumeration.outcomes(enumeration.discrete_laplace(7.3, 700), 3))
+    answer = compose(uses).delta(0.8)
+    assert answer.method == "exact"
+    close(answer, enumeration.delta_together([truncated, truncated, laplace], 0.8), 1e-8)
+
+
 def test_the_chance_of_failure_is_never_promised_away():
     guarantee = TruncatedDiscreteGaussian(sigma=2.0, bound=6)
     weights = enumeration.discrete_gaussian(2.0, 6)

@@ -32,12 +32,12 @@ PLANNED = {
     "mean per group": (
         f"SELECT g, {MEAN} FROM t GROUP BY g",
         3,
-        "discrete-laplace:6,1x3 discrete-laplace:6000,500x3 discrete-laplace:12,1x3",
+        "truncated-gaussian:14.69,76,1x3 gaussian:12.07x6",
     ),
     "four statistics": (
         f"SELECT g, {FOUR} FROM t GROUP BY g",
         10,
-        "truncated-gaussian:38.9,210,1x10 gaussian:28.7x20 gaussian:40.58x20 bounded-range:0.06969x10",
+        "truncated-gaussian:39.33,204,1x10 gaussian:28.83x20 gaussian:40.77x20 bounded-range:0.06937x10",
     ),
     "mean of the top": (
         f"SELECT g, {USERS}, {MEAN} {TOP} 10",

@@ -1,5 +1,6 @@
 """Statistics of groups: priced for the groups a user can change, certified, and intervals that hold."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -15,7 +16,15 @@ from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
 from setwise.mechanisms.planning.statistics import plan_statistics
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.statistics import GroupStatistics, GroupTable, NoisyMean, NoisyTotal, OneQuantile, UsersFound
+from setwise.mechanisms.statistics import (
+    GroupStatistics,
+    GroupTable,
+    NoisyMean,
+    NoisyTotal,
+    OneQuantile,
+    UsersFound,
+    noise_of,
+)
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts
 
 UNIT = LaplaceCounts(scale=Fraction(1))
@@ -90,10 +99,19 @@ def _with_less_noise(release, factor):
             return release
 
 
-def test_of_noises_as_narrow_the_one_with_the_least_mean_error_is_taken():
-    """Intervals of a mean per group are as wide with either noise; Gaussian noise is 22% further off on average."""
-    found = plan_statistics(Bounds(contributions=3), Total(epsilon=1, delta=Fraction("1e-6")), [MEAN]).mechanism
-    assert isinstance(found.statistics[0].noise, LaplaceCounts)
+@pytest.mark.parametrize("contributions", [1, 3, 10])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 2), 1, 2])
+def test_groups_are_found_and_means_noised_together_as_well_as_with_either_noise(epsilon, contributions):
+    """The lead a group needs, times what its mean is off by: half an interval and the mean error alike."""
+    bounds, total = Bounds(contributions=contributions), Total(epsilon=epsilon, delta=Fraction("1e-6"))
+
+    def off(counts):
+        planned = plan_statistics(bounds, replace(total, counts=counts), [MEAN])
+        noise = noise_of(planned.mechanism.statistics[0].noise, 500)
+        error = math.sqrt(noise.radius(Fraction(95, 100)) * noise.expected_absolute)
+        return planned.discovery.preview.detectable * error
+
+    assert off(CountNoise.BEST) <= 1.01 * min(off(CountNoise.LAPLACE), off(CountNoise.GAUSSIAN))
 
 
 def test_a_statistic_costs_the_groups_that_a_user_can_change():

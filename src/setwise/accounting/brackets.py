@@ -181,9 +181,11 @@ def epsilon_between(
 ) -> Bracket:
     """Return what `epsilon_at` does where the ends of a curve are read one by one, each end to the share `near`."""
 
+    @cache
     def from_above(x: float) -> float:
         return _height(upper(x), delta)
 
+    @cache
     def from_below(x: float) -> float:
         return _height(lower(x), delta)
 

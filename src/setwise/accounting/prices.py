@@ -51,6 +51,8 @@ class Tuning:
     """Values of b that are tried for integer Gaussian noise, in units of the price of the Gaussian over sigma^2."""
     slight: float = 1e-6
     """Relative curvature of an integral below which it counts as a parabola: a price gives away the square of it."""
+    enough: float = 1e-5
+    """Excess of the price of integer Gaussian noise over that of Gaussian noise that is not looked to be lowered."""
 
 
 TUNING = Tuning()
@@ -150,6 +152,8 @@ def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing:
         else:
             continue
         best = min(best, max(0.0, behind - left) + own + added)
+        if best <= own * (1.0 + TUNING.enough):
+            break
     return up(best * (1.0 + 16.0 * UNIT)) if best < math.inf else best
 
 

@@ -298,7 +298,7 @@ class _Solved:
         return either_fails(self.failure, Bracket(min(above, below), above))
 
     def epsilon(self, delta: float, near: float) -> Bracket:
-        if self.delta(_FAR).upper >= delta:
+        if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
         return epsilon_between(
             delta,

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 class Tuning:
     """How finely a linear stage is tabulated. A tolerance is the share of its variance that a lattice adds."""
 
-    most_enumerated: int = 50_000
+    most_enumerated: int = 20_000
     """Atoms up to which randomized responses and integer Laplace noise are enumerated exactly instead."""
     first_tolerance: float = 0.01
     """Of a first stage, times the squared number of cells across the smallest epsilon: what a grid adds is 80 times as

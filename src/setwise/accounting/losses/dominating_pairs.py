@@ -74,23 +74,25 @@ _OUTER_RATIO = 1e-120
 """Enumerated masses below this share of their mode are dropped and charged; far below any delta of interest."""
 
 _MOST_CONVOLVED = 4096
-"""Losses of integer Laplace uses up to which they are added up term by term."""
+"""Losses of integer noise up to which uses are added up term by term."""
 
-_LARGEST_CONVOLVED = 200.0
-"""Loss of these uses together up to which no probability leaves the range of floats."""
+_LEAST_CONVOLVED = 1e-250
+"""Probability of the rarest sum of losses that is kept to every digit."""
 
 
 def enumerated(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | None:
-    """Return the exact losses of randomized responses and integer Laplace noise; None for others, or beyond `most`."""
+    """Return the exact losses of randomized responses and of integer noise with few values.
+
+    None where there is other noise, or more than `most` losses.
+    """
     atoms = NOTHING
     for known, count in uses:
-        match known:
-            case PureDP(epsilon=epsilon):
-                group = two_point_atoms(epsilon, -epsilon, count, _OUTER_RATIO)
-            case DiscreteLaplace(scale=scale, sensitivity=s) if (masses := _convolved(known, count)) is not None:
-                group = Atoms(np.arange(s * count, -s * count - 1, -2.0) / scale, *masses, 0.0)
-            case _:
-                return None
+        if isinstance(known, PureDP):
+            group = two_point_atoms(known.epsilon, -known.epsilon, count, _OUTER_RATIO)
+        elif (sums := _sums(known, count)) is not None:
+            group = Atoms((sums.top - sums.step * np.arange(sums.mass.size)) / sums.unit, sums.mass, sums.error, 0.0)
+        else:
+            return None
         if atoms.size * group.size > most:
             return None
         atoms = atoms.times(group)
@@ -99,24 +101,40 @@ def enumerated(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | Non
 
 def added_up(known: KnownNoise, count: int) -> LatticeTail | None:
     """Return the loss of equal uses where it is one of those that `enumerated` knows."""
+    if isinstance(known, PureDP):
+        return randomized_response(known.epsilon, count)
+    sums = _sums(known, count)
+    return sums and lattice_tail(sums.top / sums.unit, sums.step / sums.unit, sums.mass, sums.error, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Masses of the losses top / unit, (top - step) / unit, ... with whole tops and steps, and their relative error."""
+
+    top: int
+    step: int
+    unit: float
+    mass: Floats
+    error: float
+
+
+def _sums(known: KnownNoise, count: int) -> _Sums | None:
+    """Return the losses of integer noise added up; None for other noise, or where they are many or too rare."""
     match known:
-        case PureDP(epsilon=epsilon):
-            return randomized_response(epsilon, count)
-        case DiscreteLaplace(scale=scale, sensitivity=s) if (masses := _convolved(known, count)) is not None:
-            return lattice_tail(s * count / scale, 2.0 / scale, *masses, 0.0)
+        case DiscreteLaplace(scale=unit, sensitivity=s) if s * count < _MOST_CONVOLVED:
+            top, step, (_, one) = s, 2, _discrete_laplace(known)
+        case TruncatedDiscreteGaussian(sigma=sigma, bound=bound, sensitivity=s) if 2 * bound * count < _MOST_CONVOLVED:
+            losses, one = _discrete_gaussian(known, bound)
+            unit = 2.0 * sigma * sigma
+            top, step = round(losses[0] * unit), 2 * s
         case _:
             return None
-
-
-def _convolved(known: DiscreteLaplace, count: int) -> tuple[Floats, float] | None:
-    """Return the masses of the losses of integer Laplace uses, the largest first, and their relative error."""
-    reach = known.sensitivity * count
-    if reach > _MOST_CONVOLVED or reach > _LARGEST_CONVOLVED * known.scale:
+    if count * math.log(float(one.min())) < math.log(_LEAST_CONVOLVED):
         return None
-    one = total = _discrete_laplace(known)[1]
+    total = one
     for _ in range(count - 1):
         total = np.convolve(total, one)  # all terms are positive: every digit is kept
-    return total, count * (_ATOM_ERROR + (known.sensitivity + 2) * UNIT)
+    return _Sums(count * top, step, unit, total, count * (_ATOM_ERROR + (one.size + 2) * UNIT))
 
 
 def loss_unit(known: KnownNoise) -> float:

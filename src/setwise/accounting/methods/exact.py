@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.accounting.brackets import ELEMENTARY, UNIT, Answer, Bracket, Interaction, down, either_fails, up
-from setwise.accounting.guarantees import DiscreteGaussian, Gaussian, PureDP, Use, largest_loss, total_loss
+from setwise.accounting.guarantees import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    PureDP,
+    TruncatedDiscreteGaussian,
+    Use,
+    largest_loss,
+    total_loss,
+)
 from setwise.accounting.losses.dominating_pairs import GaussianLoss, KnownNoise, added_up, enumerated
 from setwise.accounting.losses.lattice import Atoms, Loss
 
@@ -28,7 +37,7 @@ MOST_ATOMS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ExactLinear:
-    """Pure DP, integer Laplace and Gaussian uses, summed exactly: one group in closed form, the others enumerated."""
+    """Pure DP and Gaussian uses and integer noise, summed exactly: one group in closed form, the others enumerated."""
 
     outer: Atoms
     inner: Loss | None
@@ -75,7 +84,15 @@ def exact_linear(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> Ex
 def _values(group: tuple[KnownNoise, int]) -> float:
     """Return about how many values the loss of a group takes."""
     known, count = group
-    return count * (min(known.epsilon, 1.0) if isinstance(known, PureDP) else getattr(known, "sensitivity", 1))
+    match known:
+        case PureDP(epsilon=epsilon):
+            return count * min(epsilon, 1.0)
+        case TruncatedDiscreteGaussian(bound=bound):
+            return 2.0 * count * bound
+        case DiscreteLaplace(sensitivity=sensitivity):
+            return float(count * sensitivity)
+        case _:
+            return math.inf
 
 
 _CERTAIN = 300.0

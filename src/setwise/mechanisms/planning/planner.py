@@ -56,6 +56,8 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
         mechanisms that can answer, the one of the smallest estimated merit is taken.
     """
+    if total.counts is CountNoise.NONE and bounds.k is None:
+        raise InvalidParameter("a histogram without counts says nothing: give k, or ask for counts")
     tried, unlikely = _estimates(bounds, total, confidence)
     for index, rough in enumerate(tried):
         best = _calibrated(rough.split, rough.spread, bounds, total, confidence)
@@ -65,9 +67,9 @@ def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Cho
     raise Unattainable(_no_noise([each.split for each in tried], bounds, total))
 
 
-def rough_plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
-    """Return about what `plan` does, its cost estimated: for a release that is certified together with others."""
-    return _estimates(bounds, total, confidence)[0][0].choice
+def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
+    """Return about what `plan` chooses between, best first: for a release that is certified together with others."""
+    return [rough.choice for rough in _estimates(bounds, total, confidence)[0]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +107,6 @@ def _check(bounds: Bounds, total: Total) -> None:
         raise InvalidParameter(
             "a histogram of an unknown domain needs a bound on contributions: give contributions, or ask for a top k"
         )
-    if total.counts is CountNoise.NONE and bounds.k is None:
-        raise InvalidParameter("a histogram without counts says nothing: give k, or ask for counts")
 
 
 Priced: TypeAlias = Callable[[Mechanism, Fraction], float]
@@ -176,10 +176,10 @@ def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> Er
 
 def _merit(preview: ErrorEstimate, total: Total) -> float:
     error = 0.0 if total.counts is CountNoise.NONE else preview.expected_error or 0.0
-    return weighed(_reach(preview), error)
+    return weighed(reach_of(preview), error)
 
 
-def _reach(preview: ErrorEstimate) -> int:
+def reach_of(preview: ErrorEstimate) -> int:
     """Return by how much a label must lead to come out in its place."""
     return max(preview.detectable or 0, preview.shortfall or 0)
 
@@ -250,7 +250,7 @@ def _why(best: Choice, others: list[Choice], unlikely: tuple[Split, ...], bounds
 
 
 def _expectation(preview: ErrorEstimate, total: Total) -> str:
-    reach = _reach(preview)
+    reach = reach_of(preview)
     parts = [f"finds items whose count is {reach:,} above those left out"] if reach else []
     if preview.radius is not None and preview.expected_error is not None and total.counts is not CountNoise.NONE:
         error = preview.expected_error

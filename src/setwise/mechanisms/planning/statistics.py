@@ -1,11 +1,10 @@
 """Calibrating several statistics of groups, and the discovery of the groups, to one total."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 import numpy as np
 
@@ -13,13 +12,12 @@ from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import Use, largest_loss
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.planning.cost import (
-    EstimatedSpread,
     estimated_price,
     estimated_spread,
     least_spread,
     searched_price,
 )
-from setwise.mechanisms.planning.planner import Choice, rough_plan
+from setwise.mechanisms.planning.planner import Choice, reach_of, rough_plans
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
 from setwise.mechanisms.planning.search import rough_spread
 from setwise.mechanisms.release import CONFIDENCE
@@ -70,47 +68,27 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         raise InvalidParameter("a mechanism can be forced for one count or sum only: leave mechanism out")
     if total.counts is CountNoise.NONE:
         raise InvalidParameter("statistics without values say nothing: leave counts out")
-    found = _discovered(bounds, total, wanted)
-    if found is None or not _counts_users(found):
-        wanted = [NoisyTotal(reach=1, noise=_UNIT) if each == UsersFound() else each for each in wanted]
     noises = [
         each
         for each in _ERROR
         if total.counts in (CountNoise.BEST, each) and (each is CountNoise.LAPLACE or total.delta)
     ]
+    if all(isinstance(each, OneQuantile) for each in wanted):
+        noises = noises[:1]  # for none of them
     target, delta = float_below(total.epsilon), float_below(total.delta)
-
-    def uses(noise: CountNoise, spread: Fraction) -> tuple[Use, ...]:
-        return _made(bounds, found, wanted, noise, spread).guarantees()
-
-    noisy = [each for each in wanted if isinstance(each, NoisyTotal | NoisyMean)]
-    share = len(noisy) / (len(noisy) + sum(isinstance(each, OneQuantile) for each in wanted) or 1)
-
-    def error(tried: tuple[CountNoise, EstimatedSpread]) -> float:
-        """Return the geometric mean of what statistics are off by: ranks of quantiles depend on the spread alone."""
-        noise, guess = tried
-        return guess.spread * float(_ERROR[noise] ** share)
-
     rough = []
-    for noise in noises:
-        first = _first_spread(uses(noise, Fraction(1)), target, delta)
-        guess = estimated_spread(partial(_estimated, partial(uses, noise), delta), first, target)
-        if guess is not None:
-            rough.append((noise, guess))
-    for noise, guess in sorted(rough, key=error):
-        spread = least_spread(partial(_certified, partial(uses, noise), delta), guess, target)
+    for found in _discoveries(bounds, total, wanted):
+        for noise in noises:
+            draft = _Draft(bounds, found, wanted, noise)
+            first = _first_spread(draft.uses(Fraction(1)), target, delta)
+            guess = estimated_spread(lambda spread, at=draft: estimated_price(at.uses(spread), delta), first, target)
+            if guess is not None:
+                rough.append((draft.off(guess.spread), len(rough), draft, guess))
+    for _, _, draft, guess in sorted(rough):
+        spread = least_spread(lambda spread, at=draft: searched_price(at.uses(spread), delta), guess, target)
         if spread is not None:
-            break
-    else:
-        raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
-    names = [] if found is None else [found.name]
-    kinds = {isinstance(each, OneQuantile) for each in wanted if each != UsersFound()}
-    names += [name for name, there in ((str(noise), False in kinds), ("exponential", True in kinds)) if there]
-    return StatisticsChoice(
-        mechanism=_made(bounds, found, wanted, noise, spread),
-        name="+".join(names),
-        discovery=found,
-    )
+            return StatisticsChoice(mechanism=draft.made(spread), name=draft.name, discovery=draft.found)
+    raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
 
 
 _UNIT = LaplaceCounts(scale=Fraction(1))
@@ -124,23 +102,70 @@ def _first_spread(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
     return float(rough_spread(np.array(rho), np.array(plain), epsilon, np.array(delta)))
 
 
-UsesOf: TypeAlias = Callable[[Fraction], tuple[Use, ...]]
-"""What is spent with a spread of noise."""
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """How groups are found, None when they are public, and the noise of statistics whose spread is to be found."""
+
+    bounds: Bounds
+    found: Choice | None
+    wanted: Sequence[StatisticRelease]
+    noise: CountNoise
+
+    @property
+    def statistics(self) -> list[StatisticRelease]:
+        """The statistics wanted; users are counted where finding the groups does not."""
+        if self.found is not None and self.found.preview.radius is not None:
+            return list(self.wanted)
+        return [NoisyTotal(reach=1, noise=_UNIT) if each == UsersFound() else each for each in self.wanted]
+
+    @property
+    def name(self) -> str:
+        """How groups are found, the noise of counts, sums and means, and the mechanism of quantiles."""
+        names = [] if self.found is None else [self.found.name]
+        kinds = {isinstance(each, OneQuantile) for each in self.statistics if each != UsersFound()}
+        names += [name for name, there in ((str(self.noise), False in kinds), ("exponential", True in kinds)) if there]
+        return "+".join(names)
+
+    def made(self, spread: Fraction) -> GroupStatistics:
+        """Return the mechanism with noise of the given spread."""
+        return GroupStatistics(
+            statistics=tuple(_with_noise(each, self.noise, spread) for each in self.statistics),
+            contributions=self.bounds.contributions,
+            discovery=None if self.found is None else self.found.mechanism,
+            domain=self.bounds.domain or (),
+            k=self.bounds.k,
+        )
+
+    def uses(self, spread: Fraction) -> tuple[Use, ...]:
+        """Return what is spent with noise of the given spread."""
+        return self.made(spread).guarantees()
+
+    def off(self, spread: float) -> float:
+        """Return the sum of the logarithms of what everything is off by, up to what drafts have in common.
+
+        That is the lead a group needs to be found, the errors of counts, sums and means, and ranks of quantiles.
+        """
+        total = 0.0
+        if self.found is not None:
+            total += math.log(max(1, reach_of(self.found.preview)))
+        for each in self.statistics:
+            match each:
+                case UsersFound():
+                    assert self.found is not None
+                    total += 0.5 * math.log(max(1, self.found.preview.radius or 0))
+                    total += 0.5 * math.log(self.found.preview.expected_error or 1.0)
+                case OneQuantile():
+                    total += math.log(spread)
+                case _:
+                    total += math.log(spread * _ERROR[self.noise])
+        return total
 
 
-def _estimated(uses: UsesOf, delta: float, spread: Fraction) -> float:
-    return estimated_price(uses(spread), delta)
-
-
-def _certified(uses: UsesOf, delta: float, spread: Fraction) -> float:
-    return searched_price(uses(spread), delta)
-
-
-def _discovered(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Choice | None:
-    """Return how groups are found by their users; None when the domain is public and all of it is wanted."""
+def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Sequence[Choice | None]:
+    """Return ways to find groups by their users, best first; None when the domain is public and all of it is wanted."""
     if bounds.domain is not None and bounds.k is None:
-        return None
-    labels_only = bounds.k is not None and UsersFound() not in wanted
+        return [None]
+    labels_only = UsersFound() not in wanted and (bounds.k is not None or total.counts is CountNoise.BEST)
     beside = sum(not isinstance(each, UsersFound) for each in wanted)
     part = replace(
         total,
@@ -148,23 +173,7 @@ def _discovered(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]
         delta=total.delta * _DISCOVERY_DELTA,
         counts=CountNoise.NONE if labels_only else total.counts,
     )
-    return rough_plan(replace(bounds, per_item=1), part, CONFIDENCE)
-
-
-def _counts_users(found: Choice) -> bool:
-    return found.preview.radius is not None
-
-
-def _made(
-    bounds: Bounds, found: Choice | None, wanted: Sequence[StatisticRelease], noise: CountNoise, spread: Fraction
-) -> GroupStatistics:
-    return GroupStatistics(
-        statistics=tuple(_with_noise(each, noise, spread) for each in wanted),
-        contributions=bounds.contributions,
-        discovery=None if found is None else found.mechanism,
-        domain=bounds.domain or (),
-        k=bounds.k,
-    )
+    return rough_plans(replace(bounds, per_item=1), part, CONFIDENCE)
 
 
 def _with_noise(statistic: StatisticRelease, noise: CountNoise, spread: Fraction) -> StatisticRelease:
