@@ -104,7 +104,9 @@ def added_up(known: KnownNoise, count: int) -> LatticeTail | None:
     if isinstance(known, PureDP):
         return randomized_response(known.epsilon, count)
     sums = _sums(known, count)
-    return sums and lattice_tail(sums.top / sums.unit, sums.step / sums.unit, sums.mass, sums.error, 0.0)
+    if sums is None:
+        return None
+    return lattice_tail(sums.top / sums.unit, sums.step / sums.unit, sums.mass, sums.error, 0.0)
 
 
 @dataclass(frozen=True, slots=True)

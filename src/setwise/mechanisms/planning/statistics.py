@@ -1,7 +1,7 @@
 """Calibrating several statistics of groups, and the discovery of the groups, to one total."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import assert_never
@@ -12,6 +12,7 @@ from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import Use, largest_loss
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.planning.cost import (
+    Price,
     estimated_price,
     estimated_spread,
     least_spread,
@@ -81,11 +82,11 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         for noise in noises:
             draft = _Draft(bounds, found, wanted, noise)
             first = _first_spread(draft.uses(Fraction(1)), target, delta)
-            guess = estimated_spread(lambda spread, at=draft: estimated_price(at.uses(spread), delta), first, target)
+            guess = estimated_spread(draft.priced(estimated_price, delta), first, target)
             if guess is not None:
-                rough.append((draft.off(guess.spread), len(rough), draft, guess))
-    for _, _, draft, guess in sorted(rough):
-        spread = least_spread(lambda spread, at=draft: searched_price(at.uses(spread), delta), guess, target)
+                rough.append((draft, guess))
+    for draft, guess in sorted(rough, key=lambda tried: tried[0].off(tried[1].spread)):
+        spread = least_spread(draft.priced(searched_price, delta), guess, target)
         if spread is not None:
             return StatisticsChoice(mechanism=draft.made(spread), name=draft.name, discovery=draft.found)
     raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
@@ -139,6 +140,10 @@ class _Draft:
     def uses(self, spread: Fraction) -> tuple[Use, ...]:
         """Return what is spent with noise of the given spread."""
         return self.made(spread).guarantees()
+
+    def priced(self, price: Callable[[tuple[Use, ...], float], float], delta: float) -> Price:
+        """Return the price of each spread at delta."""
+        return lambda spread: price(self.uses(spread), delta)
 
     def off(self, spread: float) -> float:
         """Return the sum of the logarithms of what everything is off by, up to what drafts have in common.
