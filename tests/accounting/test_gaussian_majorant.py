@@ -126,7 +126,7 @@ BEFORE = {
     ("bounded-range:0.1x30", "bounded-range:0.2x30", "laplace:10x20"): 3.5153,
     ("bounded-range:0.5x10", "bounded-range:0.2x30", "bounded-range:0.1x100"): 5.35781,
     ("bounded-range:1.0x2", "bounded-range:0.9x2", "bounded-range:0.8x2", "bounded-range:0.7x2"): 5.54543,
-    ("bounded-range:0.3x40", "bounded-range:0.2x40", "gaussian:5x10"): 6.62607,
+    ("bounded-range:0.3x40", "bounded-range:0.2x40", "gaussian:5x10"): 6.6261,
 }
 
 

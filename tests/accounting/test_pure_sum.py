@@ -7,6 +7,7 @@ import pytest
 
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import largest_loss
 from setwise.accounting.methods.exact import pure_sum
 from setwise.accounting.notation import as_uses
 
@@ -37,3 +38,19 @@ def test_what_needs_a_delta_has_no_epsilon_without_one(use):
 def test_a_small_delta_is_near_none():
     uses = ["pure:0.3x2", "bounded-range:0.2x2"]
     assert compose(uses).epsilon(1e-30).upper <= total(*uses).upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        "pure:0.3x7",
+        "discrete-laplace:2.3,2x3 discrete-laplace:7.7,1",
+        "discrete-laplace:2.3,2x3 bounded-range:0.7",
+        "pure:0.3 pure:0.7 approx:1.1,1e-9",
+    ],
+)
+def test_no_epsilon_is_above_the_plain_sum(uses):
+    """Rounding raises the delta next to the largest loss, which must not be asked to fall beyond it."""
+    composed = compose(uses.split())
+    most = largest_loss((use.guarantee, use.count) for use in composed.uses)
+    assert 0.999 * most < composed.epsilon(1e-9 + 1e-30).upper <= most

@@ -120,14 +120,25 @@ class Bound:
 
 
 def _from_curve(
-    method: str, statement: str, curve: Callable[[float], Bracket], failure: Bracket, *, tight: bool
+    method: str,
+    statement: str,
+    curve: Callable[[float], Bracket],
+    failure: Bracket,
+    *,
+    tight: bool,
+    largest: float = math.inf,
 ) -> Bound:
-    """Return a bound from its delta; epsilon is found by inverting it, unless delta is below the chance of failure."""
+    """Return a bound from its delta; epsilon is found by inverting it, unless delta is below the chance of failure.
+
+    Only failures lose more than `largest`.
+    """
 
     def epsilon(delta: float, _: float | None) -> Bracket:
         if delta < failure.lower:
             raise Unattainable(_OUT_OF_REACH.format(delta=delta, failure=failure.upper))
-        return epsilon_at(delta, curve)
+        found = epsilon_at(delta, curve)
+        most = largest if failure.upper <= delta else math.inf
+        return Bracket(min(found.lower, most), min(found.upper, most))
 
     return Bound(method, statement, tight, lambda x, _: curve(x), epsilon)
 
@@ -287,7 +298,8 @@ def _one_range(kinds: ClassifiedUses) -> Bound | None:
     if before is None:
         return None
     exact = ExactLinear(before, OneRange(kinds.ranges[0][0]), kinds.failure)
-    return _from_curve("exact", _SETWISE, exact.delta, kinds.failure, tight=True)
+    largest = largest_loss([*kinds.linear, (BoundedRange(epsilon=kinds.ranges[0][0]), 1)])
+    return _from_curve("exact", _SETWISE, exact.delta, kinds.failure, tight=True, largest=largest)
 
 
 def closed_form(uses: Sequence[Use], interaction: Interaction) -> Bound | None:
@@ -363,7 +375,8 @@ def linear_bound(kinds: ClassifiedUses) -> Bound:
         statement = "thm:opt_DPCOMP" if len(kinds.linear) == 1 and not kinds.failed else "MurtaghVa16"
     else:
         statement = "lem:AGM" if len(kinds.linear) == 1 and isinstance(kinds.linear[0][0], Gaussian) else _LINEAR
-    return _from_curve("exact", statement, exact.delta, kinds.failure, tight=True)
+    largest = largest_loss(kinds.linear)
+    return _from_curve("exact", statement, exact.delta, kinds.failure, tight=True, largest=largest)
 
 
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
