@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 import setwise
 from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-from setwise.analytics.engines.duckdb.joined import JoinedTable
-from setwise.analytics.engines.duckdb.tables import ArrowTable
+from setwise.analytics.engines.duckdb.tables import ArrowTable, JoinedTable
 from setwise.analytics.engines.joins import Join, Key, NamedTable
 from setwise.cli.main import main
 from setwise.errors import InvalidParameter, SetwiseError, UnsuitableTable

@@ -34,11 +34,10 @@ from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff
+from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff, what_fits
 from setwise.analytics.planning import ExecutablePlan, Plan, plan_query
 from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.schema import Kind, Schema
-from setwise.analytics.suggestions import what_fits
 from setwise.analytics.tables.domain import fitted, read_domain
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.labels import Cell, Label, cell_of

@@ -13,8 +13,7 @@ from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.bounding import secret_salt
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-from setwise.analytics.engines.duckdb.joined import JoinedTable
-from setwise.analytics.engines.duckdb.tables import ArrowTable
+from setwise.analytics.engines.duckdb.tables import ArrowTable, JoinedTable
 from setwise.analytics.engines.joins import Join, NamedTable, ServerJoin
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from tests.servers.clickhouse import ClickHouseServer

@@ -149,7 +149,7 @@ def open_joined(
         spark = opened(lambda each: _spark_source(each.source, each.types, each.csv))
         return open_spark_join(spark, joins, main.user, _master(engine), progress)
     from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-    from setwise.analytics.engines.duckdb.joined import JoinedTable
+    from setwise.analytics.engines.duckdb.tables import JoinedTable
 
     local = opened(lambda each: duckdb_table(each.source, each.table, each.types, each.csv))
     return DuckDBEngine(JoinedTable(local, joins, main.user), memory=memory, progress=progress)

@@ -11,7 +11,7 @@ from setwise.analytics.bins import Group
 from setwise.analytics.budget import BudgetWords
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
-from setwise.analytics.sql.groups import read_group, read_groups
+from setwise.analytics.sql.clauses import WRITTEN, filter_text, read_group, read_groups, read_tables, unqualify
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.syntax import (
     SPENDING,
@@ -23,8 +23,6 @@ from setwise.analytics.sql.syntax import (
     parse,
     unsupported,
 )
-from setwise.analytics.sql.tables import WRITTEN, read_tables, unqualify
-from setwise.analytics.sql.where import filter_text
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
 

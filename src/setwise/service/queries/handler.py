@@ -13,11 +13,11 @@ from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.payer import what_fits
 from setwise.analytics.planning import Plan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.parser import Statement, parse_sql
-from setwise.analytics.suggestions import what_fits
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable, UnknownColumn, UnknownName
 from setwise.ledger.account import Account, Receipt
 from setwise.mechanisms.histogram import Histogram

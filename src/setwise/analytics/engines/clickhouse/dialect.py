@@ -6,26 +6,15 @@ statement. So every conversion here is one that cannot fail, whatever a row hold
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from setwise.analytics.bins import TimeUnit
-from setwise.analytics.engines.dialect import scaled_decimal
+from setwise.analytics.engines.dialect import Dialect, scaled_decimal
 from setwise.analytics.schema import Column, Kind
 
 SAFE_IN_64_BITS = 2**20
 """Sums of numbers up to this fit in 64 bits for 2^43 users; beyond, they would wrap around without an error."""
 
-_TYPES = {
-    Kind.TEXT: ("String", "FixedString", "Enum8", "Enum16"),
-    Kind.INTEGER: ("Int64", "Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32", "UInt64"),
-    Kind.FLOAT: ("Float64", "Float32", "BFloat16"),
-    Kind.BOOLEAN: ("Bool",),
-    Kind.DATE: ("Date32", "Date"),
-    Kind.INSTANT: ("DateTime64", "DateTime"),
-    Kind.IDENTIFIER: ("UUID", "IPv4", "IPv6", "Int128", "Int256", "UInt128", "UInt256"),
-}
-"""The types of each kind; a constant is cast to the first. A DateTime is a point in time, whatever zone it shows."""
-
-_KINDS = {native: kind for kind, types in _TYPES.items() for native in types}
 _WRAPPED = re.compile(r"(?:Nullable|LowCardinality)\((.*)\)", re.DOTALL)
 _PARTS = {
     TimeUnit.YEAR: "toYear",
@@ -49,7 +38,7 @@ def clickhouse_column(name: str, native: str) -> Column:
     if outer == "DateTime64":
         return Column(name=name, kind=Kind.INSTANT, native=outer, scale=int(re.split("[,)]", inside)[0]))
     # The type of an Enum lists its values, which are data: only the outer word is kept.
-    return Column(name=name, kind=_KINDS.get(outer, Kind.OTHER), native=outer)
+    return Column(name=name, kind=ClickHouseDialect.kind_of(outer), native=outer)
 
 
 def quoted(identifier: str) -> str:
@@ -57,17 +46,23 @@ def quoted(identifier: str) -> str:
     return "`" + identifier.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
-class ClickHouseDialect:
+class ClickHouseDialect(Dialect):
     """ClickHouse's words; every parameter is sent as text and converted where it stands."""
 
-    materializes = False
+    types: ClassVar = {
+        Kind.TEXT: ("String", "FixedString", "Enum8", "Enum16"),
+        Kind.INTEGER: ("Int64", "Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32", "UInt64"),
+        Kind.FLOAT: ("Float64", "Float32", "BFloat16"),
+        Kind.BOOLEAN: ("Bool",),
+        Kind.DATE: ("Date32", "Date"),
+        Kind.INSTANT: ("DateTime64", "DateTime"),  # a point in time, whatever zone it shows
+        Kind.IDENTIFIER: ("UUID", "IPv4", "IPv6", "Int128", "Int256", "UInt128", "UInt256"),
+    }
 
     def name(self, identifier: str) -> str:
-        """Return an identifier in quotes."""
         return quoted(identifier)
 
     def placeholder(self, parameter: str) -> str:
-        """Return where the parameter of that name stands."""
         return f"{{{parameter}:String}}"
 
     def user(self, column: Column) -> str:
@@ -91,7 +86,6 @@ class ClickHouseDialect:
         return name if column.native == "String" else f"toString({name})"
 
     def label_constant(self, column: Column, placeholder: str) -> str:
-        """Return a parameter as a label of the column."""
         if column.kind is not Kind.INTEGER:
             return placeholder
         # Together with an unsigned column the label may be negative, which takes more than 64 bits.
@@ -102,21 +96,17 @@ class ClickHouseDialect:
         return f"assumeNotNull({value})"
 
     def number(self, column: Column, least: str, most: str) -> str:
-        """Return a column of numbers in floating point, clipped; null where it is none."""
         number = f"toFloat64({self.name(column.name)})"
         return f"CASE WHEN NOT isNaN({number}) THEN GREATEST(LEAST({number}, {most}), {least}) END"
 
     def integer(self, column: Column) -> str:
-        """Return a column of integers in 64 bits, null where they do not fit."""
         name = self.name(column.name)
         return f"accurateCastOrNull({name}, 'Int64')" if column.native == "UInt64" else f"toInt64({name})"
 
     def real(self, number: str) -> str:
-        """Return a number in floating point of 64 bits."""
         return f"toFloat64({number})"
 
     def text(self, value: str) -> str:
-        """Return a value as text."""
         return f"toString({value})"
 
     def decimal_text(self, units: str, places: int) -> str:
@@ -134,11 +124,9 @@ class ClickHouseDialect:
         return f"toHour({self.name(column.name)}, 'UTC')"
 
     def date_part(self, unit: TimeUnit, day: str) -> str:
-        """Return a part of a date as an integer."""
         return f"{_PARTS[unit]}({day})"
 
     def days_before(self, day: str, days: str) -> str:
-        """Return the date `days` days before another."""
         return f"{day} - toInt32({days})"
 
     def operand(self, column: Column) -> str:
@@ -162,8 +150,6 @@ class ClickHouseDialect:
                 return name
 
     def constant(self, column: Column, placeholder: str) -> str:
-        """Return a parameter as a value of the column's type."""
-        assert column.kind is not Kind.IDENTIFIER  # the parser compares none
         match column.kind:
             case Kind.TEXT:
                 return placeholder
@@ -172,13 +158,10 @@ class ClickHouseDialect:
                 return f"toInt128(reinterpret({moment}, 'Int64')) * 1000"
             case Kind.FLOAT:
                 return f"toFloat64({placeholder}) + 0.0"
-            case Kind.DECIMAL:
-                return f"CAST({placeholder} AS {column.native})"
             case _:
-                return f"CAST({placeholder} AS {_TYPES[column.kind][0]})"
+                return super().constant(column, placeholder)
 
     def like(self, operand: str, placeholder: str) -> str:
-        """Return whether text matches a pattern in which a backslash stands for the next character itself."""
         return f"{operand} LIKE {placeholder}"
 
     def total(self, number: str, largest: int | None) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.cells import CONVERTIBLE
 from setwise.analytics.engines.duckdb.dialect import quoted
-from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell, described
+from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell
 from setwise.analytics.schema import Kind, Schema
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def count_cells(table: DuckDBTable, types: Mapping[str, Kind], user: str | None)
     with duckdb.connect(":memory:") as connection:
         table.attach(connection)
         with connection.cursor() as cursor:
-            schema = described(table, cursor)
+            schema = table.described(cursor)
         if user is not None:
             schema.column(user)
         kinds = {**_guessed(table, connection, schema), **types}

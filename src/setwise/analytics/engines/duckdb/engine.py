@@ -19,9 +19,8 @@ from setwise.analytics.engines.aggregation import Aggregation, columns_read
 from setwise.analytics.engines.base import Engine, Poller, without_driver_error
 from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.duckdb.dialect import sql_text
-from setwise.analytics.engines.duckdb.joined import JoinedTable
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
-from setwise.analytics.engines.duckdb.tables import DuckDBTable, TypedTable, described
+from setwise.analytics.engines.duckdb.tables import DuckDBTable, JoinedTable
 from setwise.analytics.engines.duckdb.text_codes import DistinctHashes
 from setwise.analytics.engines.files import files_fingerprint, files_of, files_version
 from setwise.analytics.engines.prepared import Manifest, write_prepared
@@ -103,7 +102,8 @@ class DuckDBEngine(Engine):
             self._connection = _locked_connection(table, memory, threads, self.spill.path)
             self._memory, self._most_threads = _limits(self._connection)
         self._threads = self._most_threads
-        self._schema = self._described()
+        with _failures(self.spill), self._connection.cursor() as cursor:
+            self._schema = table.described(cursor)
 
     @without_driver_error
     def rows(self) -> int | None:
@@ -115,11 +115,6 @@ class DuckDBEngine(Engine):
         """Let go of the connection and the scratch directory."""
         self._connection.close()
         self.spill.remove()
-
-    def _described(self) -> Schema:
-        with _failures(self.spill), self._connection.cursor() as cursor:
-            schema = described(self._table, cursor)
-        return self._table.described(schema) if isinstance(self._table, TypedTable | JoinedTable) else schema
 
     @contextmanager
     def _question(self, aggregation: Aggregation) -> Iterator["DuckDBQuestion"]:

@@ -16,6 +16,7 @@ from urllib.parse import unquote_to_bytes
 
 from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.duckdb.dialect import SOURCE, sql_text
+from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.files import FilesVersion, columns_of, files_version, open_csv
 from setwise.errors import UnsuitableTable
 
@@ -25,32 +26,22 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 
-@dataclass(frozen=True, slots=True)
-class CsvFiles:
+class CsvFiles(DuckDBTable):
     """One table in one or several CSV files; every column is text.
 
     Types guessed from some of the rows would make the schema, and errors, depend on the data.
     """
 
-    files: tuple[Path, ...]
-    origin: str
-    form: CsvFormat = field(default_factory=CsvFormat)
-
-    @property
-    def columnar(self) -> bool:
-        """Every pass reads every line."""
-        return False
-
-    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Nothing to make ready."""
+    def __init__(self, files: tuple[Path, ...], origin: str, form: CsvFormat) -> None:
+        super().__init__(files, origin, columnar=False)
+        self._form = form
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Make a stream of the files known to the cursor, good for one pass, and return its name there."""
         import pyarrow as pa
 
-        opened = open_csv(self.files, self.form)
+        opened = open_csv(self.files, self._form)
         names = columns_of(opened) if columns is None else tuple(columns)
 
         def batches() -> "Iterator[pa.RecordBatch]":
@@ -60,11 +51,6 @@ class CsvFiles:
         schema = pa.schema([(each, pa.string()) for each in names])
         cursor.register(name, pa.RecordBatchReader.from_batches(schema, batches()))
         return name
-
-    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return None: nothing but reading tells."""
-        del cursor
-        return None
 
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -82,21 +68,15 @@ class _Learned:
     rows: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ParquetFiles:
+class ParquetFiles(DuckDBTable):
     """One table in one or several Parquet files, which must have the same columns of the same types.
 
     Parts of paths such as year=2024 are columns of text; what is not UTF-8 there after decoding %XX is null.
     """
 
-    files: tuple[Path, ...]
-    origin: str
-    _learned: dict[FilesVersion, "_Learned"] = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def columnar(self) -> bool:
-        """Columns are stored apart."""
-        return True
+    def __init__(self, files: tuple[Path, ...], origin: str) -> None:
+        super().__init__(files, origin)
+        self._learned: dict[FilesVersion, _Learned] = {}
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """See that the files have the same columns, by their footers alone, and that DuckDB can tell them apart."""
@@ -120,7 +100,6 @@ class ParquetFiles:
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Return the files as a relation."""
         values = [hive_values(file) for file in self.files]
         broken_path = any(value is None for of_file in values for value in of_file.values())
         needed = {key: kind for key, kind in self._now().types.items() if columns is None or key in columns}

@@ -1,14 +1,16 @@
-"""What DuckDB can read as a table, besides files: tables of DuckDB and SQLite files, tables in memory, typed text."""
+"""What DuckDB can read as a table, besides files: databases, tables in memory, typed text, joins of all of them."""
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
-from setwise.analytics.engines.duckdb.dialect import SOURCE, duckdb_column, quoted, sql_text
+from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
+from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import UnsuitableTable
 
@@ -17,184 +19,138 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class DuckDBTable(Protocol):
-    """A table that DuckDB reads in place."""
+class DuckDBTable(ABC):
+    """A table that DuckDB reads in place.
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that may be read, and no others."""
-        ...
+    `files` are those that may be read, and no others. `origin` is the path or glob by which they were found; None where
+    changes would not be noticed. `columnar` says whether another pass over two of the columns is cheap.
+    """
 
-    @property
-    def origin(self) -> str | None:
-        """The path or glob by which the files were found; None for a table in memory."""
-        ...
-
-    @property
-    def columnar(self) -> bool:
-        """Whether another pass over two of the columns is cheap."""
-        ...
+    def __init__(self, files: tuple[Path, ...] = (), origin: str | None = None, *, columnar: bool = True) -> None:
+        self.files = files
+        self.origin = origin
+        self.columnar = columnar
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Make ready what must be before the connection is locked."""
-        ...
+        """Make ready what must be before the connection is locked, or raise what is wrong with the table."""
+        del connection
 
+    @abstractmethod
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
         """Return what stands after FROM, made known to this cursor; it has at least these columns, by default all.
 
-        What has to be registered with the cursor is called `name` there.
+        What has to be registered with the cursor is called `name` there, and may be good for one pass.
         """
-        ...
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return about how many rows there are, where metadata tells."""
-        ...
+        del cursor
+        return None
+
+    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+        """Return the columns, from metadata alone."""
+        found = cursor.execute(f"DESCRIBE SELECT * FROM {self.relation(cursor)}").fetchall()
+        return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
 
 
-@dataclass(frozen=True, slots=True)
-class DatabaseTable:
+class DatabaseTable(DuckDBTable):
     """A table or view of a DuckDB database file, opened for reading only.
 
     A view is computed once and whole, before any question is asked: computed with each question, a row that fails to
     convert would decide whether one is answered.
     """
 
-    path: Path
-    table: str
-    _computed: dict[str, str] = field(default_factory=dict, compare=False)
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The database file."""
-        return (self.path,)
-
-    @property
-    def origin(self) -> str:
-        """The database file."""
-        return str(self.path)
-
-    @property
-    def columnar(self) -> bool:
-        """Columns are stored apart."""
-        return True
+    def __init__(self, path: Path, table: str) -> None:
+        super().__init__((path,), str(path))
+        self._path = path
+        self._table = table
+        self._catalog = f"source {path}"  # one name for one file, of which two tables may be joined
+        self._name = self._read = ".".join(quoted(part) for part in (self._catalog, *table.split(".")))
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Attach the file and see that the table is there."""
-        connection.execute(f"ATTACH IF NOT EXISTS {sql_text(str(self.path))} AS {quoted(self._catalog)} (READ_ONLY)")
+        connection.execute(f"ATTACH IF NOT EXISTS {sql_text(str(self._path))} AS {quoted(self._catalog)} (READ_ONLY)")
         found = connection.execute(
             "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = $name "
             "ORDER BY ALL",
             {"name": self._catalog},
         ).fetchall()
-        kinds = [kind for schema, name, kind in found if self.table in (name, f"{schema}.{name}")]
+        kinds = [kind for schema, name, kind in found if self._table in (name, f"{schema}.{name}")]
         if not kinds:
             raise _missing(
-                self.path, self.table, [n if schema == "main" else f"{schema}.{n}" for schema, n, _ in found]
+                self._path, self._table, [n if schema == "main" else f"{schema}.{n}" for schema, n, _ in found]
             )
         if kinds[0] == "VIEW":
-            computed = quoted(f"computed {self.path} {self.table}")
+            computed = quoted(f"computed {self._path} {self._table}")
             try:
                 connection.execute(f"CREATE OR REPLACE TABLE {computed} AS SELECT * FROM {self._name}")
             except Exception as error:  # its message would quote a value
                 failed = type(error).__name__
             else:
-                self._computed["name"] = computed
+                self._read = computed
                 return
-            raise UnsuitableTable(f"the view {self.table!r} could not be computed ({failed}): run it by itself to see")
-
-    @property
-    def _catalog(self) -> str:
-        """What the file is attached as: one name for one file, of which two tables may be joined."""
-        return f"source {self.path}"
+            raise UnsuitableTable(f"the view {self._table!r} could not be computed ({failed}): run it by itself to see")
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Return the table's full name."""
         del cursor, columns, name
-        return self._computed.get("name", self._name)
-
-    @property
-    def _name(self) -> str:
-        return ".".join(quoted(part) for part in (self._catalog, *self.table.split(".")))
+        return self._read
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         """Return the size the catalogue estimates."""
         found = cursor.execute(
             "SELECT estimated_size FROM duckdb_tables() WHERE database_name = $database AND table_name = $name",
-            {"database": self._catalog, "name": self.table.split(".")[-1]},
+            {"database": self._catalog, "name": self._table.split(".")[-1]},
         ).fetchone()
         return None if found is None else int(found[0])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrowTable:
+class ArrowTable(DuckDBTable):
     """An Arrow table in memory; a cell that DuckDB cannot hold is null, as in the other sources."""
 
-    table: "pa.Table"
-
-    def __post_init__(self) -> None:
+    def __init__(self, table: "pa.Table") -> None:
         from setwise.analytics.engines.duckdb.arrow_cells import sound_table
 
-        object.__setattr__(self, "table", sound_table(self.table))
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """No files."""
-        return ()
-
-    @property
-    def origin(self) -> None:
-        """No files."""
-        return
-
-    @property
-    def columnar(self) -> bool:
-        """Columns are stored apart."""
-        return True
-
-    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Nothing to make ready."""
+        super().__init__()
+        self._table = sound_table(table)
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Make the table known to the cursor and return its name there."""
         del columns
-        cursor.register(name, self.table)
+        cursor.register(name, self._table)
         return name
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return the table's length."""
         del cursor
-        return int(self.table.num_rows)
+        return int(self._table.num_rows)
 
 
-class TypedTable:
+class TypedTable(DuckDBTable):
     """A table whose columns of text are read as other kinds where `types` says so; a cell that cannot be is null."""
 
     def __init__(self, table: DuckDBTable, types: Mapping[str, Kind]) -> None:
+        super().__init__(table.files, table.origin, columnar=table.columnar)
         self._table = table
         self._types = check_types(types)
         self._converted: tuple[Column, ...] = ()
-        self.files, self.origin, self.columnar = table.files, table.origin, table.columnar
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Make the table ready, and see that the types fit its columns."""
         self._table.attach(connection)
-        self._converted = converted_columns(self._types, described(self._table, connection))
+        self._converted = converted_columns(self._types, self._table.described(connection))
 
-    def described(self, schema: Schema) -> Schema:
-        """Return the schema with the columns marked that are read from text."""
+    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+        """Return the columns, those marked that are read from text."""
         names = {column.name for column in self._converted}
-        return Schema(tuple(replace(column, from_text=column.name in names) for column in schema))
+        return Schema(tuple(replace(column, from_text=column.name in names) for column in super().described(cursor)))
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Return the table's relation with those columns converted."""
         chosen = [column for column in self._converted if columns is None or column.name in columns]
         relation = self._table.relation(cursor, columns, name)
         if not chosen:
@@ -205,7 +161,6 @@ class TypedTable:
         return f"(SELECT * REPLACE ({replaced}) FROM {relation})"
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return what the table tells."""
         return self._table.rows(cursor)
 
 
@@ -235,15 +190,62 @@ class _DuckDBText:
         return f"{timestamp} - to_minutes({minutes})"
 
 
-def described(table: DuckDBTable, cursor: "duckdb.DuckDBPyConnection") -> Schema:
-    """Return the columns of a table, from metadata alone."""
-    found = cursor.execute(f"DESCRIBE SELECT * FROM {table.relation(cursor)}").fetchall()
-    return Schema(tuple(duckdb_column(name, native) for name, native, *_ in found))
-
-
 def _missing(path: Path, table: str, there: Sequence[str]) -> UnsuitableTable:
     names = ", ".join(map(repr, there[:50]))
     return UnsuitableTable(f"{path} has no table {table!r}; it has {names or 'none'}")
+
+
+class JoinedTable(DuckDBTable):
+    """A private table with the tables that are joined to it.
+
+    A key that is text in a public table, as all of a CSV file is, is read as the kind that it is joined with.
+    """
+
+    def __init__(self, tables: Sequence[NamedTable[DuckDBTable]], joins: Sequence[Join], user: str) -> None:
+        files = tuple(file for each in tables for file in each.table.files)
+        super().__init__(files, columnar=all(each.table.columnar for each in tables))
+        self._tables = list(tables)
+        self._joins = tuple(joins)
+        self._user = user
+        self._joined: JoinedTables | None = None
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Make every table ready, and see that the join is one."""
+        parts: list[Part] = []
+        for place, each in enumerate(self._tables):
+            each.table.attach(connection)
+            schema = each.table.described(connection)
+            types = {} if each.private or not parts else types_of_keys(self._joins[place - 1], parts, schema)
+            if types:
+                typed = TypedTable(each.table, types)
+                typed.attach(connection)
+                self._tables[place] = NamedTable(name=each.name, table=typed)
+                schema = typed.described(connection)
+            parts.append(Part(name=each.name, schema=schema, private=each.private))
+        self._joined = JoinedTables(parts, self._joins, self._user)
+
+    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+        """Return the columns of the join, those marked that are read from text."""
+        del cursor
+        return self._found.schema
+
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
+    ) -> str:
+        relations = [
+            each.table.relation(cursor, self._found.needed(place, columns), f"{name}_{place}")
+            for place, each in enumerate(self._tables)
+        ]
+        return self._found.statement(relations, DuckDBDialect(), columns)
+
+    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
+        """Return how many rows the first table has: how many the join has, only reading tells."""
+        return self._tables[0].table.rows(cursor)
+
+    @property
+    def _found(self) -> JoinedTables:
+        assert self._joined is not None, "attach comes first"
+        return self._joined
 
 
 BATCH_ROWS = 50_000
@@ -256,30 +258,16 @@ _CONVERSIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteTable:
+class SqliteTable(DuckDBTable):
     """A table of a SQLite database file, opened for reading only by Python's own driver.
 
     Columns are integer, float or text as they are declared; other declarations are read as text.
     """
 
-    path: Path
-    table: str
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The database file; DuckDB itself reads nothing."""
-        return (self.path,)
-
-    @property
-    def origin(self) -> str:
-        """The database file."""
-        return str(self.path)
-
-    @property
-    def columnar(self) -> bool:
-        """Every pass reads every row."""
-        return False
+    def __init__(self, path: Path, table: str) -> None:
+        super().__init__((path,), str(path), columnar=False)
+        self._path = path
+        self._table = table
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """See that the table is there."""
@@ -288,13 +276,12 @@ class SqliteTable:
             found = [
                 name for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
             ]
-        if self.table not in found:
-            raise _missing(self.path, self.table, sorted(found))
+        if self._table not in found:
+            raise _missing(self._path, self._table, sorted(found))
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        """Make a stream of the table known to the cursor, good for one pass, and return its name there."""
         import pyarrow as pa
 
         with closing(self._open()) as source:
@@ -303,22 +290,17 @@ class SqliteTable:
         types = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string()}
         schema = pa.schema([(column, types[affinity]) for column, affinity in chosen])
         cells = ", ".join(_CONVERSIONS[affinity].format(quoted(column)) for column, affinity in chosen)
-        statement = f"SELECT {cells} FROM {quoted(self.table)}"
+        statement = f"SELECT {cells} FROM {quoted(self._table)}"
         cursor.register(name, pa.RecordBatchReader.from_batches(schema, self._batches(statement, schema)))
         return name
 
-    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
-        """Return None: nothing but reading tells."""
-        del cursor
-        return None
-
     def _open(self) -> sqlite3.Connection:
-        source = sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        source = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
         source.text_factory = _decoded
         return source
 
     def _columns(self, source: sqlite3.Connection) -> list[tuple[str, str]]:
-        return [(row[1], row[2]) for row in source.execute(f"PRAGMA table_info({quoted(self.table)})")]
+        return [(row[1], row[2]) for row in source.execute(f"PRAGMA table_info({quoted(self._table)})")]
 
     def _batches(self, statement: str, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa

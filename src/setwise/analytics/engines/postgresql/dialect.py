@@ -1,28 +1,12 @@
 """PostgreSQL's SQL: quoting, casts, the exact sum and the salted hash that engines/bounding.py asks for."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from setwise.analytics.bins import TimeUnit
-from setwise.analytics.engines.dialect import scaled_decimal
+from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.schema import Column, Kind
 
 _NUMERIC_HEADER = 4
-
-
-_TYPES = {
-    Kind.TEXT: ("text", "varchar", "bpchar", "name"),
-    Kind.INTEGER: ("int8", "int4", "int2"),
-    Kind.FLOAT: ("float8", "float4"),
-    Kind.DECIMAL: ("numeric",),
-    Kind.BOOLEAN: ("bool",),
-    Kind.DATE: ("date",),
-    Kind.TIMESTAMP: ("timestamp",),
-    Kind.INSTANT: ("timestamptz",),
-    Kind.IDENTIFIER: ("uuid", "bytea"),
-}
-"""The types of each kind; a constant is cast to the first."""
-
-_KINDS = {native: kind for kind, types in _TYPES.items() for native in types}
 
 
 def postgresql_column(name: str, native: str, enumerated: bool, modifier: int) -> Column:
@@ -32,20 +16,29 @@ def postgresql_column(name: str, native: str, enumerated: bool, modifier: int) -
         scale = (digits & 0x7FF ^ 0x400) - 0x400
         if scale >= 0:
             return Column(name=name, kind=Kind.DECIMAL, native=native, precision=digits >> 16, scale=scale)
-    return Column(name=name, kind=Kind.TEXT if enumerated else _KINDS.get(native, Kind.OTHER), native=native)
+    return Column(name=name, kind=Kind.TEXT if enumerated else PostgresqlDialect.kind_of(native), native=native)
 
 
-class PostgresqlDialect:
+class PostgresqlDialect(Dialect):
     """PostgreSQL's words, for psycopg: a percent sign stands doubled wherever it is not a parameter."""
 
+    types: ClassVar = {
+        Kind.TEXT: ("text", "varchar", "bpchar", "name"),
+        Kind.INTEGER: ("int8", "int4", "int2"),
+        Kind.FLOAT: ("float8", "float4"),
+        Kind.DECIMAL: ("numeric",),
+        Kind.BOOLEAN: ("bool",),
+        Kind.DATE: ("date",),
+        Kind.TIMESTAMP: ("timestamp",),
+        Kind.INSTANT: ("timestamptz",),
+        Kind.IDENTIFIER: ("uuid", "bytea"),
+    }
     materializes = True
 
     def name(self, identifier: str) -> str:
-        """Return an identifier in quotes."""
         return '"' + identifier.replace('"', '""').replace("%", "%%") + '"'
 
     def placeholder(self, parameter: str) -> str:
-        """Return where the parameter of that name stands."""
         return f"%({parameter})s"
 
     def user(self, column: Column) -> str:
@@ -66,10 +59,6 @@ class PostgresqlDialect:
         name = self.name(column.name)
         return f"CAST({name} AS bigint)" if column.kind is Kind.INTEGER else f'CAST({name} AS text) COLLATE "C"'
 
-    def not_null(self, value: str) -> str:
-        """Return the value: a null that does not occur costs nothing."""
-        return value
-
     def number(self, column: Column, least: str, most: str) -> str:
         """Return a column of numbers in floating point, clipped; null where it is none.
 
@@ -84,30 +73,16 @@ class PostgresqlDialect:
             near = f"GREATEST(LEAST(CASE WHEN ABS({name}) < 1e-150 THEN 0 ELSE {name} END, {most}), {least})"
         return f"CASE WHEN {name} <> 'NaN' THEN {near} END"
 
-    def integer(self, column: Column) -> str:
-        """Return a column of integers in 64 bits."""
-        return f"CAST({self.name(column.name)} AS bigint)"
-
-    def real(self, number: str) -> str:
-        """Return a number in floating point of 64 bits."""
-        return f"CAST({number} AS float8)"
-
     def text(self, value: str) -> str:
         """Return a value as text; the collation "C" compares by code points."""
         return f'CAST({value} AS text) COLLATE "C"'
 
-    def decimal_text(self, units: str, places: int) -> str:
-        """Return a whole number of 10^-places as text with that many decimals."""
-        return self.text(scaled_decimal(units, places))
-
     def day(self, column: Column) -> str:
-        """Return the date of a moment; null outside the years 1 to 9999."""
         moment = self._moment(column)
         years = f"{moment} >= DATE '0001-01-01' AND {moment} < DATE '10000-01-01'"
         return f"CASE WHEN {years} THEN CAST({moment} AS date) END"
 
     def hour(self, column: Column) -> str:
-        """Return the hour of a moment."""
         return self.whole(f"EXTRACT(HOUR FROM {self._moment(column)})")
 
     def _moment(self, column: Column) -> str:
@@ -115,50 +90,12 @@ class PostgresqlDialect:
         name = self.name(column.name)
         return f"({name} AT TIME ZONE 'UTC')" if column.kind is Kind.INSTANT else name
 
-    def date_part(self, unit: TimeUnit, day: str) -> str:
-        """Return a part of a date as an integer."""
-        return self.whole(f"EXTRACT({'ISODOW' if unit is TimeUnit.WEEKDAY else unit.upper()} FROM {day})")
-
-    def days_before(self, day: str, days: str) -> str:
-        """Return the date `days` days before another."""
-        return f"{day} - CAST({days} AS integer)"
-
-    def label_constant(self, column: Column, placeholder: str) -> str:
-        """Return a parameter as a label of the column."""
-        return f"CAST({placeholder} AS {'bigint' if column.kind is Kind.INTEGER else 'text'})"
-
-    def operand(self, column: Column) -> str:
-        """Return the column as it is compared with a constant."""
-        match column.kind:
-            case Kind.TEXT:
-                return self.label(column)
-            case Kind.FLOAT:
-                return f"CAST({self.name(column.name)} AS float8)"
-            case _:
-                return self.name(column.name)
-
-    def constant(self, column: Column, placeholder: str) -> str:
-        """Return a parameter as a value of the column's type."""
-        assert column.kind is not Kind.IDENTIFIER  # the parser compares none
-        native = _TYPES[column.kind][0]
-        return f"CAST({placeholder} AS {native})"
-
     def like(self, operand: str, placeholder: str) -> str:
-        """Return whether text matches a pattern in which a backslash stands for the next character itself."""
         return f"{operand} LIKE CAST({placeholder} AS text) ESCAPE E'\\\\'"
-
-    def total(self, number: str, largest: int | None) -> str:
-        """Return the exact sum; PostgreSQL adds integers as numerics."""
-        del largest
-        return f"SUM({number})"
 
     def weighted_total(self, number: str, weight: str) -> str:
         """Return the exact sum of products, as numerics."""
         return f"SUM(CAST({number} AS numeric) * {weight})"
-
-    def whole(self, number: str) -> str:
-        """Return a number that is known to fit as a 64-bit integer."""
-        return f"CAST({number} AS bigint)"
 
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:
         """Return the hash that ranks an item: the salt seeds that of the user, which seeds that of the first label.
