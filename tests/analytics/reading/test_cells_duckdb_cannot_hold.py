@@ -1,7 +1,9 @@
 """Cells that DuckDB fails on are null in every source, whatever filter they pass, and types depend on no cell."""
 
 import decimal
-from datetime import date
+import time
+from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from setwise.analytics.bins import parse_group
 from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import open_engine
@@ -104,10 +107,70 @@ def test_objects_of_pandas_are_text_cell_by_cell(cells: list[object], texts: lis
         assert counted(engine, user="who", item="what") == {text: 1 for text in texts if text is not None}
 
 
-def test_decimals_too_long_for_duckdb_are_refused_by_type():
+def test_decimals_too_long_for_duckdb_are_refused_by_type(tmp_path: Path):
     table = pa.table({"who": [1], "much": pa.array([None], pa.decimal256(50, 2))})
-    with pytest.raises(UnsuitableTable, match="more than 38 digits"):
-        open_engine(table)
+    pq.write_table(table, tmp_path / "table.parquet")
+    for source in (table, tmp_path / "table.parquet"):
+        with pytest.raises(UnsuitableTable, match="more than 38 digits"):
+            open_engine(source)
+
+
+def of_older_kind(path: Path) -> None:
+    """Take the newer annotation of the timestamps `when` out of a footer; the older one stays."""
+    written = path.read_bytes()
+    size = int.from_bytes(written[-8:-4], "little")
+    footer = written[-8 - size : -8]
+    newer = b"\x4c\x8c\x12\x1c\x2c\0\0\0\0"
+    assert footer.count(b"when\x25\x14" + newer) == 1
+    footer = footer.replace(newer, b"")
+    path.write_bytes(written[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+
+
+def in_96_bits(path: Path) -> None:
+    """Move the year 2200 of timestamps of 96 bits to the year 9999, which nanoseconds of 64 bits do not reach."""
+    days = [2440588 + (date(year, 1, 1) - date(1970, 1, 1)).days for year in (2200, 9999)]
+    at, far = (bytes(8) + day.to_bytes(4, "little") for day in days)
+    written = path.read_bytes()
+    assert written.count(at) == 1
+    path.write_bytes(written.replace(at, far))
+
+
+READ_ALIKE: dict[str, tuple[pa.DataType, dict[str, object], Callable[[Path], None]]] = {
+    "older annotation": (pa.timestamp("us"), {"store_schema": False}, of_older_kind),
+    "96 bits": (pa.timestamp("ns"), {"use_deprecated_int96_timestamps": True, "use_dictionary": False}, in_96_bits),
+    "instants": (pa.timestamp("us", "UTC"), {}, lambda path: None),
+    "half floats": (pa.float16(), {}, lambda path: None),
+}
+
+
+@pytest.mark.parametrize("name", READ_ALIKE)
+def test_a_broken_cell_does_not_change_how_other_columns_are_read(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+):
+    kind, options, changed = READ_ALIKE[name]
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    moments = [datetime(2200, 1, 1), datetime(2024, 7, 1, 3), datetime(1970, 1, 1)]
+    values = pa.array([0.5, 2.5, 7.0] if pa.types.is_floating(kind) else moments, kind)
+    found = []
+    try:
+        for cells in ([b"x", b"y", b"z"], [b"x", b"y", b"\xff"]):
+            path = tmp_path / f"{len(found)}.parquet"
+            table = pa.table({"who": [1, 2, 3], "what": broken(cells), "when": values})
+            pq.write_table(table, path, compression="none", write_statistics=False, **options)
+            changed(path)
+            with open_engine(path) as engine:
+                item = parse_group("when by 2" if pa.types.is_floating(kind) else "when by hour")
+                where = parse_filter("what <> 'q'", engine.describe())
+                found.append((engine.describe(), counted(engine, user="who", item=item, where=where)))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    (schema, whole), (same_schema, without_third) = found
+    assert schema == same_schema
+    assert len(whole) == 3
+    assert len(without_third) == 2
+    assert without_third.items() < whole.items()
 
 
 NESTED = {

@@ -69,6 +69,8 @@ def _sound_type(name: str, kind: pa.DataType) -> pa.DataType:
         return _THERE
     if reaches_beyond_microseconds(kind):
         return pa.timestamp("us", kind.tz)
+    if pa.types.is_float16(kind):
+        return pa.float32()
     if pa.types.is_decimal256(kind):
         raise UnsuitableTable(f"column {name!r} has decimals of more than 38 digits: convert it to fewer, or to text")
     return kind
@@ -84,7 +86,7 @@ def _sound_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray
         number, most = column.cast(pa.int64()), (2**63 - 1) // factor
         within = pc.and_(pc.greater_equal(number, -most), pc.less_equal(number, most))
         return pc.multiply(pc.if_else(within, number, pa.scalar(None, pa.int64())), factor).cast(kind)
-    return column
+    return column.cast(kind) if pa.types.is_float16(column.type) else column
 
 
 def _empty_lists(chunk: pa.Array) -> pa.Array:

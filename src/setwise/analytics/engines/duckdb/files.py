@@ -3,7 +3,8 @@
 DuckDB fails on a cell of text that is not UTF-8 and on a timestamp in milliseconds beyond the microseconds of 64 bits,
 and only when it comes across one: one row would decide whether a question is answered, by whether it passes the
 filter. So columns of text are checked as a whole when they are first read; a question that needs one with such a cell,
-or timestamps in milliseconds, reads the files through Arrow.
+or timestamps in milliseconds, reads the files through Arrow. All columns then have the types and values that DuckDB
+finds by itself: otherwise one cell would decide how everybody's times are read.
 """
 
 import os
@@ -61,9 +62,13 @@ _FOLDER = re.compile(r"([^/=]+)=([^/]*)")
 
 @dataclass(slots=True)
 class _Learned:
-    """What was read of one version of the files: types by column, whether a column of text is UTF-8, how many rows."""
+    """What was read of one version of the files: types by column, whether a column of text is UTF-8, how many rows.
+
+    `int96` are the columns of timestamps in 96 bits, of which Arrow and DuckDB wrap those out of range differently.
+    """
 
     types: "dict[str, pa.DataType]"
+    int96: frozenset[str]
     sound: dict[str, bool] = field(default_factory=dict)
     rows: int | None = None
 
@@ -79,11 +84,14 @@ class ParquetFiles(DuckDBTable):
         self._learned: dict[FilesVersion, _Learned] = {}
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """See that the files have the same columns, by their footers alone, and that DuckDB can tell them apart."""
+        """See that the files have the same columns, by their footers alone, and that DuckDB can tell and read them."""
+        from setwise.analytics.engines.duckdb.arrow_cells import sound_schema
+
         del connection
         first = _footer(self.files[0])
         with _opened(self.files[0]) as opened:
             names = list(opened.schema_arrow.names)
+            sound_schema(opened.schema_arrow)  # refuses what only DuckDB by itself could read
         names += [key for key in hive_values(self.files[0]) if key not in names]
         if len({name.lower() for name in names}) < len(names):
             raise UnsuitableTable(
@@ -123,7 +131,7 @@ class ParquetFiles(DuckDBTable):
         known = self._learned.get(version)
         if known is None:
             with _opened(self.files[0]) as first:
-                known = _Learned(_types(first))
+                known = _Learned(_types(first), _int96(first))
             self._learned.clear()
             self._learned[version] = known
         return known
@@ -143,7 +151,8 @@ class ParquetFiles(DuckDBTable):
             if name not in sound:
                 sound[name] = all(_has_sound_text(file, name, kind) for file in self.files)
             return not sound[name]
-        return reaches_beyond_microseconds(kind) or is_only_looked_at_for_null(kind)
+        through_arrow = reaches_beyond_microseconds(kind) or is_only_looked_at_for_null(kind)
+        return through_arrow or name in self._now().int96
 
     def _reader(self, names: list[str], keys: list[str]) -> "pa.RecordBatchReader":
         """Return the files through Arrow, with null for what DuckDB cannot hold, and the columns of paths."""
@@ -191,23 +200,37 @@ def _opened(file: Path) -> "pq.ParquetFile":
         before, key, after = source.read(size).rpartition(_ARROW_SCHEMA)
     footer = before + key.upper() + after
     metadata = pq.read_metadata(pa.BufferReader(b"PAR1" + footer + size.to_bytes(4, "little") + b"PAR1"))
-    return pq.ParquetFile(file, metadata=metadata)
+    return pq.ParquetFile(file, metadata=metadata, coerce_int96_timestamp_unit="us")
 
 
 def _types(opened: "pq.ParquetFile") -> "dict[str, pa.DataType]":
-    """Return the type of every column; what Parquet calls an enumeration is bytes for Arrow and text for DuckDB."""
+    """Return the type of every column as DuckDB takes it.
+
+    An enumeration is text for DuckDB and bytes for Arrow, and a timestamp of the older kind of annotation is of no time
+    zone for DuckDB and in UTC for Arrow.
+    """
     import pyarrow as pa
 
-    leaves = [opened.schema.column(place) for place in range(len(opened.schema))]
-    enumerations = {leaf.path for leaf in leaves if leaf.logical_type.type == "ENUM"}
-    return {
-        cell.name: pa.string() if pa.types.is_binary(cell.type) and cell.name in enumerations else cell.type
-        for cell in opened.schema_arrow
-    }
+    logical = {leaf.path: leaf.logical_type for leaf in _leaves(opened)}
+    types = {cell.name: cell.type for cell in opened.schema_arrow}
+    for name, kind in types.items():
+        if pa.types.is_binary(kind) and logical[name].type == "ENUM":
+            types[name] = pa.string()
+        elif pa.types.is_timestamp(kind) and "is_from_converted_type=true" in str(logical[name]):
+            types[name] = pa.timestamp(kind.unit)
+    return types
+
+
+def _int96(opened: "pq.ParquetFile") -> frozenset[str]:
+    return frozenset(leaf.path for leaf in _leaves(opened) if leaf.physical_type == "INT96")
+
+
+def _leaves(opened: "pq.ParquetFile") -> "list[pq.ColumnSchema]":
+    return [opened.schema.column(place) for place in range(len(opened.schema))]
 
 
 def _column(batch: "pa.RecordBatch", name: str, kind: "pa.DataType") -> "pa.Array":
-    """Return a column of a batch as its type: bytes become text as they are, UTF-8 or not."""
+    """Return a column of a batch as its type: bytes become text, and instants timestamps in UTC, as they are."""
     column = batch.column(name)
     return column if column.type == kind else column.view(kind)
 
