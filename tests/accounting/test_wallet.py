@@ -131,10 +131,10 @@ def test_failures_have_their_own_line():
 def test_refusals_say_what_would_fit():
     _, wallet = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.02), Use(PureDP(epsilon=0.05)))
     assert wallet.shortage(Use(PureDP(epsilon=0.05))) == (
-        "this costs 6.08 times what is left of the wallet; Gaussian noise of sigma 39.4 or more would fit"
+        "it costs 6.081 times what is left; Gaussian noise of sigma 39.36 would fit"
     )
-    assert wallet.admits(Use(Gaussian(sigma=39.4)))
-    assert not wallet.admits(Use(Gaussian(sigma=39.3)))
+    assert wallet.admits(Use(Gaussian(sigma=39.36)))
+    assert not wallet.admits(Use(Gaussian(sigma=39.35)))
     assert "no price" in wallet.shortage(Use(ZeroConcentratedDP(rho=1e-3)))
 
 

@@ -78,30 +78,30 @@ def check_epsilon(value: object, name: str = "epsilon") -> float:
     return check_within(name, value, SMALLEST_EPSILON, LARGEST_EPSILON * (1 + 1e-12))
 
 
-def check_total_epsilon(value: object, name: str = "epsilon") -> float:
+def check_total_epsilon(value: object) -> float:
     """Return a valid overall epsilon (non-negative, finite)."""
-    number = check_number(name, value)
+    number = check_number("epsilon", value)
     if number < 0:
-        raise InvalidParameter(f"{name} must not be negative, not {value!r}")
+        raise InvalidParameter(f"epsilon must not be negative, not {value!r}")
     if number > LARGEST_TOTAL:
-        raise InvalidParameter(f"{name} must be at most {LARGEST_TOTAL:g}, not {value!r}")
+        raise InvalidParameter(f"epsilon must be at most {LARGEST_TOTAL:g}, not {value!r}")
     return number
 
 
-def check_delta(value: object, name: str = "delta") -> float:
+def check_delta(value: object) -> float:
     """Return a probability strictly between 0 and 1."""
-    number = check_number(name, value)
+    number = check_number("delta", value)
     if not 0.0 < number < 1.0:
-        raise InvalidParameter(f"{name} must lie strictly between 0 and 1, not {value!r}")
+        raise InvalidParameter(f"delta must lie strictly between 0 and 1, not {value!r}")
     return number
 
 
-def check_positive_integer(name: str, value: object) -> int:
-    """Return a whole number from 1 to `LARGEST_INTEGER`."""
+def check_positive_integer(name: str, value: object, largest: int = LARGEST_INTEGER) -> int:
+    """Return a whole number from 1 to `largest`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
-    if not 1 <= value <= LARGEST_INTEGER:
-        raise InvalidParameter(f"{name} must lie between 1 and {LARGEST_INTEGER:,}, not {value!r}")
+    if not 1 <= value <= largest:
+        raise InvalidParameter(f"{name} must lie between 1 and {largest:,}, not {value!r}")
     return value
 
 

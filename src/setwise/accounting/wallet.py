@@ -6,6 +6,7 @@ is left behind it (docs/optimal-composition.md, "Gaussian wallets").
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -13,7 +14,8 @@ from fractions import Fraction
 from setwise.accounting.brackets import UNIT, crossing, down, up
 from setwise.accounting.checks import LARGEST_SCALE, check_delta, check_epsilon, check_failure
 from setwise.accounting.guarantees import Gaussian, Use
-from setwise.accounting.prices import after_paying, wallet_before
+from setwise.accounting.notation import rounded_up
+from setwise.accounting.prices import after_paying
 from setwise.errors import BudgetExhausted, InvalidParameter
 
 FAILURE_SHARE = 0.02
@@ -24,6 +26,9 @@ What it costs and buys is measured in docs/ledger.md, "The share for failures".
 
 PLAIN_SUM_SLACK = 1e-14
 """Plain sums may pass epsilon by this much, set aside from delta: five times the double 0.4 is a little above 2."""
+
+SMALLEST_WALLET = 1e-12
+"""A smaller wallet counts as empty."""
 
 
 class Admission(StrEnum):
@@ -115,16 +120,7 @@ class Wallet:
             )
         if self.left is None:
             return "the wallet is overdrawn, and this use would pass the sum of epsilons"
-        needed = wallet_before(use.guarantee.price, use.count, 0.0)
-        if needed == math.inf:
-            return f"a {use.guarantee.kind} use has no price in a wallet; open an account that adds up zCDP for it"
-        if self.left <= 0.0:
-            return "nothing is left of the wallet"
-        sigma = math.sqrt(use.count / self.left)
-        return (
-            f"this costs {needed / self.left:.3g} times what is left of the wallet; "
-            f"{'' if use.count == 1 else f'{use.count} uses of '}Gaussian noise of sigma {sigma:.3g} or more would fit"
-        )
+        return wallet_shortage([use], self.left)
 
     def _after(self, use: Use) -> "Wallet | None":
         failed = self._failed_after(use)
@@ -146,6 +142,21 @@ class Wallet:
 
     def _within_limit(self, lost: Fraction | None) -> bool:
         return lost is not None and lost <= Fraction(self.loss_limit)
+
+
+def wallet_shortage(uses: Sequence[Use], left: float) -> str:
+    """Return in words why a wallet of which mu^2 = `left` is left cannot pay for the uses, and which noise it could."""
+    cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
+    if cost == math.inf:
+        return "a use has no price in a wallet, because only its zCDP is known: take a filter that adds up zCDP"
+    if left < SMALLEST_WALLET:
+        return "nothing is left"
+    count = sum(use.count for use in uses)
+    noise = f"Gaussian noise of sigma {rounded_up(math.sqrt(count / left), 4)}"
+    return (
+        f"it costs {rounded_up(cost / left, 4)} times what is left; "
+        f"{noise}{'' if count == 1 else f' for each of the {count} uses'} would fit"
+    )
 
 
 def gaussian_of(size: float) -> Gaussian:

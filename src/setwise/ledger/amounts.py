@@ -25,7 +25,7 @@ from setwise.accounting.guarantees import (
 )
 from setwise.accounting.notation import rounded_down, rounded_up
 from setwise.accounting.prices import after_paying, wallet_before
-from setwise.accounting.wallet import FAILURE_SHARE, Wallet, gaussian_of
+from setwise.accounting.wallet import FAILURE_SHARE, SMALLEST_WALLET, Wallet, gaussian_of, wallet_shortage
 from setwise.errors import Unattainable
 
 UNITS = 2**60
@@ -221,10 +221,6 @@ class WalletTotals:
         return wallet_shortage(uses, worth_below(rest[WALLET], self.wallet))
 
 
-SMALLEST_WALLET = 1e-12
-"""A smaller wallet counts as empty."""
-
-
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
     """Return what was spent of a wallet, as one Gaussian of that mu^2 and one failure."""
     found: list[Guarantee] = [gaussian_of(wallet)] if wallet >= SMALLEST_WALLET else []
@@ -257,21 +253,6 @@ def failure_shortage(uses: Sequence[Use], left: float) -> str:
     there = rounded_down(left, _DIGITS)
     shown = f"a little less than {there}" if there == needed else there  # amounts are drawn in units, rounded up
     return f"it needs a failure probability of {needed}, and {shown} is left"
-
-
-def wallet_shortage(uses: Sequence[Use], left: float) -> str:
-    """Return in words why a wallet of which mu^2 = `left` is left cannot pay for the uses, and which noise it could."""
-    cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
-    if cost == math.inf:
-        return "a use has no price in a wallet, because only its zCDP is known: take a filter that adds up zCDP"
-    if left < SMALLEST_WALLET:
-        return "nothing is left"
-    count = sum(use.count for use in uses)
-    noise = f"Gaussian noise of sigma {rounded_up(math.sqrt(count / left), _DIGITS)}"
-    return (
-        f"it costs {rounded_up(cost / left, _DIGITS)} times what is left; "
-        f"{noise}{'' if count == 1 else f' for each of the {count} uses'} would fit"
-    )
 
 
 def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> WalletTotals:

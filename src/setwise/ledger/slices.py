@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from setwise.accounting.filters import Spent
 from setwise.accounting.guarantees import Use, total_loss
-from setwise.accounting.wallet import Wallet
+from setwise.accounting.wallet import Wallet, wallet_shortage
 from setwise.ledger.amounts import (
     FAILURE,
     SUM,
@@ -24,7 +24,6 @@ from setwise.ledger.amounts import (
     largest_of_wallet,
     spent_of_sum,
     spent_of_wallet,
-    wallet_shortage,
     whole_units,
     worth_above,
     worth_below,

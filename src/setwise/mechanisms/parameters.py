@@ -4,7 +4,7 @@ import math
 from fractions import Fraction
 
 from setwise.accounting.brackets import float_below
-from setwise.accounting.checks import limit_text
+from setwise.accounting.checks import check_positive_integer, limit_text
 from setwise.errors import InvalidParameter
 
 LARGEST_TAU = 2**40
@@ -43,11 +43,7 @@ def probability(name: str, value: object) -> Fraction:
 
 def positive_integer(name: str, value: object, largest: int = LARGEST_TAU) -> int:
     """Return `value` as an int between 1 and `largest`, or raise `InvalidParameter`."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
-    if not 1 <= value <= largest:
-        raise InvalidParameter(f"{name} must lie between 1 and {largest:,}, not {value!r}")
-    return value
+    return check_positive_integer(name, value, largest)
 
 
 def binary(exact: Fraction) -> Fraction:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from setwise.errors import MissingExtra
 from setwise.paper.figure import Table
@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure
+
+    Picture: TypeAlias = Figure
 
 _SETTINGS: Any = {  # a mapping; matplotlib types its keys one by one
     "font.family": ["DejaVu Sans", "sans-serif"],
@@ -69,9 +71,9 @@ def panels(
     count: int, size: tuple[float, float], ratios: "Sequence[float] | None" = None
 ) -> "tuple[Picture, list[Axes]]":
     """Return a picture with `count` panels in a row; its size is in inches."""
-    from matplotlib.figure import Figure as Picture
+    from matplotlib.figure import Figure
 
-    picture = Picture(figsize=size, layout="constrained")
+    picture = Figure(figsize=size, layout="constrained")
     grid = picture.subplots(1, count, squeeze=False, width_ratios=ratios)
     return picture, list(grid[0])
 

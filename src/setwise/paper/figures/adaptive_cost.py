@@ -1,15 +1,10 @@
 """`new:adaptive-cost`: what an analyst gains by choosing each bounded-range mechanism after the last answer."""
 
-from typing import TYPE_CHECKING
-
 from setwise.accounting.brackets import Bracket, Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 from setwise.paper.formulas import mixture, narrow
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5, 1.0)
@@ -66,7 +61,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw(table: Table) -> "Picture":
+def draw(table: Table) -> "chart.Picture":
     """Draw both optima, and their relative distance."""
     picture, (left, right) = chart.panels(2, (9.4, 4.8))
     strokes = (chart.OURS, chart.OTHER, chart.PAPER_TOO)

@@ -1,16 +1,12 @@
 """`new:deployment`: a published deployment, 3,000 bounded-range uses of 0.15 at delta = 1e-9."""
 
 import math
-from typing import TYPE_CHECKING
 
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 from setwise.paper.formulas import mixture, paper_epsilon
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 EPSILON = 0.15
 DELTA = 1e-9
@@ -68,7 +64,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw(table: Table) -> "Picture":
+def draw(table: Table) -> "chart.Picture":
     """Draw the overall epsilon against the uses, and how far each bound lies above the optimum."""
     picture, (left, right) = chart.panels(2, (9.4, 4.7), (3, 2))
     uses = table.numbers("uses")

@@ -3,17 +3,12 @@
 The first draws the paper's set-wise bound against the optimal pure-DP bound, the second the optimum of a batch.
 """
 
-from typing import TYPE_CHECKING
-
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.paper import chart, formulas
 from setwise.paper.chart import Stroke
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 from setwise.paper.formulas import mixture, paper_epsilon
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.5)
@@ -78,7 +73,7 @@ def claims_setwise(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw_setwise(table: Table) -> "Picture":
+def draw_setwise(table: Table) -> "chart.Picture":
     """Draw one panel per epsilon."""
     picture, axes = chart.panels(2, (9.4, 5.0))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
@@ -166,7 +161,7 @@ def claims_batch(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw_batch(table: Table) -> "Picture":
+def draw_batch(table: Table) -> "chart.Picture":
     """Draw one panel per number of uses, delta on a logarithmic axis."""
     picture, axes = chart.panels(2, (9.4, 5.0))
     for panel, uses in zip(axes, COUNTS, strict=True):

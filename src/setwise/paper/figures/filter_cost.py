@@ -1,7 +1,5 @@
 """`new:filter-cost`: what it costs not to preregister parameters: a Gaussian wallet against the preregistered set."""
 
-from typing import TYPE_CHECKING
-
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import ZcdpOdometer
@@ -9,9 +7,6 @@ from setwise.accounting.notation import as_uses
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 from setwise.paper.formulas import paper_epsilon
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 DELTA = 1e-6
 KINDS = (("bounded-range", "bounded-range:0.1"), ("pure", "pure:0.1"), ("gaussian", "gaussian:14.1421356"))
@@ -70,7 +65,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw(table: Table) -> "Picture":
+def draw(table: Table) -> "chart.Picture":
     """Draw one panel per kind of use."""
     picture, axes = chart.panels(3, (10.4, 4.6))
     titles = ("picks: bounded range 0.1", "Laplace counts: pure DP 0.1", "Gaussian counts: sigma = 14.14")

@@ -5,7 +5,6 @@ The first is by l0-sensitivity; in the second each histogram has l0-sensitivity 
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from setwise.accounting.brackets import Progress
 from setwise.accounting.compose import compose
@@ -20,9 +19,6 @@ from setwise.paper.formulas import (
     laplace_histogram,
     laplace_histogram_as_pure,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 DELTA = 1e-6
 EPSILONS = (0.1, 1.0)
@@ -152,7 +148,7 @@ def claims_once(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw_once(table: Table) -> "Picture":
+def draw_once(table: Table) -> "chart.Picture":
     """Draw one panel per epsilon."""
     picture, axes = chart.panels(2, (9.4, 4.7))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):
@@ -268,7 +264,7 @@ def claims_composed(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw_composed(table: Table) -> "Picture":
+def draw_composed(table: Table) -> "chart.Picture":
     """Draw one panel per epsilon."""
     picture, axes = chart.panels(2, (9.4, 4.9))
     for panel, epsilon in zip(axes, EPSILONS, strict=True):

@@ -1,7 +1,6 @@
 """`fig:gap`: what it costs when two bounded-range mechanisms come after a pure-DP one instead of around it."""
 
 import math
-from typing import TYPE_CHECKING
 
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage
@@ -12,9 +11,6 @@ from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 from setwise.paper.formulas import mixture, narrow
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 EPSILON = 1.0
 _SLACK = 1e-11
@@ -115,7 +111,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw(table: Table) -> "Picture":
+def draw(table: Table) -> "chart.Picture":
     """Draw the difference and the ratio."""
     picture, (left, right) = chart.panels(2, (9.4, 4.4))
     g = table.numbers("overall_epsilon")

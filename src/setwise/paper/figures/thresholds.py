@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq
 
@@ -19,9 +18,6 @@ from setwise.mechanisms.unknown_domain import fixed_margin
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 from setwise.paper.formulas import gaussian_histogram, laplace_histogram_as_pure, paper_sigma
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 EPSILON = 0.1
 DELTA = 1e-10
@@ -166,7 +162,7 @@ def _two_laplace(t: float) -> float:
     return math.fsum(float(quad(weight, a, b, epsabs=0.0, epsrel=1e-12, limit=200)[0]) for a, b in parts)
 
 
-def draw(table: Table) -> "Picture":
+def draw(table: Table) -> "chart.Picture":
     """Draw the thresholds on logarithmic axes."""
     picture, (panel,) = chart.panels(1, (7.8, 5.4))
     x = table.numbers("sensitivity")

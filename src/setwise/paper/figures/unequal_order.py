@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING
 
 from setwise.accounting.brackets import Bracket, Interaction, Progress
 from setwise.accounting.compose import compose
@@ -11,10 +10,6 @@ from setwise.accounting.guarantees import BoundedRange
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 from setwise.paper.formulas import narrow
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
-
 
 Order = tuple[float, ...]
 
@@ -168,7 +163,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw(table: Table) -> "Picture":
+def draw(table: Table) -> "chart.Picture":
     """Draw what the pairs lose by the better order, and the excess of the swapped four."""
     picture, (left, right) = chart.panels(2, (9.8, 4.7))
     for (a, b), stroke in zip(PAIRS, (chart.OTHER, chart.OURS, chart.PAPER_TOO), strict=True):

@@ -7,7 +7,6 @@ a root of a quartic. Computed in plain floats, as evidence; certified numerics a
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from scipy.optimize import brentq, minimize_scalar
 
@@ -17,9 +16,6 @@ from setwise.accounting.methods.closed_forms import ThreeMechanisms
 from setwise.paper import chart
 from setwise.paper.figure import Cell, Claim, Figure, Relation, Table
 from setwise.paper.formulas import mixture
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 EPSILON = 1.0
 _PIECES = 64
@@ -170,7 +166,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
     )
 
 
-def draw(table: Table) -> "Picture":
+def draw(table: Table) -> "chart.Picture":
     """Draw both answers with the weighted sums they follow or leave."""
     picture, (panel,) = chart.panels(1, (7.8, 4.8))
     g = table.numbers("overall_epsilon")
