@@ -158,8 +158,8 @@ MUTANTS = (
     Mutant(
         "halving: a preview that forgets the slices above",
         "quantile.py",
-        "+ float(1 - share) * low + float(share) * high",
-        "",
+        "[float(1 - share) * e + float(share) * f for e, f in zip(low, high, strict=True)]",
+        "[0.0 for _ in low]",
         _QUANTILE,
     ),
     Mutant(
