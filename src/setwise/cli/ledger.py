@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -122,33 +122,13 @@ def open_account(
         )
     if take_any and (wallet or failure):
         raise InvalidParameter("--wallet and --failure belong to --register; --filter has a wallet of its own")
+    terms: dict[str, Any] = {"delta": delta, "analyst": analyst, "dataset": dataset, "period": period}
     with open_ledger(ledger) as opened:
         if epsilon is not None:
-            status = opened.open_filter(
-                name,
-                epsilon=epsilon,
-                delta=delta,
-                analyst=analyst,
-                dataset=dataset,
-                period=period,
-                failure_share=failure_share,
-                rule=rule,
-            )
+            status = opened.open_filter(name, epsilon=epsilon, failure_share=failure_share, rule=rule, **terms)
         else:
-            status = opened.open_setwise(
-                name,
-                uses,
-                delta=delta,
-                analyst=analyst,
-                dataset=dataset,
-                period=period,
-                wallet=wallet,
-                failure=failure,
-            )
-    if as_json:
-        output.print_json(status.to_dict())
-    else:
-        output.print_status(status)
+            status = opened.open_setwise(name, uses, wallet=wallet, failure=failure, **terms)
+    output.print_status(status, as_json=as_json)
 
 
 @ledger_app.command()
@@ -168,10 +148,7 @@ def cap(
         opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share, rule=rule)
         status = opened.cap(dataset)
     assert status is not None
-    if as_json:
-        output.print_json(status.to_dict())
-    else:
-        output.print_status(status)
+    output.print_status(status, as_json=as_json)
 
 
 @ledger_app.command()
@@ -195,13 +172,12 @@ def show(
     """Show what was promised, what is left, and what the draws so far are worth."""
     with existing_ledger(ledger) as opened:
         statuses = opened.accounts() if name is None else (opened.account(name).status_by_entries(),)
-    if as_json:
-        shown = [status.to_dict() for status in statuses]
-        output.print_json({"accounts": shown} if name is None else shown[0])
-    elif name is None:
-        output.print_statuses(statuses)
+    if name is not None:
+        output.print_status(statuses[0], as_json=as_json)
+    elif as_json:
+        output.print_json({"accounts": [status.to_dict() for status in statuses]})
     else:
-        output.print_status(statuses[0])
+        output.print_statuses(statuses)
 
 
 @ledger_app.command()

@@ -132,8 +132,11 @@ def _so_far(status: "AccountStatus") -> str:
     return f"epsilon {rounded_up(odometer.upper)} ({odometer.method})"
 
 
-def print_status(status: "AccountStatus") -> None:
+def print_status(status: "AccountStatus", *, as_json: bool) -> None:
     """Print how one account stands."""
+    if as_json:
+        print_json(status.to_dict())
+        return
     every = f" per {status.every}, now {status.period}" if status.every else ""
     rows = [
         ("account", f"{status.name} ({status.kind}{'' if status.state == 'open' else f', {status.state}'})"),

@@ -34,16 +34,12 @@ class Ran:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of the report."""
-        promise = self.priced.promise
         return {
             "report": self.report.name,
             "title": self.report.title,
             "key": self.key,
-            "epsilon": {"lower": promise.lower, "upper": promise.upper},
+            **self.priced.promise.to_dict(),
             "delta": self.report.delta,
-            "interaction": str(promise.interaction),
-            "method": promise.method,
-            "statement": promise.statement,
             "answers": {name: answer.to_dict() for name, answer in self.answers.items()},
         }
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -63,7 +64,7 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     app.add_middleware(ResponseHeaders, tls=settings.secure_cookies)
     app.add_middleware(RequestIds)
     app.add_exception_handler(HTTPException, _no_such_route)
-    app.openapi = lambda: _described_once(app)  # type: ignore[method-assign]
+    app.openapi = cache(partial(describe, app))  # type: ignore[method-assign]
     return app
 
 
@@ -78,12 +79,6 @@ async def _no_such_route(request: Request, error: Exception) -> Response:
     if allowed := methods_at(request.url.path):
         response.headers["Allow"] = ", ".join(sorted(allowed))
     return response
-
-
-def _described_once(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        app.openapi_schema = describe(app)
-    return app.openapi_schema
 
 
 DESCRIPTION = (

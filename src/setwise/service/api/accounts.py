@@ -1,7 +1,7 @@
 """Accounts: stewards open them, their analysts see what is left and what was charged."""
 
 from itertools import islice
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, Any, Literal, assert_never
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
@@ -214,30 +214,22 @@ def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody, by: 
 
 
 def _status(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountStatus:
+    terms: dict[str, Any] = {
+        "delta": body.delta,
+        "analyst": body.analyst,
+        "dataset": body.dataset,
+        "period": body.every,
+    }
     match body:
         case SetwiseAccountBody():
             with at_field("uses"):
                 return service.ledger.open_setwise(
-                    body.name,
-                    body.uses,
-                    delta=body.delta,
-                    analyst=body.analyst,
-                    dataset=body.dataset,
-                    period=body.every,
-                    wallet=body.wallet,
-                    failure=body.failure,
+                    body.name, body.uses, wallet=body.wallet, failure=body.failure, **terms
                 )
         case FilterAccountBody():
             with at_field("epsilon"):
                 return service.ledger.open_filter(
-                    body.name,
-                    epsilon=body.epsilon,
-                    delta=body.delta,
-                    analyst=body.analyst,
-                    dataset=body.dataset,
-                    period=body.every,
-                    rule=body.rule,
-                    failure_share=body.failure_share,
+                    body.name, epsilon=body.epsilon, rule=body.rule, failure_share=body.failure_share, **terms
                 )
         case _:
             assert_never(body)

@@ -85,12 +85,6 @@ class Attempt:
         return _unpadded(hmac.digest(self.secret.encode(), purpose.encode(), "sha256"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Cached:
-    value: Any
-    at: float
-
-
 class OpenIdProvider:
     """The provider as this service sees it; its description and keys are fetched when first needed and then kept."""
 
@@ -104,8 +98,9 @@ class OpenIdProvider:
         self._scopes = settings.oidc_scopes
         self._clock = clock
         self._http = httpx.AsyncClient(timeout=_TIMEOUT, headers={"Accept": "application/json"})
-        self._metadata: _Cached | None = None
-        self._keys: _Cached | None = None
+        self._metadata: tuple[dict[str, Any], float] | None = None
+        self._keys: tuple[KeySet, float] | None = None
+        """Each with when it was fetched."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -210,7 +205,7 @@ class OpenIdProvider:
     async def _described(self) -> dict[str, Any]:
         """Return the provider's own description, or raise `Unavailable`."""
         now = self._clock()
-        if self._metadata is None or now >= self._metadata.at + _METADATA_SECONDS:
+        if self._metadata is None or now >= self._metadata[1] + _METADATA_SECONDS:
             address = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
             found = _json(await self._send("GET", address))
             if found.get("issuer") != self._issuer:
@@ -218,21 +213,19 @@ class OpenIdProvider:
             for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
                 if not is_safe_address(found.get(name)):
                     raise _unavailable(f"has no {name} with https")
-            self._metadata = _Cached(found, now)
-        metadata: dict[str, Any] = self._metadata.value
-        return metadata
+            self._metadata = found, now
+        return self._metadata[0]
 
     async def _key_set(self, metadata: dict[str, Any], *, anew: bool = False) -> KeySet:
         """Return the provider's keys; when a key is unknown they are fetched anew, but not too often."""
         now = self._clock()
-        if self._keys is None or now >= self._keys.at + (_KEYS_SECONDS if anew else _METADATA_SECONDS):
+        if self._keys is None or now >= self._keys[1] + (_KEYS_SECONDS if anew else _METADATA_SECONDS):
             try:
                 keys = KeySet.import_key_set(_json(await self._send("GET", metadata["jwks_uri"])))  # type: ignore[arg-type]
             except (JoseError, ValueError, KeyError, TypeError):
                 raise _unavailable("has keys that cannot be read") from None
-            self._keys = _Cached(keys, now)
-        kept: KeySet = self._keys.value
-        return kept
+            self._keys = keys, now
+        return self._keys[0]
 
     async def _send(self, method: str, address: str, **given: Any) -> httpx.Response:  # noqa: ANN401 - as httpx takes it
         try:
