@@ -1,1 +1,1 @@
-"""The command line: one file per command, and `main` that turns every error into one sentence."""
+"""The command line: a module for each command or family of them, and `main` that tells every error in one sentence."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import typer
 
@@ -233,8 +233,8 @@ def command(kind: str, summary: str) -> Callable[..., None]:
 
     ask.__name__, ask.__doc__ = kind, summary
     parameters = [options.SHARED["table"], options.SHARED["user"], *asked, *shared[2:]]
-    required = [each for each in parameters if each.default is inspect.Parameter.empty]
-    optional = [each for each in parameters if each.default is not inspect.Parameter.empty]
+    required = [each for each in parameters if each.default is options.NEEDED]
+    optional = [each for each in parameters if each.default is not options.NEEDED]
     ask.__signature__ = inspect.Signature([*required, *optional])  # type: ignore[attr-defined]
     return ask
 
@@ -245,16 +245,12 @@ _TAKEN = {Number: float, Shares: list[float], Columns: list[str], Domain: str, C
 
 def _parameter(word: inspect.Parameter) -> inspect.Parameter:
     """Return a word of a query as an option of the command line."""
-    needed = word.default is inspect.Parameter.empty
+    needed = word.default is options.NEEDED
     kind = next((taken for given, taken in _TAKEN.items() if word.annotation in (given, given | None)), None)
     if kind is None:
         (kind,) = (each for each in get_args(word.annotation) or (word.annotation,) if each is not NoneType)
-    return inspect.Parameter(
-        word.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=[word.default] if kind == list[float] else word.default,
-        annotation=Annotated[kind if needed else kind | None, options.OPTIONS[word.name]],
-    )
+    default = [word.default] if kind == list[float] else word.default
+    return options.option(word.name, kind if needed else kind | None, options.OPTIONS[word.name], default)
 
 
 top_k = command(

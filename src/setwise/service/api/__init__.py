@@ -1,1 +1,1 @@
-"""REST: routes, bodies, answers, problem documents."""
+"""REST: each module has routes, the bodies that they take and the shapes of their answers."""

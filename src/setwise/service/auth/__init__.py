@@ -1,1 +1,1 @@
-"""People, tokens, permissions, rate limits."""
+"""People, tokens and sessions, single sign-on, permissions, rate limits."""

@@ -1,1 +1,1 @@
-"""Processes and threads for work that must not hold up a replica."""
+"""Processes for calculations that must not hold up a replica."""
