@@ -172,6 +172,100 @@ def test_an_ordered_limit_is_a_top_k(others, k):
         assert query_of(text) == Query(statistics=made, item="country", k=k)
 
 
+def test_groups_are_ordered_by_a_place_as_they_are_grouped_by_one():
+    text = "SELECT country, COUNT(DISTINCT user_id) FROM t GROUP BY 1 ORDER BY {} DESC LIMIT 5"
+    assert query_of(text.format(2)) == Query.top_k(item="country", k=5, per_item=1)
+    for place, says in ((1, "ORDER BY the column 'country'"), (3, "ORDER BY 3 names no column of the SELECT")):
+        with pytest.raises(InvalidParameter, match=says):
+            query_of(text.format(place))
+
+
+def test_bounds_may_be_left_to_be_found():
+    clause = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = auto)"
+    text = "SELECT {} country, AVG(minutes, contribution_bounds_per_group => AUTO) FROM t GROUP BY 1"
+    words = Query.mean(value="minutes", bounds="auto", item="country", contributions="auto")
+    assert query_of(text.format(clause)) == words
+    assert query_of(text.format(""), contributions="auto") == words
+    thirds = "SELECT APPROX_QUANTILES(minutes, 3, contribution_bounds_per_row => AUTO) FROM t"
+    assert query_of(thirds) == Query.quantile(value="minutes", bounds="auto", at=[1 / 3, 2 / 3])
+    total = "SELECT SUM(minutes, contribution_bounds_per_group => AUTO) FROM t"
+    assert query_of(total) == Query.sum(value="minutes", bounds="auto")
+    with pytest.raises(InvalidParameter, match=r"AUTO in COUNT\(\*\) is not supported .* write \(0, N\)"):
+        query_of("SELECT COUNT(*, contribution_bounds_per_group => AUTO) FROM t")
+
+
+def test_missing_values_are_named_by_ifnull():
+    text = "SELECT {0} AS c, {1} AS p, COUNT(DISTINCT user_id) FROM t GROUP BY {2}"
+    words = Query.histogram(item=["country", "minutes by 10"], null_item="none", per_item=1)
+    bins = "FLOOR(minutes / 10) * 10"
+    both = text.format("IFNULL(country, 'none')", f"COALESCE({bins}, 'none')", "c, p")
+    assert query_of(both) == words
+    assert query_of(both.replace("c, p", f"1, IFNULL({bins}, 'none')")) == words
+    one = "SELECT IFNULL(minutes, -1) AS m, COUNT(DISTINCT user_id) FROM t GROUP BY m"
+    assert query_of(one) == Query.histogram(item="minutes", null_item=-1, per_item=1)
+    for wrong, says in (
+        (text.format("IFNULL(country, 'none')", "plan", "1, 2"), "every column of GROUP BY"),
+        (text.format("IFNULL(country, 'none')", "IFNULL(plan, 'x')", "1, 2"), "the same constant"),
+        (one.replace("-1", "country"), "the column 'country' in IFNULL"),
+        (one.replace("-1", "1.5"), "text or a whole number"),
+        (one.replace("IFNULL(minutes, -1)", "IFNULL(minutes)"), "IFNULL takes a column and a constant"),
+    ):
+        with pytest.raises(InvalidParameter, match=says):
+            query_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("selected", "says"),
+    [
+        ("MEAN(minutes)", "MEAN is not supported in SQL here: write AVG"),
+        ("PERCENTILE_DISC(minutes, 0.5)", "write PERCENTILE_CONT"),
+        ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY minutes)", "^WITHIN GROUP .* write PERCENTILE_CONT"),
+        ("MAX(minutes)", "one user decides it: ask for a quantile near the end"),
+        ("STDDEV(minutes)", "ask for quantiles of the column"),
+        ("COUNTIF(minutes > 3)", "write the condition after WHERE"),
+        ("COUNT(DISTINCT user_id) FILTER (WHERE minutes > 3)", "write the condition after WHERE"),
+        ("ROUND(COUNT(DISTINCT user_id), 1)", "compute with the answer, which costs nothing"),
+        ("2 * COUNT(DISTINCT user_id)", "compute with the answer, which costs nothing"),
+        ("AVG(minutes)", "say between which values a user's own mean counts, or AUTO to have it found"),
+        ("MEDIAN(minutes)", "say between which values a user's own mean counts, or AUTO to have it found"),
+        ("SUM(minutes)", "say what one user may add, or AUTO to have it found"),
+        ("COUNT(*)", "say what one user may add, or count users"),
+        ("PERCENTILE_CONT(minutes, 0, contribution_bounds_per_row => (0, 9))", "strictly between 0 and 1, not 0$"),
+        ("AVG(minutes, contribution_bounds_per_group => (0))", r"^\(\.\.\) as contribution_bounds_per_group"),
+        ("AVG(minutes, contribution_bounds_per_group => [0, 1])", r"^\[\.\.\] as contribution_bounds_per_group"),
+    ],
+)
+def test_a_refused_statistic_says_what_to_write_instead(selected, says):
+    with pytest.raises(InvalidParameter, match=says) as refused:
+        query_of(f"SELECT {selected} FROM t")
+    assert "sqlglot" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT COUNT(DISTINCT user_id) FROM t WHERE", "^the SQL cannot be read near 'WHERE', line 1: .* missing$"),
+        ("SELECT COUNT(DISTINCT user_id) FROM t JOIN", "^the SQL cannot be read near 'JOIN', line 1: [^<]*$"),
+        ("SELECT COUNT(DISTINCT user_id) FROM t WHERE a = 1 b", "near 'b', line 1: it is not expected there$"),
+        ("SELECT COUNT(DISTINCT user_id) FROM t GROUP BY", "GROUP BY names no column"),
+        ("SELECT AVG(minutes, '' => (0, 100)) FROM t", "^the SQL cannot be read: it is not SQL$"),
+        ("", "^the question is empty: write one SELECT$"),
+        ("EXPLAIN ANALYZE SELECT COUNT(DISTINCT user_id) FROM t", "^EXPLAIN ANALYZE .* write EXPLAIN"),
+        ("SELECT country, COUNT(DISTINCT user_id) FROM t GROUP BY ALL", "^GROUP BY ALL .* name the columns"),
+        ("SELECT country, COUNT(DISTINCT user_id) FROM t GROUP BY ROLLUP(country)", "^ROLLUP"),
+        (
+            "SELECT DATE_TRUNC('month', at), COUNT(DISTINCT user_id) FROM t GROUP BY 1",
+            r"column first: DATE_TRUNC\(at, M",
+        ),
+        ("SELECT DATE_TRUNC(MONTH, at), COUNT(DISTINCT user_id) FROM t GROUP BY 1", r"column first: DATE_TRUNC\(at, M"),
+        ("SELECT COUNT(DISTINCT user_id) FROM t JOIN u ON a = b", "^= without the tables of both columns"),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_words(text, says):
+    with pytest.raises(InvalidParameter, match=says):
+        query_of(text)
+
+
 def test_common_shapes_are_those_of_the_words():
     top = (
         "SELECT country, COUNT(*, contribution_bounds_per_group => (0, 3)) n FROM t GROUP BY 1 ORDER BY n DESC LIMIT 5"

@@ -114,7 +114,22 @@ def test_one_discovery_serves_several_statistics(shop):
         (lambda shop: shop.mean(value="spent", low=5, high=5, epsilon=1), InvalidParameter, "below high"),
         (lambda shop: shop.sum(value="spent", epsilon=1), InvalidParameter, "clip"),
         (lambda shop: shop.sum(value="spent", clip=5, high=3, epsilon=1), InvalidParameter, "either"),
-        (lambda shop: shop.quantile(value="age", low=0, high=9, at=1.5, epsilon=1), InvalidParameter, "at"),
+        (lambda shop: shop.quantile(value="age", low=0, high=9, at=1.5, epsilon=1), InvalidParameter, "not 1.5$"),
+        (
+            lambda shop: shop.sum(value="age", low=0, high=9, step=10, epsilon=1),
+            InvalidParameter,
+            "step must be at mos",
+        ),
+        (lambda shop: shop.mean(value="age", low=0, high=9, step=10, epsilon=1), InvalidParameter, "at most 9, not 10"),
+        (lambda shop: shop.mean(value="age", low=0, bounds="auto", epsilon=1), InvalidParameter, "leave them out"),
+        (lambda shop: shop.sum(value="age", low=0, bounds="auto", epsilon=1), InvalidParameter, "leave them out"),
+        (lambda shop: shop.sum(value="age", clip=1, bounds="auto", epsilon=1), InvalidParameter, "leave them out"),
+        (lambda shop: shop.mean(value="age", high=1, bounds="auto", epsilon=1), InvalidParameter, "leave them out"),
+        (
+            lambda shop: shop.mean(value="age", low=0, high=9, item="shop", epsilon=1, delta=1e-6),
+            InvalidParameter,
+            r"contributions \(max_groups_contributed in SQL\)",
+        ),
         (lambda shop: shop.quantile(value="age", low=0, high=10**6, step=1, epsilon=1), InvalidParameter, "steps"),
         (
             lambda shop: shop.mean(value="age", low=0, high=9, item="shop", epsilon=1, delta=1e-6),
@@ -185,6 +200,30 @@ def test_what_one_user_adds_is_the_farther_bound():
     assert total.reach == 60
     (mean,) = releases_of((Mean(column="x", low=Fraction(0), high=Fraction(10), step=one, per_user=4),))
     assert mean.reaches == (20, 4)
+
+
+def test_an_answer_says_what_rounding_may_cost(shop):
+    total = shop.sum(value="spent", low=0, high=300, epsilon=1)
+    assert total.interval_note == (
+        "Each interval holds the exact number with probability 95%. That of sum_spent is about what users add, each "
+        "rounded to a multiple of 0.3, so by at most 0.15."
+    )
+    mean = shop.mean(value="spent", low=0, high=60, epsilon=1)
+    assert "That of mean_spent allows for the rounding of each user's own mean, by at most 0.03." in mean.interval_note
+    assert "rounded" not in shop.sum(value="change", low=-8, high=8, epsilon=1).interval_note
+
+
+def test_missing_values_of_several_columns_have_the_label_of_their_kind():
+    rows = [(who, None if who % 2 else "NO", None if who % 3 else 5) for who in range(600)]
+    who, country, age = (list(column) for column in zip(*rows, strict=True))
+    table = pa.table({"who": who, "country": country, "age": age})
+    with setwise.open(table, user="who", name="t") as session:
+        words = {"item": ["country", "age"], "contributions": 1, "epsilon": 5, "delta": 1e-6}
+        for null_item in (-1, "-1"):
+            found = session.histogram(null_item=null_item, **words)
+            assert set(found.labels) == {("NO", 5), ("NO", -1), ("-1", 5), ("-1", -1)}
+        with pytest.raises(InvalidParameter, match="'age' holds whole numbers, so that null_item has to be one"):
+            session.histogram(null_item="none", **words)
 
 
 def test_the_interval_of_a_mean_allows_for_rounded_values():

@@ -124,6 +124,14 @@ def test_a_list_is_complete_only_when_nothing_can_be_missing(setwise, folder):
     assert json.loads(setwise(*asked, "--domain", folder / "pages.txt").stdout)["complete"] is True
 
 
+def test_contributions_are_a_number_or_auto(setwise, folder):
+    words = ("histogram", folder / "visits.parquet", "--user", "who", "--item", "page", *TOTAL, "--json")
+    assert json.loads(setwise(*words, "--contributions", "auto").stdout)["found"]["contributions"] == 3
+    done = setwise(*words, "--contributions", "few")
+    assert done.returncode == 2
+    assert done.stderr.startswith("setwise: --contributions must be a whole number or auto, not 'few'; see")
+
+
 def test_documents_are_shown_by_a_command(setwise):
     done = setwise("docs", "optimal-composition")
     assert done.stdout.startswith("# ")

@@ -284,8 +284,8 @@ MUTANTS = (
     _Analytics(
         "SQL: the clause's groups of a user are not read",
         "sql/parser.py",
-        'contributions = number_in(options["max_groups_contributed"], "max_groups_contributed")',
-        'number_in(options["max_groups_contributed"], "max_groups_contributed")',
+        'contributions = AUTO if given == AUTO else number_in(given, "max_groups_contributed")',
+        'number_in(given, "max_groups_contributed")',
         _SQL,
     ),
     _Analytics(
@@ -333,7 +333,7 @@ MUTANTS = (
     _Analytics(
         "SQL: a lower bound of a count is dropped",
         "sql/parser.py",
-        "if low != 0:",
+        'if found["low"] != 0:',
         "if False:",
         _SQL,
     ),

@@ -20,11 +20,10 @@ from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
 from setwise.analytics.statistics import in_steps, measure_of, releases_of, statistics_error, statistics_in_words
-from setwise.analytics.tables.domain import fitted
+from setwise.analytics.tables.domain import fitted, fitted_null_item
 from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
-from setwise.mechanisms.labels import cell_of
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.planner import Mechanism, plan
 from setwise.mechanisms.planning.request import CountNoise, Total
@@ -225,7 +224,7 @@ def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
         per_item=query.per_item,
         where=None if query.where is None else parse_filter(query.where, schema),
         domain=query.domain,
-        null_item=query.null_item,
+        null_item=fitted_null_item(query.null_item, [group_of(text, schema).labels(schema) for text in query.groups]),
         measures=() if counted is not None else tuple(measure_of(each) for each in query.statistics),
     )
 
@@ -236,7 +235,6 @@ def _fitted_query(query: Query, schema: Schema) -> Query:
     fit = replace(
         query,
         domain=None if query.domain is None else fitted(query.domain, columns),
-        null_item=None if query.null_item is None else cell_of(fitted((query.null_item,), columns[:1])[0], 0),
         statistics=tuple(in_steps(each, schema) for each in query.statistics),
     )
     if query.k is not None and query.counted is not None and fit.counted is None:

@@ -68,7 +68,7 @@ class Sum:
     bounds: str | None = None
 
     def __post_init__(self) -> None:
-        _check_measured(self, self.high)
+        _check_measured(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Mean:
     bounds: str | None = None
 
     def __post_init__(self) -> None:
-        _check_measured(self, self.high)
+        _check_measured(self)
         if self.per_user is not None:
             positive_integer("per_user", self.per_user)
 
@@ -112,7 +112,7 @@ class Quantile:
         if abs(share - near) > 1e-12:
             raise InvalidParameter(f"at must be a share of at most six decimals, not {float(share)!r}")
         object.__setattr__(self, "at", near)
-        _check_measured(self, self.high)
+        _check_measured(self)
 
 
 Statistic: TypeAlias = Count | Sum | Mean | Quantile
@@ -263,7 +263,7 @@ class Query:
         if clip is None and high is None and bounds is None:
             raise InvalidParameter("say how much one user may add: give clip, or low and high, or bounds='auto'")
         most = high if clip is None else positive_integer("clip", clip)
-        least = 0 if low is None else low
+        least = Fraction(0) if low is None else low
         statistic = Sum(column=value, low=least, high=most, step=step, bounds=bounds)  # type: ignore[arg-type]
         return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
 
@@ -284,8 +284,8 @@ class Query:
 
         It is over users, each by their own mean, or over rows, at most `per_user` of a user.
         """
-        statistic = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)  # type: ignore[arg-type]
-        return cls(item=item, statistics=(statistic,), **grouping)  # type: ignore[arg-type]
+        mean = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)  # type: ignore[arg-type]
+        return cls(item=item, statistics=(mean,), **grouping)  # type: ignore[arg-type]
 
     @classmethod
     def quantile(
@@ -384,11 +384,8 @@ class Query:
 
     def to_dict(self) -> dict[str, object]:
         """Return the query in the words of its shape; what was left out is left out."""
-        words: dict[str, object] = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name not in ("statistics", "auto_contributions")
-        }
+        words: dict[str, object] = {field.name: getattr(self, field.name) for field in fields(self)}
+        del words["statistics"], words["auto_contributions"]
         if self.auto_contributions:
             words["contributions"] = AUTO
         match self.counted, self.statistics:
@@ -564,17 +561,18 @@ def _plain(value: object) -> object:
             return value
 
 
-def _check_measured(statistic: Sum | Mean | Quantile, high: Fraction | None) -> None:
+def _check_measured(statistic: Sum | Mean | Quantile) -> None:
     _check_column("value", statistic.column)
     if statistic.bounds is not None:
         if statistic.bounds != AUTO:
             raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {_shown(statistic.bounds)}")
-        if statistic.low not in (None, 0) or high not in (None, 1) or statistic.step is not None:
-            raise InvalidParameter("low, high and step are found with bounds='auto': leave them out")
-        object.__setattr__(statistic, "low", Fraction(0))
-        object.__setattr__(statistic, "high", Fraction(1))
+        for name, stands_for in (("low", Fraction(0)), ("high", Fraction(1)), ("step", None)):
+            given = getattr(statistic, name)
+            if given is not None and not (isinstance(given, Fraction) and given == stands_for):
+                raise InvalidParameter("low, high and step are found with bounds='auto': leave them out")
+            object.__setattr__(statistic, name, stands_for)
         return
-    if statistic.low is None or (high is None and not isinstance(statistic, Sum)):
+    if statistic.low is None or (statistic.high is None and not isinstance(statistic, Sum)):
         raise InvalidParameter("say between which values one user counts: give low and high, or bounds='auto'")
     for name in ("low", "high", "step"):
         given = getattr(statistic, name)
@@ -582,10 +580,14 @@ def _check_measured(statistic: Sum | Mean | Quantile, high: Fraction | None) -> 
             object.__setattr__(statistic, name, exact_number(name, given))
             if abs(getattr(statistic, name)) > LARGEST_NUMBER:
                 raise InvalidParameter(f"{name} must be at most {LARGEST_NUMBER:g} either way, not {given!r}")
-    if high is not None and not statistic.low < exact_number("high", high):
-        raise InvalidParameter(f"low must be below high, not {float(statistic.low):g} and {float(high):g}")
-    if statistic.step is not None and statistic.step < 1 / Fraction(LARGEST_NUMBER):
-        raise InvalidParameter(f"step must be above 0, not {float(statistic.step):g}")
+    low, step, high = statistic.low, statistic.step, statistic.high
+    if high is not None and not low < high:
+        raise InvalidParameter(f"low must be below high, not {float(low):g} and {float(high):g}")
+    if step is not None and step < 1 / Fraction(LARGEST_NUMBER):
+        raise InvalidParameter(f"step must be above 0, not {float(step):g}")
+    widest = max(abs(low), abs(high or Fraction(1))) if isinstance(statistic, Sum) else statistic.high - low
+    if step is not None and step > widest:
+        raise InvalidParameter(f"step must be at most {float(widest):g}, not {float(step):g}")
 
 
 def _check_column(name: str, value: object) -> None:

@@ -38,9 +38,9 @@ from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff, what_fit
 from setwise.analytics.planning import ExecutablePlan, Plan, plan_query
 from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.schema import Kind, Schema
-from setwise.analytics.tables.domain import fitted, read_domain
+from setwise.analytics.tables.domain import fitted_null_item, read_domain
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
-from setwise.mechanisms.labels import Cell, Label, cell_of
+from setwise.mechanisms.labels import Cell, Label
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
@@ -288,7 +288,7 @@ class Session(Askable):
             destination=destination,
             value=value,
             where=kept,
-            null_item=None if null_item is None else cell_of(fitted((null_item,), [schema.column(item)])[0], 0),
+            null_item=fitted_null_item(null_item, [schema.column(item)]),
         )
 
     def request(self, query: Query, budget: Budget) -> str:

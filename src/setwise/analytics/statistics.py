@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from setwise.analytics.engines.aggregation import Measure
-from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
+from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import LARGEST_TAU
@@ -43,7 +43,7 @@ def in_steps(statistic: Statistic, schema: Schema) -> Statistic:
         case Sum():
             return replace(statistic, step=(_high(statistic) - statistic.low) / STEPS)
         case Quantile(column=column, low=low, high=high):
-            whole = schema.column(column).kind is Kind.INTEGER and high - low <= 10 * STEPS
+            whole = schema.column(column).kind is Kind.INTEGER and 1 <= high - low <= 10 * STEPS
             return replace(statistic, step=Fraction(1) if whole else (high - low) / STEPS)
         case Mean(low=low, high=high):
             return replace(statistic, step=(high - low) / STEPS)
@@ -175,11 +175,15 @@ def statistics_note(query: Query, confidence: Fraction) -> str:
     if found and Count() in query.statistics:
         sentences.append(f"On average {sure} of the intervals of users hold the exact number.")
     if any(not isinstance(each, Quantile) and not (found and each == Count()) for each in query.statistics):
-        sentences.append(f"Each {'other ' if sentences else ''}interval holds it with probability {sure}.")
-    if any(isinstance(each, Mean) for each in query.statistics):
-        sentences.append("Those of means allow for the rounding of each user's own mean to whole steps.")
-    if any(isinstance(each, Sum) and _step(each) != 1 for each in query.statistics):
-        sentences.append("Those of sums are about sums of what users add, each rounded to a whole step.")
+        which = "other interval holds it" if sentences else "interval holds the exact number"
+        sentences.append(f"Each {which} with probability {sure}.")
+    for each in query.statistics:
+        if isinstance(each, Mean):
+            rounded = f"allows for the rounding of each user's own mean, by at most {float(_step(each) / 2):g}."
+            sentences.append(f"That of {statistic_name(each)} {rounded}")
+        if isinstance(each, Sum) and _step(each) != 1:
+            rounded = f"rounded to a multiple of {float(_step(each)):g}, so by at most {float(_step(each) / 2):g}."
+            sentences.append(f"That of {statistic_name(each)} is about what users add, each {rounded}")
     if any(isinstance(each, Quantile) for each in query.statistics):
         sentences.append("A quantile has no interval of values: what noise moves is its rank.")
     return " ".join(sentences)

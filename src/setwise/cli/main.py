@@ -45,6 +45,9 @@ about delta. Several answers together have at most the sum of their epsilons; se
 _INTERRUPTED = 130
 """The exit status of a command stopped from the keyboard."""
 
+_OURS = "Value error, "
+"""How the command-line library begins what a reader of ours says."""
+
 _READER = "Input should be "
 """How the reader of options begins what it has to say about a value."""
 
@@ -196,6 +199,8 @@ def _sentence(error: BaseException) -> str:
     if options and written.startswith(_READER):
         wanted = written.removeprefix(_READER)
         message = f"{options[0]} must be {_WANTED.get(wanted, wanted)}"
+    elif _OURS in written:
+        message = written.partition(_OURS)[2]
     context = getattr(error, "ctx", None)
     return f"{message}; see {'setwise' if context is None else context.command_path} --help"
 

@@ -14,6 +14,8 @@ from setwise.errors import InvalidParameter, MissingExtra
 
 def _number_or_auto(given: str) -> int | str:
     """Return a whole number, or the word auto as it is."""
+    if given != "auto" and not given.removeprefix("-").isdecimal():
+        raise InvalidParameter(f"--contributions must be a whole number or auto, not {given!r}")
     return given if given == "auto" else int(given)
 
 

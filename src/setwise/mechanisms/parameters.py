@@ -29,15 +29,19 @@ def rational(name: str, value: object, smallest: Fraction, largest: Fraction) ->
     exact = Fraction(value)
     if not smallest <= exact <= largest:
         limits = f"{limit_text(float(smallest))} and {limit_text(float(largest))}"
-        raise InvalidParameter(f"{name} must lie between {limits}, not {value!r}")
+        raise InvalidParameter(f"{name} must lie between {limits}, not {_shown(value)}")
     return exact
+
+
+def _shown(value: float | Fraction) -> str:
+    return f"{float(value):g}" if isinstance(value, Fraction) else repr(value)
 
 
 def probability(name: str, value: object) -> Fraction:
     """Return `value` as a rational strictly between 0 and 1, or raise `InvalidParameter`."""
     exact = rational(name, value, Fraction(0), Fraction(1))
     if exact in (0, 1):
-        raise InvalidParameter(f"{name} must lie strictly between 0 and 1, not {value!r}")
+        raise InvalidParameter(f"{name} must lie strictly between 0 and 1, not {_shown(exact)}")
     return exact
 
 

@@ -140,6 +140,15 @@ def test_bins_go_with_domains_missing_labels_and_other_columns(backend: Backend)
         assert as_dict(found.labels, found.counts) == {0: 2, -10: 2, -1: len(WHOLE) + 1 - 7 + 0}
         both = engine.histogram(Aggregation(user="u", item=(age, month), domain=((0, "0001-01"), (9, "2024-02"))))
         assert as_dict(both.labels, both.counts) == {(0, "0001-01"): 1}
+        named = engine.histogram(Aggregation(user="u", item=(age, month), null_item=(-1, "none")))
+        pairs = as_dict(named.labels, named.counts)
+        for place, (group, missing) in enumerate(((age, -1), (month, "none"))):
+            alone = engine.histogram(Aggregation(user="u", item=group, null_item=missing))
+            of_pairs = Counter()  # every row has a user of its own
+            for pair, count in pairs.items():
+                of_pairs[pair[place]] += count
+            assert of_pairs == as_dict(alone.labels, alone.counts)
+            assert of_pairs[missing] > 0
 
 
 def test_the_text_of_a_group_is_read_back():

@@ -62,7 +62,7 @@ class Aggregation:
     per_item: int = 1
     where: Filter | None = None
     domain: tuple[Label, ...] | None = None
-    null_item: Cell | None = None
+    null_item: Label | None = None
     measures: tuple[Measure, ...] = ()
     pooled: bool = False
 
@@ -187,7 +187,8 @@ def check_measured(column: Column) -> None:
             f"as in --type {column.name}=integer or {column.name}=float"
         )
     if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
-        raise UnsuitableTable(f"column {column.name!r} holds {_described(column)} values, not numbers")
+        instead = f": count users where {column.name} = TRUE" if column.kind is Kind.BOOLEAN else ""
+        raise UnsuitableTable(f"column {column.name!r} holds {_described(column)} values, not numbers{instead}")
 
 
 def label_kind(column: Column) -> type[str] | type[int]:
@@ -198,7 +199,7 @@ def label_kind(column: Column) -> type[str] | type[int]:
 def _check_labels(column: Column, aggregation: Aggregation, place: int) -> None:
     given: list[tuple[str, Cell]] = [("the domain", cell_of(label, place)) for label in (aggregation.domain or ())[:1]]
     if aggregation.null_item is not None:
-        given.append(("the label of missing items", aggregation.null_item))
+        given.append(("the label of missing items", cell_of(aggregation.null_item, place)))
     for what, label in given:
         if not isinstance(label, label_kind(column)):
             wanted = "whole numbers" if label_kind(column) is int else "text"

@@ -23,7 +23,7 @@ from setwise.analytics.filter.expression import Filter
 from setwise.analytics.schema import Column, Schema
 from setwise.errors import SetwiseError, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
-from setwise.mechanisms.labels import Cell
+from setwise.mechanisms.labels import Cell, Label
 from setwise.mechanisms.statistics import GroupTable
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Engine(ABC):
         destination: str | Path,
         value: str | None = None,
         where: Filter | None = None,
-        null_item: Cell | None = None,
+        null_item: Label | None = None,
     ) -> Manifest:
         """Rank every user's items once and store the result, and return what was stored.
 

@@ -32,7 +32,7 @@ from setwise.analytics.filter.expression import (
 from setwise.analytics.query import EVERYTHING
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.mechanisms.histogram import LARGEST_COUNT
-from setwise.mechanisms.labels import Cell
+from setwise.mechanisms.labels import Label, cell_of
 
 Bound: TypeAlias = str | int | float | bool
 """A value sent beside a statement, never inside it."""
@@ -130,14 +130,14 @@ class StatementBuilder:
         """Return the expressions of the labels of a row, one for each column of `label_columns`."""
         if aggregation.item is None:
             return [f"'{EVERYTHING}'"]
-        return [self._label(group, aggregation.null_item) for group in aggregation.groups]
+        return [self._label(group, aggregation.null_item, place) for place, group in enumerate(aggregation.groups)]
 
-    def _label(self, group: Group, null_item: Cell | None) -> str:
+    def _label(self, group: Group, null_item: Label | None, place: int) -> str:
         label = label_sql(group, self.schema, self.dialect)
         if null_item is None:
             return label
-        missing = self.dialect.label_constant(group.labels(self.schema), self.parameters.add(null_item))
-        return f"COALESCE({label}, {missing})"
+        missing = self.parameters.add(cell_of(null_item, place))
+        return f"COALESCE({label}, {self.dialect.label_constant(group.labels(self.schema), missing)})"
 
     def bounded_pairs(self, aggregation: Aggregation, rows: str) -> str:
         """Return the same as `pairs`, with n as far as the aggregation can tell: 1 where more would not count."""

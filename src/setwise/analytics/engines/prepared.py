@@ -20,7 +20,7 @@ from setwise.analytics.bins import Group
 from setwise.analytics.engines.aggregation import Aggregation, check_suitable
 from setwise.analytics.schema import Column, Schema
 from setwise.errors import EngineFailed, InvalidFilter, InvalidParameter, UnsuitableTable
-from setwise.mechanisms.labels import Cell
+from setwise.mechanisms.labels import Label
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,7 @@ class Manifest:
     item: Column
     value: Column | None
     where: str | None
-    null_item: Cell | None
+    null_item: Label | None
     origin: str
     fingerprint: str
 

@@ -5,6 +5,7 @@ Every node that has a meaning here is written anew, and every other is refused.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -14,6 +15,7 @@ from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
 from setwise.errors import InvalidParameter
+from setwise.mechanisms.labels import Cell
 
 _CLAUSES = {"sample": ("TABLESAMPLE", "ask the whole table"), "laterals": ("LATERAL", "ask the table itself")}
 
@@ -251,13 +253,39 @@ _UNITS = {
 
 _INSTEAD = "group by columns, DATE_TRUNC(x, MONTH), EXTRACT(MONTH FROM x) or FLOOR(x / 10) * 10"
 
+_NAMING_NULL = ("IFNULL", "COALESCE")
 
-def read_groups(select: exp.Expr) -> tuple[Group, ...]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectedGroup:
+    """A column or bins of it, what stands for null in it, and what it is called unless it has an alias."""
+
+    group: Group
+    null_item: Cell | None = None
+    name: str = field(compare=False)
+
+
+def null_item_of(groups: Sequence[SelectedGroup]) -> Cell | None:
+    """Return what stands for null in all groups; None where rows without a group are dropped."""
+    found = {each.null_item for each in groups}
+    if len(found) > 1:
+        raise InvalidParameter(
+            "IFNULL names what is missing in all groups alike: write it around every column of GROUP BY with the same "
+            "constant, or around none"
+        )
+    return next(iter(found), None)
+
+
+def read_groups(select: exp.Expr) -> tuple[SelectedGroup, ...]:
     """Return what a SELECT groups by: columns and bins, named, by their aliases or by their places in the SELECT."""
     group = select.args.get("group")
     if group is None:
         return ()
+    if group.args.get("all"):
+        raise unsupported("GROUP BY ALL", "name the columns")
     check_parts(group, "expressions")
+    if not group.expressions:
+        raise InvalidParameter("GROUP BY names no column: name one, or leave it out")
     selected = [each.this if type(each) is exp.Alias else each for each in select.expressions]
     plain = {each.name for each in selected if type(each) is exp.Column}
     aliases = {
@@ -266,15 +294,36 @@ def read_groups(select: exp.Expr) -> tuple[Group, ...]:
     return tuple(_meant(each, selected, aliases) for each in group.expressions)
 
 
-def read_group(node: exp.Expr) -> Group | None:
+def read_group(node: exp.Expr) -> SelectedGroup | None:
     """Return the column or bins that an expression is; None for one that is neither, such as a statistic."""
+    if type(node) is exp.Anonymous and str(node.this).upper() in _NAMING_NULL:
+        check_parts(node, "this", "expressions")
+        if len(node.expressions) != 2:
+            raise InvalidParameter(f"{str(node.this).upper()} takes a column and a constant, as in IFNULL(x, 'none')")
+        found = read_group(node.expressions[0])
+        return None if found is None else replace(found, null_item=_null_item(node.expressions[1]))
+    group = _group(node)
+    return None if group is None else SelectedGroup(group=group, name=node.meta.get(WRITTEN, str(group)))
+
+
+def _null_item(node: exp.Expr) -> Cell:
+    """Return the constant that stands for null."""
+    if type(node) is exp.Literal and node.is_string:
+        return str(node.this)
+    number = None if type(node.unnest()) not in (exp.Literal, exp.Neg) else number_of(node.unnest(), "IFNULL")
+    if not isinstance(number, int):
+        raise unsupported(f"{construct_of(node)} in IFNULL", "give text or a whole number for what is missing")
+    return number
+
+
+def _group(node: exp.Expr) -> Group | None:
     match node:
         case exp.Column():
             return Group(column_name(node, "SELECT"))
         case exp.Paren():
-            return read_group(node.this)
+            return _group(node.this)
         case exp.Cast() if type(node.this.unnest()) is exp.Mul and node.args["to"].this is exp.DType.BIGINT:
-            return read_group(node.this)
+            return _group(node.this)
         case exp.Mul():
             return _width(node)
         case exp.Extract():
@@ -287,7 +336,7 @@ def read_group(node: exp.Expr) -> Group | None:
             return None
 
 
-def _meant(node: exp.Expr, selected: list[exp.Expr], aliases: Mapping[str, exp.Expr]) -> Group:
+def _meant(node: exp.Expr, selected: list[exp.Expr], aliases: Mapping[str, exp.Expr]) -> SelectedGroup:
     """Return the group that an expression of GROUP BY means."""
     if type(node) is exp.Literal and not node.is_string:
         place = number_of(node, "GROUP BY")
@@ -329,6 +378,8 @@ def _period(node: exp.Expr) -> Group:
     if len(node.expressions) not in (2, 3):
         raise InvalidParameter(f"{function} takes a column and a unit, as in {function}(x, MONTH)")
     column, unit, *zone = node.expressions
+    if column.name.upper() in _UNITS and unit.name.upper() not in _UNITS:
+        raise InvalidParameter(f"{function} takes the column first: {function}({unit.name}, {column.name.upper()})")
     for each in zone:
         _check_zone(each)
     if type(unit) is exp.Anonymous and [each.name.upper() for each in unit.expressions] == ["MONDAY"]:

@@ -3,15 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import assert_never
+from typing import Any, assert_never
 
 from sqlglot import exp
 
-from setwise.analytics.bins import Group
 from setwise.analytics.budget import BudgetWords
 from setwise.analytics.engines.joins import Join
-from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
-from setwise.analytics.sql.clauses import WRITTEN, filter_text, read_group, read_groups, read_tables, unqualify
+from setwise.analytics.query import AUTO, Contributions, Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
+from setwise.analytics.sql.clauses import (
+    SelectedGroup,
+    filter_text,
+    null_item_of,
+    read_group,
+    read_groups,
+    read_tables,
+    unqualify,
+)
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.syntax import (
     SPENDING,
@@ -65,7 +72,7 @@ def parse_sql(
     text: str,
     *,
     user: str | None = None,
-    contributions: int | None = None,
+    contributions: Contributions | None = None,
     domain: tuple[Label, ...] | None = None,
     columns: Sequence[str] | None = None,
 ) -> Statement:
@@ -88,7 +95,7 @@ def parse_sql(
 def _statement(
     text: str,
     user: str | None,
-    contributions: int | None,
+    contributions: Contributions | None,
     domain: tuple[Label, ...] | None,
     columns: Sequence[str] | None,
 ) -> Statement:
@@ -108,7 +115,8 @@ def _statement(
     if "max_groups_contributed" in options:
         if contributions is not None:
             raise InvalidParameter("contributions are given twice: leave out max_groups_contributed")
-        contributions = number_in(options["max_groups_contributed"], "max_groups_contributed")  # type: ignore[assignment]
+        given = options["max_groups_contributed"]
+        contributions = AUTO if given == AUTO else number_in(given, "max_groups_contributed")  # type: ignore[assignment]
     groups = read_groups(select)
     outputs, statistics = _outputs(select, groups, named)
     k = _limit(select)
@@ -117,10 +125,11 @@ def _statement(
     where = select.args.get("where")
     query = Query(
         statistics=statistics,
-        item=tuple(map(str, groups)) or None,
-        contributions=contributions if groups else None,
+        item=tuple(str(each.group) for each in groups) or None,
+        contributions=contributions if groups else None,  # type: ignore[arg-type]  # auto does as well
         domain=domain,
         where=None if where is None else filter_text(where.this),
+        null_item=null_item_of(groups),
         k=k,
     )
     if query.k is not None:
@@ -157,7 +166,7 @@ def _check_clauses(select: exp.Expr) -> None:
 
 
 def _outputs(
-    select: exp.Expr, groups: tuple[Group, ...], user: str
+    select: exp.Expr, groups: tuple[SelectedGroup, ...], user: str
 ) -> tuple[tuple[Output, ...], tuple[Statistic, ...]]:
     """Return the columns of the result and the statistics among them."""
     outputs: list[Output] = []
@@ -167,12 +176,13 @@ def _outputs(
         if type(each) is exp.Alias:
             check_parts(each, "this", "alias")
             node, alias = each.this, each.alias
-        group = read_group(node)
-        if group is not None:
-            if group not in groups:
+        found = read_group(node)
+        if found is not None:
+            if found not in groups:
+                group = found.group
                 what = f"the column {group.column!r} is" if group.bin is None else f"the bins {str(group)!r} are"
-                raise InvalidParameter(f"{what} selected but not grouped: add it to GROUP BY")
-            outputs.append(Output(name=alias or node.meta.get(WRITTEN, str(group)), group=groups.index(group)))
+                raise InvalidParameter(f"{what} selected but not grouped: add it to GROUP BY, written alike")
+            outputs.append(Output(name=alias or found.name, group=groups.index(found)))
             continue
         for end, statistic in _statistics(node, user):
             name = statistic_name(statistic) if alias is None else alias + end
@@ -181,7 +191,7 @@ def _outputs(
     if not statistics:
         raise InvalidParameter("the SELECT has no statistic: add COUNT(DISTINCT the user column)")
     shown = {each.group for each in outputs}
-    left_out = [str(group) for place, group in enumerate(groups) if place not in shown]
+    left_out = [str(each.group) for place, each in enumerate(groups) if place not in shown]
     if left_out:
         raise InvalidParameter(f"the column {left_out[0]!r} is grouped but not selected: add it to SELECT")
     names = [each.name + end for each in outputs for end in (_ENDS if each.group is None else ("",))]
@@ -212,12 +222,9 @@ def _statistics(node: exp.Expr, user: str) -> list[tuple[str, Statistic]]:
     parts = number_of(arguments[1], "the number of APPROX_QUANTILES")
     if not isinstance(parts, int) or not 2 <= parts <= _MOST_PARTS:
         raise InvalidParameter(f"the number of APPROX_QUANTILES must be 2 to {_MOST_PARTS}, not {parts}")
-    low, high = _bounds(named, "APPROX_QUANTILES", ROW_BOUNDS)
+    bounds = _bounds(named, "APPROX_QUANTILES", ROW_BOUNDS, _BETWEEN)
     column = column_name(arguments[0], "APPROX_QUANTILES")
-    return [
-        (f"_{place}", Quantile(column=column, low=low, high=high, at=Fraction(place, parts)))  # type: ignore[arg-type]
-        for place in range(1, parts)
-    ]
+    return [(f"_{place}", Quantile(column=column, at=Fraction(place, parts), **bounds)) for place in range(1, parts)]
 
 
 _MOST_PARTS = 16
@@ -226,7 +233,8 @@ _MOST_PARTS = 16
 
 def _statistic(node: exp.Expr, user: str) -> Statistic:
     if type(node) is not exp.Anonymous:
-        raise unsupported(f"{construct_of(node)} in SELECT", _INSTEAD)
+        construct = construct_of(node)
+        raise unsupported(f"{construct} in SELECT", _INSTEAD_OF.get(construct, _INSTEAD))
     check_parts(node, "this", "expressions")
     function = str(node.this).upper()
     arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
@@ -234,19 +242,35 @@ def _statistic(node: exp.Expr, user: str) -> Statistic:
     if function == "COUNT":
         return _count(arguments, named, user)
     if function not in _MEASURES:
-        raise unsupported(function, _INSTEAD)
+        raise unsupported(function, _INSTEAD_OF.get(function, _INSTEAD))
     if any(type(each) is exp.Distinct for each in arguments):
         raise unsupported(f"DISTINCT in {function}", "leave it out")
     make, bounds, shares = _MEASURES[function]
     if len(arguments) != 1 + shares:
         takes = "a column and a share" if shares else "one column"
         raise InvalidParameter(f"{function} takes {takes} and its bounds, not {len(arguments)} values")
-    low, high = _bounds(named, function, bounds)
+    found = _bounds(named, function, bounds, _ADDS if make is Sum else _BETWEEN)
     more = {"at": number_of(arguments[1], f"the share of {function}")} if shares else {}
-    return make(column=column_name(arguments[0], function), low=low, high=high, **more)
+    return make(column=column_name(arguments[0], function), **found, **more)
 
 
 _INSTEAD = "select columns of GROUP BY, and COUNT, SUM, AVG, PERCENTILE_CONT, MEDIAN or APPROX_QUANTILES of columns"
+
+_COMPUTE = "select its parts, and compute with the answer, which costs nothing"
+_CONDITION = "write the condition after WHERE, in a SELECT of its own"
+_SPREAD = "ask for quantiles of the column, which show how far it spreads"
+_EXTREME = "one user decides it: ask for a quantile near the end, such as PERCENTILE_CONT(x, 0.99, ..)"
+_SHARE = "write PERCENTILE_CONT(x, share, contribution_bounds_per_row => (low, high))"
+
+_INSTEAD_OF = {
+    "MEAN": "write AVG",
+    **dict.fromkeys(("PERCENTILE_DISC", "WITHIN GROUP", "QUANTILE", "QUANTILE_CONT", "APPROX_PERCENTILE"), _SHARE),
+    **dict.fromkeys(("MIN", "MAX"), _EXTREME),
+    **dict.fromkeys(("STDDEV", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP"), _SPREAD),
+    **dict.fromkeys(("COUNTIF", "COUNT_IF", "FILTER", "IF", "CASE"), _CONDITION),
+    **dict.fromkeys(("ROUND", "CAST", "FLOOR", "CEIL", "ABS", "SAFE_DIVIDE", "arithmetic"), _COMPUTE),
+}
+"""What to write in place of a statistic that is none here, where it is known what was meant."""
 
 _MEASURES: dict[str, tuple[Callable[..., Statistic], str, int]] = {
     "SUM": (Sum, GROUP_BOUNDS, 0),
@@ -274,29 +298,37 @@ def _count(arguments: Sequence[exp.Expr], named: Sequence[exp.Expr], user: str) 
             else:
                 column = column_name(counted, "COUNT")
                 function = f"COUNT({column})"
-            low, high = _bounds(named, function, GROUP_BOUNDS, f", or count users, COUNT(DISTINCT {user})")
-            if low != 0:
-                raise InvalidParameter(f"the lower bound of {function} must be 0, not {low}")
-            return Count(most=high, column=column)  # type: ignore[arg-type]  # which the record checks
+            adds = f"say what one user may add, or count users, COUNT(DISTINCT {user})"
+            found = _bounds(named, function, GROUP_BOUNDS, adds)
+            if AUTO in found.values():
+                raise unsupported(f"AUTO in {function}", "write (0, N)")
+            if found["low"] != 0:
+                raise InvalidParameter(f"the lower bound of {function} must be 0, not {found['low']}")
+            return Count(most=found["high"], column=column)
         case _:
             raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {len(arguments)} values")
 
 
-def _bounds(
-    named: Sequence[exp.Expr], function: str, wanted: str, otherwise: str = ""
-) -> tuple[int | float, int | float]:
-    """Return the bounds given as `wanted => (low, high)`, the only named argument there may be."""
+_BETWEEN = "say between which values a user's own mean counts, or AUTO to have it found"
+_ADDS = "say what one user may add, or AUTO to have it found"
+
+
+def _bounds(named: Sequence[exp.Expr], function: str, wanted: str, missing: str) -> dict[str, Any]:
+    """Return the bounds given as `wanted => (low, high)`, or as AUTO: the only named argument there may be."""
     for each in named:
         if each.this.name.lower() != wanted:
             raise unsupported(f"{each.this.name} in {function}", f"it takes {wanted} => (low, high)")
     if len(named) != 1:
-        missing = "is needed" if not named else "is given twice"
-        raise InvalidParameter(f"{wanted} => (low, high) {missing} in {function}: say what one user may add{otherwise}")
+        instead = f"is needed in {function}: {missing}" if not named else f"is given twice in {function}: give it once"
+        raise InvalidParameter(f"{wanted} => (low, high) {instead}")
     pair = named[0].args["expression"]
+    if type(pair) is exp.Column and pair.name.lower() == AUTO:
+        check_parts(pair, "this")
+        return {"bounds": AUTO}
     if type(pair) is not exp.Tuple or len(pair.expressions) != 2:
         raise unsupported(f"{construct_of(pair)} as {wanted}", "write (low, high)")
     low, high = (number_of(end, wanted) for end in pair.expressions)
-    return low, high
+    return {"low": low, "high": high}
 
 
 def _limit(select: exp.Expr) -> int | None:
@@ -336,7 +368,7 @@ def _check_order(select: exp.Expr, query: Query, outputs: tuple[Output, ...], us
             ranked = Count(most=1)
         case _:
             assert_never(query.counted)
-    by = ordered.this
+    by = _at_place(ordered.this, select)
     names = {each.name: each for each in outputs}
     if type(by) is exp.Column:
         found = names.get(column_name(by, "ORDER BY"))
@@ -348,3 +380,15 @@ def _check_order(select: exp.Expr, query: Query, outputs: tuple[Output, ...], us
         raise unsupported(
             f"ORDER BY {construct_of(by)}", f"groups are ranked by a count: order by {what}, or its alias"
         )
+
+
+def _at_place(node: exp.Expr, select: exp.Expr) -> exp.Expr:
+    """Return what a number in ORDER BY stands for: the expression of the SELECT at that place."""
+    if type(node) is not exp.Literal or node.is_string:
+        return node
+    place = number_of(node, "ORDER BY")
+    if not isinstance(place, int) or not 1 <= place <= len(select.expressions):
+        there = len(select.expressions)
+        raise InvalidParameter(f"ORDER BY {node.this} names no column of the SELECT: there are {there}")
+    found: exp.Expr = select.expressions[place - 1]
+    return found.this if type(found) is exp.Alias else found

@@ -41,17 +41,34 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
         if explain:
             text = text[tokens[0].end + 1 :]
             tokens = dialect.tokenize(text)
+            if tokens and tokens[0].text.upper() == "ANALYZE":
+                raise unsupported("EXPLAIN ANALYZE", "write EXPLAIN, which runs nothing")
         tokens, options = _without_clause(tokens)
         statements = [each for each in dialect.parser().parse(tokens, text) if each is not None]
     except ParseError as error:
         found = error.errors[0] if error.errors else {}
         near = f" near {found['highlight']!r}, line {found['line']}" if found.get("highlight") else ""
-        raise InvalidParameter(f"the SQL cannot be read{near}: {found.get('description', 'it is not SQL')}") from None
+        raise InvalidParameter(f"the SQL cannot be read{near}: {_described(found.get('description'))}") from None
+    except InvalidParameter:
+        raise
+    except ValueError:  # sqlglot's, of a named argument whose name is empty
+        raise InvalidParameter("the SQL cannot be read: it is not SQL") from None
     except SqlglotError:
         raise InvalidParameter("the SQL cannot be read: a quote or a comment is not closed") from None
+    if not statements:
+        raise InvalidParameter("the question is empty: write one SELECT")
     if len(statements) != 1:
         raise InvalidParameter(f"one SELECT is asked at a time, not {len(statements)} statements: leave out the others")
     return statements[0], options, explain
+
+
+def _described(error: str | None) -> str:
+    """Return what a parser says is wrong, without the names of its own classes."""
+    if error is None:
+        return "it is not SQL"
+    if error.startswith("Required keyword"):
+        return "a part of it is missing"
+    return "it is not expected there" if "Unexpected token" in error else error.split(" but got <")[0]
 
 
 def _without_clause(tokens: Sequence[Token]) -> tuple[list[Token], dict[str, str]]:
@@ -88,6 +105,8 @@ def _option(written: Sequence[Token]) -> tuple[str, str, int]:
         if kinds[:2] not in ([TokenType.EQ, TokenType.VAR], [TokenType.EQ, TokenType.IDENTIFIER]):
             raise InvalidParameter(f"the option {name} must be a column, as in {name} = user_id")
         return name, written[2].text, 3
+    if name == "max_groups_contributed" and kinds[:1] == [TokenType.EQ] and written[2].text.upper() == "AUTO":
+        return name, "auto", 3
     if kinds[:2] == [TokenType.EQ, TokenType.NUMBER]:
         return name, written[2].text, 3
     if kinds == [TokenType.EQ, TokenType.DOT, TokenType.NUMBER]:
@@ -166,6 +185,11 @@ def construct_of(node: exp.Expr) -> str:
 
 _NAMES: dict[type[exp.Expr], str] = {
     exp.With: "WITH (a common table expression)",
+    exp.EQ: "=",
+    exp.Paren: "(..)",
+    exp.Tuple: "(.., ..)",
+    exp.Array: "[..]",
+    exp.WithinGroup: "WITHIN GROUP",
     exp.TableSample: "TABLESAMPLE",
     exp.TableAlias: "an alias of the table",
     exp.ILike: "ILIKE",

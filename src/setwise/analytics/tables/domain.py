@@ -66,13 +66,21 @@ def fitted(domain: tuple[Label, ...], columns: Sequence[Column]) -> tuple[Label,
     return tuple(zip(*cells, strict=True))
 
 
-def _fitted_cell(cell: Cell, column: Column) -> Cell:
+def fitted_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label | None:
+    """Return the label of rows that miss every column: the one given, as each column has it."""
+    if null_item is None:
+        return None
+    cells = tuple(_fitted_cell(null_item, column, "so that null_item has to be one, not") for column in columns)
+    return cells[0] if len(cells) == 1 else cells
+
+
+def _fitted_cell(cell: Cell, column: Column, but: str = "but the domain has") -> Cell:
     if label_kind(column) is str:
         return str(cell)
     try:
         return int(cell)
     except ValueError:
-        raise InvalidParameter(f"column {column.name!r} holds whole numbers, but the domain has {cell!r}") from None
+        raise InvalidParameter(f"column {column.name!r} holds whole numbers, {but} {cell!r}") from None
 
 
 def _path_and_column(source: str) -> tuple[Path, str | None]:

@@ -105,7 +105,8 @@ def _check(bounds: Bounds, total: Total) -> None:
         raise InvalidParameter("delta must be above 0 over an unknown domain: give a delta, or the domain")
     if bounds.changeable is None and bounds.k is None:
         raise InvalidParameter(
-            "a histogram of an unknown domain needs a bound on contributions: give contributions, or ask for a top k"
+            "finding items that are not public needs a bound on contributions: give contributions "
+            "(max_groups_contributed in SQL), or the domain, or ask for a top k"
         )
 
 

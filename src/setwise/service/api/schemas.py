@@ -264,7 +264,7 @@ class SqlBody(Body):
 
     kind: Literal["sql"]
     text: SqlText
-    contributions: Bound | None = None
+    contributions: Bound | Auto | None = None
     domain: Domain | None = None
 
 
