@@ -312,7 +312,7 @@ def test_options_are_read_from_the_clause():
     assert (found.epsilon, found.delta, found.user, found.table) == (10.0, 0.01, "id", "students")
     found = parse_sql(CLAUSE.format("within = 2.5, privacy_unit_column = id"))
     assert found.says_what_to_spend
-    assert found.paid_by({"delta": 1e-6}) == {"epsilon": None, "delta": 1e-6, "within": 2.5}
+    assert found.paid_by({"delta": 1e-6}) == {"delta": 1e-6, "within": 2.5}
     with pytest.raises(InvalidParameter, match="within is given twice"):
         found.paid_by({"within": 3})
 

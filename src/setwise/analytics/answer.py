@@ -2,6 +2,7 @@
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,8 +26,74 @@ if TYPE_CHECKING:
     from setwise.analytics.present.plot import Picture
 
 
+class Exportable(ABC):
+    """An answer that converts to Arrow, pandas and Polars, and is written as CSV and JSON."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, object]:
+        """Return the object that `--json` prints: a contract."""
+
+    @abstractmethod
+    def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
+        """Return the columns, the names of those that hold labels, and what is measured."""
+
+    def to_json(self) -> str:
+        """Return the contract as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """Return the columns as an Arrow table; those of labels are text where nothing tells their type."""
+        import pyarrow as pa
+
+        columns, labels, _ = self._exported()
+        kinds = {
+            name: _arrow_kind(values, pa.string() if name in labels else pa.int64()) for name, values in columns.items()
+        }
+        return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the columns as a pandas frame."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra("pandas is not installed: pip install 'setwise[frames]'") from None
+        return pd.DataFrame(self.to_arrow().to_pandas())
+
+    def to_polars(self) -> "polars.DataFrame":
+        """Return the columns as a Polars frame."""
+        try:
+            import polars as pl
+        except ImportError:
+            raise MissingExtra("Polars is not installed: pip install 'setwise[frames]'") from None
+        frame = pl.from_arrow(self.to_arrow())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """Return the columns as CSV text with a heading, and write it to a file if one is named.
+
+        One more column, `measure`, says what was counted, bounded and clipped.
+        """
+        import csv
+        import io
+
+        columns, _, measure = self._exported()
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*columns, "measure"])
+        writer.writerows([*cells, measure] for cells in zip(*columns.values(), strict=True))
+        if path is not None:
+            try:
+                Path(path).write_text(text.getvalue(), encoding="utf-8", newline="")
+            except OSError:
+                raise InvalidParameter(f"{str(path)!r} cannot be written") from None
+        return text.getvalue()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PrivateAnswer:
+class PrivateAnswer(Exportable):
     """A private answer. It shows as a table in a notebook and converts to Arrow, pandas and Polars.
 
     `epsilon` brackets what this question is promised to cost at most, at `delta`; `spent` lists the uses it really
@@ -138,10 +205,6 @@ class PrivateAnswer:
         }
         return {"item": label, **found}
 
-    def to_json(self) -> str:
-        """Return the contract as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
     def stored(self) -> str:
         """Return the text a ledger keeps: everything, so that a replay is the same answer."""
         more = {name: getattr(self, name) for name in _BESIDE_THE_CONTRACT}
@@ -185,21 +248,8 @@ class PrivateAnswer:
             columns |= _ends(f"{name}_lower", f"{name}_upper", [each.estimates[place].interval for each in self.items])
         return columns
 
-    def to_arrow(self) -> "pyarrow.Table":
-        """Return the items as an Arrow table with columns item, count, lower, upper, noisy."""
-        return arrow_table(self.columns(), self.groups or ("item",))
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Return the items as a pandas frame."""
-        return pandas_frame(self.to_arrow())
-
-    def to_polars(self) -> "polars.DataFrame":
-        """Return the items as a Polars frame."""
-        return polars_frame(self.to_arrow())
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the items as CSV text with a heading and what is measured, and write it to a file if one is named."""
-        return csv_text(self.columns(), self.measure, path)
+    def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
+        return self.columns(), self.groups or ("item",), self.measure
 
     def plot(self, path: str | Path | None = None) -> "Picture":
         """Return the items as bars with their intervals, which notebooks show, and write a .png or .svg file if named.
@@ -233,53 +283,6 @@ class PrivateAnswer:
 
 UNREADABLE = "; cells of "
 """How a measure goes on about cells that cannot be read."""
-
-
-def arrow_table(columns: dict[str, list[Any]], labels: Sequence[str]) -> "pyarrow.Table":
-    """Return columns as an Arrow table; those of `labels` are text where nothing tells their type."""
-    import pyarrow as pa
-
-    kinds = {
-        name: _arrow_kind(values, pa.string() if name in labels else pa.int64()) for name, values in columns.items()
-    }
-    return pa.table({name: pa.array(columns[name], kind) for name, kind in kinds.items()})
-
-
-def polars_frame(table: "pyarrow.Table") -> "polars.DataFrame":
-    """Return an Arrow table as a Polars frame."""
-    try:
-        import polars as pl
-    except ImportError:
-        raise MissingExtra("Polars is not installed: pip install 'setwise[frames]'") from None
-    frame = pl.from_arrow(table)
-    assert isinstance(frame, pl.DataFrame)
-    return frame
-
-
-def pandas_frame(table: "pyarrow.Table") -> "pandas.DataFrame":
-    """Return an Arrow table as a pandas frame."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise MissingExtra("pandas is not installed: pip install 'setwise[frames]'") from None
-    return pd.DataFrame(table.to_pandas())
-
-
-def csv_text(columns: dict[str, list[Any]], measure: str, path: str | Path | None) -> str:
-    """Return columns as CSV text, with a column that says what is measured, and write it to a file if one is named."""
-    import csv
-    import io
-
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*columns, "measure"])
-    writer.writerows([*cells, measure] for cells in zip(*columns.values(), strict=True))
-    if path is not None:
-        try:
-            Path(path).write_text(text.getvalue(), encoding="utf-8", newline="")
-        except OSError:
-            raise InvalidParameter(f"{str(path)!r} cannot be written") from None
-    return text.getvalue()
 
 
 _BESIDE_THE_CONTRACT = ("kind", "measure", "method", "statement", "reason", "why", "confidence")

@@ -7,7 +7,7 @@ from typing import Any, Unpack, cast
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import AskedBudget, BudgetWords, budget_of
 from setwise.analytics.planning import Plan
-from setwise.analytics.query import Columns, Contributions, Domain, Grouping, Number, Query, Shares
+from setwise.analytics.query import Columns, Domain, Grouping, Number, Query, Reach, Shares
 from setwise.mechanisms.labels import Label
 
 
@@ -15,11 +15,8 @@ class Words(Grouping, BudgetWords, total=False):
     """The words of a question about groups, and what may be spent on it; see `Grouping` and `BudgetWords`."""
 
 
-class SqlWords(BudgetWords, total=False):
+class SqlWords(Reach, BudgetWords, total=False):
     """What is said beside a SELECT: bounds that it does not state itself, and what may be spent on it."""
-
-    contributions: Contributions | None
-    domain: Domain | None
 
 
 def parted(words: Mapping[str, Any]) -> tuple[dict[str, Any], BudgetWords]:

@@ -27,7 +27,7 @@ class Payer(Protocol):
 
 
 class AccountPayer(Payer, Protocol):
-    """A payer that says what it promises: the ledger's accounts."""
+    """A payer that says what it promises, and for which data: the ledger's accounts."""
 
     def status(self) -> AccountStatus:
         """Return what was promised, what is left and what is spent."""
@@ -36,10 +36,6 @@ class AccountPayer(Payer, Protocol):
     def shortage(self, uses: Sequence[Use]) -> str | None:
         """Return in words what is missing to pay for the uses, or None when enough is left; nothing is charged."""
         ...
-
-
-class DatasetPayer(AccountPayer, Protocol):
-    """An account that says whether it may pay for questions about a dataset."""
 
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` when draws on the dataset of that name must be paid for by another account."""

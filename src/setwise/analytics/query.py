@@ -56,9 +56,8 @@ class Count:
 class Sum:
     """The sum of the column, each user's own sum in a group clipped to `low` .. `high` (None stands for 1).
 
-    `bounds` = "auto" leaves low and high to be found, here and for means and quantiles.
-
-    It is added up in whole steps: of 1 for a column of integers, of a thousandth of high - low for others.
+    `bounds` = "auto" leaves low and high to be found, here and for means and quantiles. It is added
+    up in whole steps: of 1 for a column of integers, of a thousandth of high - low for others.
     """
 
     column: str
@@ -130,7 +129,14 @@ Contributions: TypeAlias = int | Literal["auto"]
 """How many groups one user counts towards, or that it is to be found."""
 
 
-class Grouping(TypedDict, total=False):
+class Reach(TypedDict, total=False):
+    """How far one user reaches, and which groups there are when they are public."""
+
+    contributions: Contributions | None
+    domain: Domain | None
+
+
+class Grouping(Reach, total=False):
     """The words for which groups there are and how far one user reaches.
 
     `contributions` bounds how many items one user counts towards; leave it out when any number is fine, or write "auto"
@@ -139,8 +145,6 @@ class Grouping(TypedDict, total=False):
     how many of the highest an unknown domain is searched.
     """
 
-    contributions: Contributions | None
-    domain: Domain | None
     where: str | None
     null_item: Cell | None
     limit: int | None
@@ -280,10 +284,7 @@ class Query:
         item: Columns | None = None,
         **grouping: Unpack[Grouping],
     ) -> "Query":
-        """Return the query for the mean of a column between `low` and `high`.
-
-        It is over users, each by their own mean, or over rows, at most `per_user` of a user.
-        """
+        """Return the query for the mean of a column over users, or over rows, at most `per_user` of a user."""
         mean = Mean(column=value, low=low, high=high, step=step, per_user=per_user, bounds=bounds)  # type: ignore[arg-type]
         return cls(item=item, statistics=(mean,), **grouping)  # type: ignore[arg-type]
 
@@ -368,9 +369,8 @@ class Query:
             return "histogram" if self.k is None else "top-k"
         first = self.statistics[0]
         alike = {replace(each, at=Fraction(1, 2)) if isinstance(each, Quantile) else each for each in self.statistics}
-        if self.k is not None or len(alike) > 1:
-            return "query"
-        return "query" if isinstance(first, Count) and first.column is not None else type(first).__name__.lower()
+        named = self.k is None and len(alike) == 1 and not (isinstance(first, Count) and first.column is not None)
+        return type(first).__name__.lower() if named else "query"
 
     def filled(self, *, contributions: int | None, per_item: int | None) -> "Query":
         """Return the query with these bounds where it leaves its own out; those without items have none to fill."""

@@ -34,7 +34,7 @@ from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
 from setwise.analytics.execute import execute, request_text
 from setwise.analytics.filter.parser import parse_filter
-from setwise.analytics.payer import AccountPayer, DatasetPayer, OneOff, what_fits
+from setwise.analytics.payer import AccountPayer, OneOff, what_fits
 from setwise.analytics.planning import ExecutablePlan, Plan, plan_query
 from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.schema import Kind, Schema
@@ -376,7 +376,7 @@ def open(  # noqa: A001 - it is called as setwise.open
     format: str | None = None,  # noqa: A002 - the word of the command line
     public: Mapping[str, Source] | None = None,
     private: Mapping[str, Source] | None = None,
-    account: DatasetPayer | None = None,
+    account: AccountPayer | None = None,
     memory: str | None = None,
     dataset: str | None = None,
     name: str | None = None,

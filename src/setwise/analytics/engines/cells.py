@@ -13,7 +13,8 @@ Dates that begin with a day or a month are null: 01/02/2024 does not say which o
 """
 
 from collections.abc import Mapping
-from typing import Protocol, assert_never
+from dataclasses import dataclass
+from typing import assert_never
 
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
@@ -31,24 +32,22 @@ _MOMENT = _DAY + _CLOCK + _OFFSET
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
-class TextFunctions(Protocol):
-    """What the conversions need of an engine's SQL; the rest is the same in DuckDB and in Spark."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFunctions:
+    """What the conversions need of an engine's SQL, as templates; the rest is the same in DuckDB and in Spark."""
 
-    def trimmed(self, cell: str) -> str:
-        """Return the cell without the blanks around it."""
-        ...
-
-    def matches(self, text: str, pattern: str) -> str:
-        """Return whether the whole text matches."""
-        ...
+    types: Mapping[Kind, tuple[str, ...]]
+    """The types of the engine's dialect."""
+    trimmed: str
+    """A cell without the `BLANKS` around it."""
+    matches: str
+    """Whether a text as a whole matches a pattern."""
+    earlier: str
+    """A timestamp a number of minutes before another."""
 
     def try_cast(self, text: str, kind: Kind) -> str:
         """Return the text as the engine's type of that kind, or null."""
-        ...
-
-    def earlier(self, timestamp: str, minutes: str) -> str:
-        """Return the timestamp `minutes` before another."""
-        ...
+        return f"TRY_CAST({text} AS {self.types[kind][0]})"
 
 
 def check_types(types: Mapping[str, Kind]) -> dict[str, Kind]:
@@ -76,7 +75,7 @@ def converted_columns(types: Mapping[str, Kind], schema: Schema) -> tuple[Column
 
 def converted(cell: str, kind: Kind, functions: TextFunctions) -> str:
     """Return the SQL of a cell of text as a value of the kind, or null."""
-    text = functions.trimmed(cell)
+    text = functions.trimmed.format(cell)
     match kind:
         case Kind.INTEGER:
             matches, value = _INTEGER, functions.try_cast(f"split_part({text}, '.', 1)", kind)
@@ -93,7 +92,7 @@ def converted(cell: str, kind: Kind, functions: TextFunctions) -> str:
             raise AssertionError("text is not read as such a kind")
         case _:
             assert_never(kind)
-    return f"CASE WHEN {functions.matches(text, matches)} THEN {value} END"
+    return f"CASE WHEN {functions.matches.format(text, matches)} THEN {value} END"
 
 
 def _has_year(text: str) -> str:
@@ -114,5 +113,5 @@ def _timestamp(text: str, functions: TextFunctions) -> str:
     hours = functions.try_cast(f"substr({offset}, 1, 3)", Kind.INTEGER)
     minutes = functions.try_cast(f"concat(substr({offset}, 1, 1), right({offset}, 2))", Kind.INTEGER)
     shift = f"60 * {hours} + CASE WHEN length({offset}) > 3 THEN {minutes} ELSE 0 END"
-    moment = f"CASE WHEN {offset} = '' THEN {local} ELSE {functions.earlier(local, shift)} END"
+    moment = f"CASE WHEN {offset} = '' THEN {local} ELSE {functions.earlier.format(local, shift)} END"
     return f"CASE WHEN {_has_year(text)} AND EXTRACT(YEAR FROM {moment}) BETWEEN 1 AND 9999 THEN {moment} END"

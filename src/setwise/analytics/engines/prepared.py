@@ -77,6 +77,11 @@ class Manifest:
         if fingerprint != self.fingerprint:
             raise UnsuitableTable(f"{self.origin} has changed since the dataset was prepared: prepare it again")
 
+    @classmethod
+    def in_comment(cls, comment: str | None) -> "Manifest | None":
+        """Return the manifest in the comment of a table that is a prepared dataset, or None for another table."""
+        return cls.read(comment.removeprefix(MARK)) if comment and comment.startswith(MARK) else None
+
     def written(self) -> str:
         """Return the manifest as JSON text."""
         return json.dumps({"version": VERSION, **asdict(self)}, sort_keys=True)
@@ -104,7 +109,12 @@ def read_prepared(directory: Path) -> Manifest | None:
 def check_destination(path: Path) -> None:
     """Raise unless nothing is there, or a dataset prepared earlier."""
     if path.exists() and not (path / MANIFEST_NAME).is_file():
-        raise InvalidParameter(f"{path} exists and is not a prepared dataset: name another destination")
+        raise not_replaceable(path)
+
+
+def not_replaceable(destination: str | Path) -> InvalidParameter:
+    """Return the refusal to replace what is no prepared dataset."""
+    return InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
 
 
 def write_prepared(destination: Path, parts: "Iterable[pa.RecordBatchReader]", manifest: Manifest) -> None:

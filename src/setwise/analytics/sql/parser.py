@@ -1,6 +1,7 @@
 """One SELECT read into the query that the structured words would make; nothing of its text reaches an engine."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, assert_never
@@ -57,17 +58,22 @@ class Statement:
 
     def paid_by(self, words: BudgetWords) -> BudgetWords:
         """Return the words for what may be spent, with those of the clause; neither is given twice."""
-        for name in SPENDING:
-            if getattr(self, name) is not None and words.get(name) is not None:
+        own: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
+        for name in own:
+            if words.get(name) is not None:
                 raise InvalidParameter(f"{name} is given twice, in OPTIONS and beside the query: give it once")
-        return {
-            **words,
-            "epsilon": words.get("epsilon") if self.epsilon is None else self.epsilon,
-            "delta": words.get("delta") if self.delta is None else self.delta,
-            "within": words.get("within") if self.within is None else self.within,
-        }
+        return {**words, **own}
 
 
+@contextmanager
+def _not_too_deep() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError:
+        raise InvalidParameter("the SQL nests too deep: write it with fewer parentheses") from None
+
+
+@_not_too_deep()
 def parse_sql(
     text: str,
     *,
@@ -86,19 +92,6 @@ def parse_sql(
     >>> parse_sql(sql, user="who").query == Query.top_k(item="page", k=3, per_item=1)
     True
     """
-    try:
-        return _statement(text, user, contributions, domain, columns)
-    except RecursionError:
-        raise InvalidParameter("the SQL nests too deep: write it with fewer parentheses") from None
-
-
-def _statement(
-    text: str,
-    user: str | None,
-    contributions: Contributions | None,
-    domain: tuple[Label, ...] | None,
-    columns: Sequence[str] | None,
-) -> Statement:
     select, options, explain = parse(text)
     if type(select) is not exp.Select:
         raise unsupported(construct_of(select), "ask one SELECT")

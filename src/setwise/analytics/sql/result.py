@@ -1,20 +1,15 @@
 """The answer to a SELECT: the columns it names, and a row for each group."""
 
-import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from setwise.analytics.answer import PrivateAnswer, arrow_table, csv_text, pandas_frame, polars_frame
+from setwise.analytics.answer import Exportable, PrivateAnswer
 from setwise.mechanisms.labels import Cell, cell_of
 from setwise.mechanisms.release import Item
 
 if TYPE_CHECKING:
-    import pandas  # type: ignore[import-untyped]
-    import polars
-    import pyarrow
-
     from setwise.analytics.present.plot import Picture
 
 
@@ -35,7 +30,7 @@ class Estimated(TypedDict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SqlAnswer:
+class SqlAnswer(Exportable):
     """The rows that a SELECT gets, and the `answer` they are of: what was spent, what is promised, and why it ends."""
 
     answer: PrivateAnswer
@@ -78,17 +73,9 @@ class SqlAnswer:
         """The number of a SELECT that gets a single one."""
         return self.answer.value
 
-    def to_arrow(self) -> "pyarrow.Table":
-        """Return the rows as an Arrow table, with the columns of `by_column`."""
-        return arrow_table(self.by_column(), [each.name for each in self.outputs if each.group is not None])
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """Return the rows as a pandas frame, with the columns of `by_column`."""
-        return pandas_frame(self.to_arrow())
-
-    def to_polars(self) -> "polars.DataFrame":
-        """Return the rows as a Polars frame, with the columns of `by_column`."""
-        return polars_frame(self.to_arrow())
+    def _exported(self) -> tuple[dict[str, list[Any]], Sequence[str], str]:
+        labels = [each.name for each in self.outputs if each.group is not None]
+        return self.by_column(), labels, self.answer.measure
 
     def plot(self, path: str | Path | None = None) -> "Picture":
         """Return the rows as bars of their first statistic with its intervals, as `PrivateAnswer.plot` does."""
@@ -107,17 +94,6 @@ class SqlAnswer:
         told = self.answer.to_dict()
         del told["items"]
         return {"columns": list(self.columns), "rows": self.rows, **told}
-
-    def to_json(self) -> str:
-        """Return the contract as JSON text."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """Return the rows as CSV text with a heading, and write it to a file if one is named.
-
-        A statistic has its ends in `NAME_lower` and `NAME_upper`; `measure` says what was bounded and clipped.
-        """
-        return csv_text(self.by_column(), self.answer.measure, path)
 
 
 def _cell(output: Output, item: Item) -> Cell | Estimated:

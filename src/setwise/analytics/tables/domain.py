@@ -7,7 +7,7 @@ from setwise.analytics.engines.aggregation import Aggregation, label_kind
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import IN_MEMORY, Location, Source, open_engine
 from setwise.analytics.engines.csv_format import CsvFormat
-from setwise.analytics.engines.files import CSV_SEPARATORS, columns_of, open_csv
+from setwise.analytics.engines.files import CSV_SEPARATORS, open_csv
 from setwise.analytics.engines.prepared import MANIFEST_NAME
 from setwise.analytics.schema import Column
 from setwise.errors import InvalidParameter, UnsuitableTable
@@ -115,17 +115,16 @@ def _lines_of(path: Path, column: str | None) -> list[str]:
 
 def _column_of(path: Path, column: str | None) -> list[Cell]:
     import pyarrow as pa
-    from pyarrow import csv, parquet
+    from pyarrow import parquet
 
     try:
         if path.suffix.lower() in {".parquet", ".pq"}:
             table = parquet.read_table(path)
         else:
-            separator = CSV_SEPARATORS[path.suffix.lower()]
-            names = columns_of(open_csv([path], CsvFormat(separator=separator)))
             # Text, as every CSV column is unless someone says otherwise: 007 and 7 are different labels.
-            as_text = csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()))
-            table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator), convert_options=as_text)
+            (file,) = open_csv([path], CsvFormat(separator=CSV_SEPARATORS[path.suffix.lower()]))
+            schema = pa.schema([(name, pa.string()) for name in file.names])
+            table = pa.Table.from_batches(file.batches(file.names), schema)
     except (OSError, pa.ArrowInvalid, UnsuitableTable):
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read") from None
     names = table.column_names

@@ -8,9 +8,9 @@ import hashlib
 from setwise.analytics.engines.clickhouse.connection import Ask
 from setwise.analytics.engines.clickhouse.dialect import clickhouse_column, quoted
 from setwise.analytics.engines.joins import Relation
-from setwise.analytics.engines.prepared import MARK, Manifest
+from setwise.analytics.engines.prepared import MARK, Manifest, not_replaceable
 from setwise.analytics.schema import Schema
-from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.errors import UnsuitableTable
 
 _TABLE = """
     SELECT engine, total_rows, comment FROM system.tables
@@ -57,7 +57,7 @@ def found_table(ask: Ask, table: str) -> Relation:
         text=_quoted_table(table),
         schema=Schema(tuple(map(clickhouse_column, columns["name"], columns["type"]))),
         rows=None if rows is None else int(rows),
-        manifest=Manifest.read(comment[len(MARK) :]) if comment.startswith(MARK) else None,
+        manifest=Manifest.in_comment(comment),
         origin=table,
     )
 
@@ -79,7 +79,7 @@ def store_table(ask: Ask, table: str, prepared: str, parameters: dict[str, objec
     """Make the table with the manifest as its comment, in place of a prepared dataset of that name."""
     there = ask(_TABLE, _parts(table))
     if there and not str(there["comment"][0]).startswith(MARK):
-        raise InvalidParameter(f"{table} exists and is not a prepared dataset: name another destination")
+        raise not_replaceable(table)
     told = (MARK + manifest.written()).replace("\\", "\\\\").replace("'", "\\'")
     made = f"CREATE OR REPLACE TABLE {_quoted_table(table)} ENGINE = MergeTree ORDER BY rank COMMENT '{told}'"
     ask(f"{made} AS {prepared}", parameters)

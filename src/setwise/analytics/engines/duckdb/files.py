@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from setwise.analytics.engines.csv_format import CsvFormat
+from setwise.analytics.engines.csv_reader import utf8_text
 from setwise.analytics.engines.duckdb.dialect import SOURCE, sql_text
 from setwise.analytics.engines.duckdb.tables import DuckDBTable
 from setwise.analytics.engines.files import FilesVersion, columns_of, files_version, open_csv
@@ -182,7 +183,7 @@ class ParquetFiles(DuckDBTable):
 def hive_values(file: Path) -> dict[str, str | None]:
     """Return the values that the folders of a path name, by their keys; null where they are no text."""
     found = (_FOLDER.fullmatch(folder) for folder in file.parent.parts)
-    return {each[1]: None if each[2] == NO_VALUE else _decoded(unquote_to_bytes(each[2])) for each in found if each}
+    return {each[1]: None if each[2] == NO_VALUE else utf8_text(unquote_to_bytes(each[2])) for each in found if each}
 
 
 def _opened(file: Path) -> "pq.ParquetFile":
@@ -255,13 +256,6 @@ def _has_sound_text(file: Path, name: str, kind: "pa.DataType") -> bool:
     with _opened(file) as opened:
         batches = opened.iter_batches(columns=[name], batch_size=2**17)
         return all(is_sound_text(_column(batch, name, kind)) for batch in batches)
-
-
-def _decoded(cell: bytes) -> str | None:
-    try:
-        return cell.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _listed(files: tuple[Path, ...]) -> str:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
+from setwise.analytics.engines.cells import BLANKS, TextFunctions, check_types, converted, converted_columns
+from setwise.analytics.engines.csv_reader import utf8_text
 from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.schema import Column, Kind, Schema
@@ -164,30 +165,17 @@ class TypedTable(DuckDBTable):
         return self._table.rows(cursor)
 
 
+_TEXT = TextFunctions(
+    types=DuckDBDialect.types,
+    trimmed=f"trim({{}}, {sql_text(BLANKS)})",
+    matches="regexp_full_match({}, '{}')",
+    earlier="{} - to_minutes({})",
+)
+
+
 def converted_cell(cell: str, kind: Kind) -> str:
     """Return the SQL of a cell of text as a value of the kind, or null."""
-    return converted(cell, kind, _DuckDBText())
-
-
-class _DuckDBText:
-    """The functions of text that conversions need."""
-
-    def trimmed(self, cell: str) -> str:
-        """Return the cell without the blanks around it."""
-        return f"trim({cell}, {sql_text(BLANKS)})"
-
-    def matches(self, text: str, pattern: str) -> str:
-        """Return whether the whole text matches."""
-        return f"regexp_full_match({text}, '{pattern}')"
-
-    def try_cast(self, text: str, kind: Kind) -> str:
-        """Return the text as DuckDB's type of that kind, or null."""
-        native = {Kind.INTEGER: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP"}[kind]
-        return f"TRY_CAST({text} AS {native})"
-
-    def earlier(self, timestamp: str, minutes: str) -> str:
-        """Return the timestamp `minutes` before another."""
-        return f"{timestamp} - to_minutes({minutes})"
+    return converted(cell, kind, _TEXT)
 
 
 def _missing(path: Path, table: str, there: Sequence[str]) -> UnsuitableTable:
@@ -296,7 +284,7 @@ class SqliteTable(DuckDBTable):
 
     def _open(self) -> sqlite3.Connection:
         source = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, check_same_thread=False)
-        source.text_factory = _decoded
+        source.text_factory = utf8_text
         return source
 
     def _columns(self, source: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -319,11 +307,3 @@ def _affinity(declared: str) -> str:
     if "INT" in upper:
         return "integer"
     return "real" if any(part in upper for part in ("REAL", "FLOA", "DOUB")) else "text"
-
-
-def _decoded(cell: bytes) -> str | None:
-    """Return text, or null where it is no text: replacing bad bytes could make two users one."""
-    try:
-        return cell.decode()
-    except UnicodeDecodeError:
-        return None

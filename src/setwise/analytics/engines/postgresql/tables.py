@@ -14,9 +14,9 @@ import psycopg
 
 from setwise.analytics.engines.joins import Relation, ServerJoin
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
-from setwise.analytics.engines.prepared import MARK, Manifest
+from setwise.analytics.engines.prepared import MARK, Manifest, not_replaceable
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.errors import InvalidParameter, UnsuitableTable
+from setwise.errors import UnsuitableTable
 
 _SINGLE_BYTE = ("LATIN", "WIN", "ISO_8859_", "KOI8")
 _HOLES: dict[str, bytes] = {}
@@ -73,8 +73,7 @@ _COUNTED = """
 def stored_manifest(connection: psycopg.Connection[Any], name: str) -> Manifest | None:
     """Return the manifest of a table that is a prepared dataset, or None."""
     found = connection.execute(_COMMENT, {"name": name}).fetchone()
-    comment = None if found is None else found[0]
-    return Manifest.read(comment[len(MARK) :]) if comment and comment.startswith(MARK) else None
+    return Manifest.in_comment(None if found is None else found[0])
 
 
 def table_fingerprint(connection: psycopg.Connection[Any], table: str, name: str) -> str:
@@ -98,7 +97,7 @@ def store_table(
     escaped = name.replace("%", "%%")
     if exists:
         if stored_manifest(connection, name) is None:
-            raise InvalidParameter(f"{name} exists and is not a prepared dataset: name another destination")
+            raise not_replaceable(name)
         connection.execute(f"DROP TABLE {escaped}", {})
     # The server takes no parameters here, so the driver writes them into the statement as quoted constants.
     psycopg.ClientCursor(connection).execute(f"CREATE TABLE {escaped} AS {prepared}", parameters)

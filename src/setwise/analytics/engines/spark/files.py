@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -21,9 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
 from setwise.analytics.engines import csv_format, csv_reader, csv_records
-from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
+from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.csv_reader import LONGEST_HEADER, CsvFile
-from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, check_headers, csv_file
+from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, check_headers, csv_file, suffix_of
+from setwise.analytics.engines.spark.dialect import SparkDialect
 from setwise.errors import UnsuitableTable
 
 LONGEST_FILE = 2**31 - 2**20
@@ -39,12 +41,12 @@ for module in (csv_format, csv_reader, csv_records):
 
 def is_path(source: str) -> bool:
     """Whether a source is a path and not the name of a table."""
-    return "/" in source or csv_suffix(source) in (*PARQUET_SUFFIXES, *CSV_SEPARATORS)
+    return "/" in source or suffix_of(Path(source)) in (*PARQUET_SUFFIXES, *CSV_SEPARATORS)
 
 
 def is_csv(source: str) -> bool:
     """Whether a source is a path of CSV files."""
-    return csv_suffix(source) in CSV_SEPARATORS
+    return suffix_of(Path(source)) in CSV_SEPARATORS
 
 
 def csv_files(session: SparkSession, source: str) -> DataFrame:
@@ -79,7 +81,7 @@ def csv_frame(session: SparkSession, source: str, form: CsvFormat, columns: Sequ
 
                 yield from CsvFile(opened, form).batches(chosen)
 
-    schema = ", ".join(f"{_quoted(name)} STRING" for name in chosen)
+    schema = ", ".join(f"{SparkDialect().name(name)} STRING" for name in chosen)
     with _python_of_this_machine(session), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about pandas, which mapInArrow demands and does not use
         return csv_files(session, source).select("path", "content").mapInArrow(parsed, schema)
@@ -104,7 +106,8 @@ def parquet_frame(session: SparkSession, source: str) -> DataFrame:
 def sound_text(frame: DataFrame) -> DataFrame:
     """Return a frame with null where a cell of text is not UTF-8: Spark takes any bytes for text."""
     texts = [name for name, native in frame.dtypes if native == "string"]
-    return frame.withColumns({name: expr(f"TRY_VALIDATE_UTF8({_quoted(name)})") for name in texts}) if texts else frame
+    sound = {name: expr(f"TRY_VALIDATE_UTF8({SparkDialect().name(name)})") for name in texts}
+    return frame.withColumns(sound) if sound else frame
 
 
 def _with_milliseconds(session: SparkSession, source: str, frame: DataFrame) -> DataFrame:
@@ -119,12 +122,12 @@ def _with_milliseconds(session: SparkSession, source: str, frame: DataFrame) -> 
     if not chosen:
         return frame
     schema = ", ".join(
-        f"{_quoted(field.name)} {'BIGINT' if field.name in chosen else field.dataType.simpleString()}"
+        f"{SparkDialect().name(field.name)} {'BIGINT' if field.name in chosen else field.dataType.simpleString()}"
         for field in frame.schema
     )
     with _text_partitions(session):
         raw = session.read.schema(schema).parquet(source)
-    return raw.withColumns({name: expr(_moment(_quoted(name), native)) for name, native in chosen.items()})
+    return raw.withColumns({name: expr(_moment(SparkDialect().name(name), native)) for name, native in chosen.items()})
 
 
 def _moment(cell: str, native: str) -> str:
@@ -189,13 +192,3 @@ def _python_of_this_machine(session: SparkSession) -> Iterator[None]:
             yield
         finally:
             context.pythonExec = before
-
-
-def csv_suffix(source: str) -> str:
-    """Return the ending that tells the format of a path, without that of its compression."""
-    stem, suffix = os.path.splitext(source.rstrip("/"))
-    return os.path.splitext(stem)[1].lower() if suffix.lower() in COMPRESSIONS else suffix.lower()
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

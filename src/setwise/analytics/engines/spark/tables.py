@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from setwise.analytics.engines.cells import BLANKS, check_types, converted, converted_columns
+from setwise.analytics.engines.cells import BLANKS, TextFunctions, check_types, converted, converted_columns
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
-from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.prepared import Manifest, not_replaceable
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.errors import InvalidParameter, MissingExtra, UnsuitableTable
+from setwise.errors import MissingExtra, UnsuitableTable
 
 try:
     from py4j.protocol import Py4JError
@@ -149,36 +149,20 @@ def joined_tables(
 
 def _typed(frame: DataFrame, columns: Iterable[Column]) -> DataFrame:
     """Return the frame with columns of text read as other kinds, and null where a cell cannot be."""
-    functions = _SparkText()
     present = [column for column in columns if column.name in frame.columns]
     if not present:
         return frame
     return frame.withColumns(
-        {each.name: expr(converted(SparkDialect().name(each.name), each.kind, functions)) for each in present}
+        {each.name: expr(converted(SparkDialect().name(each.name), each.kind, _TEXT)) for each in present}
     )
 
 
-_NATIVE = {Kind.INTEGER: "BIGINT", Kind.FLOAT: "DOUBLE", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP_NTZ"}
-
-
-class _SparkText:
-    """The functions of text that conversions need."""
-
-    def trimmed(self, cell: str) -> str:
-        """Return the cell without the blanks around it."""
-        return f"trim(BOTH '{BLANKS}' FROM {cell})"
-
-    def matches(self, text: str, pattern: str) -> str:
-        """Return whether the whole text matches; under (?d) only a line feed could stand after the end."""
-        return f"{text} RLIKE '(?d)^({pattern})$'"
-
-    def try_cast(self, text: str, kind: Kind) -> str:
-        """Return the text as Spark's type of that kind, or null."""
-        return f"TRY_CAST({text} AS {_NATIVE[kind]})"
-
-    def earlier(self, timestamp: str, minutes: str) -> str:
-        """Return the timestamp `minutes` before another."""
-        return f"timestampadd(MINUTE, CAST(-({minutes}) AS INT), {timestamp})"
+_TEXT = TextFunctions(
+    types=SparkDialect.types,
+    trimmed=f"trim(BOTH '{BLANKS}' FROM {{}})",
+    matches="{} RLIKE '(?d)^({})$'",  # under (?d) only a line feed could stand after the end
+    earlier="timestampadd(MINUTE, CAST(-({1}) AS INT), {0})",
+)
 
 
 class Views:
@@ -245,7 +229,7 @@ def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> No
     session = prepared.sparkSession
     if session.catalog.tableExists(destination):
         if stored_manifest(prepared, destination) is None:
-            raise InvalidParameter(f"{destination} exists and is not a prepared dataset: name another destination")
+            raise not_replaceable(destination)
         session.sql(f"DROP TABLE {_named(destination)}")
     prepared.write.format("parquet").saveAsTable(destination)
     written = manifest.written().replace("\\", "\\\\").replace("'", "\\'")
@@ -253,4 +237,4 @@ def store_frame(prepared: DataFrame, destination: str, manifest: Manifest) -> No
 
 
 def _named(table: str) -> str:
-    return ".".join("`" + part.replace("`", "``") + "`" for part in table.split("."))
+    return ".".join(map(SparkDialect().name, table.split(".")))
