@@ -1,5 +1,6 @@
 """`setwise serve` starts alone, prints the first steward's token once, and refuses in one sentence."""
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from setwise.cli.main import main
 from setwise.service.server import listen
@@ -97,3 +99,27 @@ def test_answers_do_not_wait_for_acknowledgements():
         accepted, _ = listening.accept()
         with accepted:
             assert accepted.proto == socket.IPPROTO_TCP
+
+
+def test_a_free_port_is_found_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    served: list[int] = []
+
+    class Server:
+        def __init__(self, app: FastAPI, settings: Settings) -> None:
+            self.app = app
+
+        def run(self, sockets: list[socket.socket]) -> None:
+            served.append(sockets[0].getsockname()[1])
+            asyncio.run(self.app.state.service.close())
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("setwise.service.server.make_server", Server)
+    monkeypatch.setattr("setwise.service.telemetry.configure", lambda log: None)  # which would last
+    monkeypatch.setattr(sys, "argv", ["setwise", "serve", "--port", "0"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    (port,) = served
+    assert capsys.readouterr().out.startswith(f"listening on http://127.0.0.1:{port}; ")
