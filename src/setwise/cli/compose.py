@@ -6,7 +6,7 @@ import typer
 
 from setwise.accounting.notation import calibrated_kinds, format_use, rounded_down, rounded_up, syntax
 from setwise.cli import output
-from setwise.cli.options import AsJson
+from setwise.cli.output import AsJson
 from setwise.errors import InvalidParameter
 
 Mech = Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from setwise.cli import output
-from setwise.cli.options import AsJson
+from setwise.cli.output import AsJson
 from setwise.errors import InvalidParameter, StoreFailed
 
 if TYPE_CHECKING:

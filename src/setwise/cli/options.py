@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from setwise.cli.output import AsJson
 from setwise.errors import InvalidParameter, MissingExtra
 
 
@@ -55,8 +56,6 @@ OPTIONS: dict[str, Any] = {
     "limit": typer.Option(help="Among how many of the highest items an unknown domain is searched (1000)."),
 }
 """How the words of a query are written; which query has which is said in `setwise.analytics.query`."""
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,9 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from setwise.accounting.brackets import Answer
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from setwise.ledger.register import Record
     from setwise.ledger.status import AccountStatus, Joint
     from setwise.mechanisms.release import Item
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 _COVERS = {
     "batch": "every mechanism chosen up front",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from setwise.cli import output
-from setwise.cli.options import AsJson
+from setwise.cli.output import AsJson
 
 if TYPE_CHECKING:
     from setwise.paper.figure import Claim

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.cli.options import AsJson, ledger_url
-from setwise.cli.output import print_json, print_table
+from setwise.cli.options import ledger_url
+from setwise.cli.output import AsJson, print_json, print_table
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
