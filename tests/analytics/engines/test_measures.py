@@ -171,7 +171,7 @@ def test_rows_that_are_numbered_add_up_to_the_same_as_rows_that_are_grouped(
             asked = Aggregation(user="who", item=item, contributions=contributions, measures=MEASURES, pooled=pooled)
             found = []
             for threshold in (0.0, 1e9):
-                monkeypatch.setattr(bounding, "MOST_ROWS_PER_PAIR", threshold)
+                monkeypatch.setattr(bounding, "MOST_ADDED_ROWS_PER_PAIR", threshold)
                 found.append(engine.statistics(asked))
             grouped, numbered = found
             users = dict(zip(grouped.users.labels, grouped.users.counts.tolist(), strict=True))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.engines.duckdb import query
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.filter.parser import parse_filter
@@ -84,6 +84,20 @@ def test_rows_are_numbered_where_they_rarely_repeat(
         engine.histogram(Aggregation(user="u", item="i"))
         engine.histogram(Aggregation(user="u", item="i", value="x", contributions=3))
     assert chosen == ([] if probed.name == "clickhouse" else [numbered])  # which has one form
+
+
+@pytest.mark.parametrize(("items", "numbered"), [(4, [False, False]), (25, [True, False]), (5000, [True, True])])
+def test_rows_that_are_added_up_are_numbered_where_they_repeat_even_less(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, items: int, numbered: list[bool]
+):
+    chosen = []
+    judge = bounding.rows_rarely_repeat
+    monkeypatch.setattr(bounding, "rows_rarely_repeat", lambda *seen: chosen.append(judge(*seen)) or chosen[-1])
+    with DuckDBBackend(tmp_path).engine(events(5_000, 200, items)) as engine:
+        engine.histogram(Aggregation(user="u", item="i", contributions=3))
+        engine.statistics(Aggregation(user="u", item="i", contributions=3, measures=(Measure(column="x", most=9),)))
+        engine.statistics(Aggregation(user="u", item="i", measures=(Measure(column="x", most=9),)))
+    assert chosen == numbered
 
 
 def test_a_small_table_is_grouped_without_a_look(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -329,6 +329,8 @@ def secret_salt() -> int:
 
 MOST_ROWS_PER_PAIR = 2.0
 """Up to this many rows for every user and item, numbering rows beats grouping them first."""
+MOST_ADDED_ROWS_PER_PAIR = 4 / 3
+"""The same where values of rows are added up, which a window does more slowly than a grouping."""
 
 
 def has_two_forms(aggregation: Aggregation) -> bool:
@@ -342,6 +344,6 @@ def probe(builder: StatementBuilder, aggregation: Aggregation, some: str) -> str
     return f"SELECT SUM(n) AS found, COUNT(*) AS pairs FROM ({builder.pairs(aggregation, some)}) AS pairs"
 
 
-def rows_rarely_repeat(found: int | None, pairs: int) -> bool:
-    """Whether rows should be numbered as they are; either form gives the same histogram, sooner or later."""
-    return found is not None and found <= MOST_ROWS_PER_PAIR * pairs
+def rows_rarely_repeat(found: int | None, pairs: int, added: bool = False) -> bool:
+    """Whether rows should be numbered as they are; either form gives the same answer, sooner or later."""
+    return found is not None and found <= (MOST_ADDED_ROWS_PER_PAIR if added else MOST_ROWS_PER_PAIR) * pairs

@@ -71,7 +71,7 @@ class CellCounts(Mapping[Label, NDArray[np.int64]]):
         users: NDArray[np.int64],
         length: int,
     ) -> None:
-        order = np.argsort(places, kind="stable")
+        order = np.argsort(places.astype(np.min_scalar_type(len(groups))), kind="stable")  # narrow ones by radix
         self._ends = np.searchsorted(places[order], np.arange(len(groups) + 1))
         self._groups, self._cells, self._users, self._length = groups, cells[order], users[order], length
 

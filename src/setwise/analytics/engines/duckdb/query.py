@@ -66,7 +66,7 @@ class DuckDBQuery:
 
     def statistics(self, aggregation: Aggregation, rows: int, parts: int) -> GroupTable:
         """Return the measures of every group, reading about `rows` rows in `parts` parts of the users."""
-        number_rows = self._rows_rarely_repeat(aggregation, rows)
+        number_rows = self._rows_rarely_repeat(aggregation, rows, added=True)
         self._choose_codes(aggregation, rows)
         statement, values = "", {}
         for part in range(parts):
@@ -164,7 +164,7 @@ class DuckDBQuery:
             every.append(self._in_domain(aggregation, builder.labels(aggregation)))
         return builder.rows(aggregation, every)
 
-    def _rows_rarely_repeat(self, aggregation: Aggregation, rows: int) -> bool:
+    def _rows_rarely_repeat(self, aggregation: Aggregation, rows: int, added: bool = False) -> bool:
         """Whether users rarely have several rows for an item; learned from some of the users of a large table."""
         if rows <= UNPROBED_ROWS or not bounding.has_two_forms(aggregation) or not self._table.columnar:
             return False
@@ -173,7 +173,7 @@ class DuckDBQuery:
         some = self._rows(builder, aggregation, [f"hash({user}) % {max(1, rows // PROBED_ROWS)} = 0"])
         statement = bounding.probe(builder, aggregation, some)
         [(found, pairs)] = self._cursor.execute(statement, builder.parameters.values).fetchall()
-        return bounding.rows_rarely_repeat(found, pairs)
+        return bounding.rows_rarely_repeat(found, pairs, added)
 
     def _in_domain(self, aggregation: Aggregation, labels: Sequence[str]) -> str:
         import pyarrow as pa
