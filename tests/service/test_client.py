@@ -111,6 +111,17 @@ def test_statistics_of_groups_come_back_as_they_are(client: Client):
         events.mean(value="user_id", low=0, high=60, epsilon=0.1)
 
 
+def test_labels_of_missing_values_may_be_numbers_there_as_here(client: Client, team: Team, data_dir: Path):
+    with setwise.open(data_dir / "events.parquet", user="user_id") as local:
+        remote = client.dataset("events", account="ada-total")
+        query = Query.top_k(item="word", k=3, contributions=5, null_item=-1)
+        budget = Total(epsilon=0.1, delta=1e-9)
+        assert remote.preview(query, budget).uses == local.preview(query, budget).uses
+    body = {"dataset": "events", "account": "ada-total", "query": {"kind": "median"}}
+    refused = team.ada.post("/preview", json=body).json()
+    assert refused["detail"].startswith("query: 'kind' should be one of 'top-k', 'histogram'")
+
+
 def test_bounds_that_are_found_and_means_over_rows_come_back(client: Client):
     events = client.dataset("events", account="ada-total")
     found = events.mean(value="minutes", bounds="auto", epsilon=0.5)

@@ -180,6 +180,8 @@ def _invalid(error: RequestValidationError) -> Problem:
     first = error.errors()[0]
     field = field_of(tuple(first["loc"])) or "body"
     says = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "union_tag_invalid":
+        says = f"{first['ctx']['discriminator']} should be one of {first['ctx']['expected_tags']}"
     if first["type"] == "json_invalid" or (field == "body" and first["type"].startswith(("model_", "missing"))):
         field, says = "body", "send one JSON object in UTF-8 with Content-Type: application/json"
     return Problem(name="InvalidParameter", status=422, detail=f"{field}: {says}", field=field)

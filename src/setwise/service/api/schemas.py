@@ -157,7 +157,7 @@ class GroupingBody(Body):
     contributions: Bound | Auto | None = None
     domain: Domain | None = None
     where: Filter | None = None
-    null_item: Column | None = None
+    null_item: Label | None = None
     limit: Annotated[int, Field(ge=1, le=10 * LARGEST_K)] | None = None
 
 
