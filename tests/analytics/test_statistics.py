@@ -284,7 +284,7 @@ def test_bars_of_several_statistics_are_those_of_the_first(shop):
         (Query.sum(value="v", clip=9), "Sum of v, at most 9 of a user"),
         (Query.sum(value="v", low=-9, high=9, item="a"), "Sum of v between -9 and 9 by a"),
         (Query.sum(value="v", bounds="auto"), "Sum of v, its bounds to be found"),
-        (Query.mean(value="Vv", bounds="auto", item=["a", "b"]), "Mean of Vv, its bounds to be found by a and b"),
+        (Query.mean(value="Vv", bounds="auto", item=["a", "b"]), "Mean of Vv by a and b, its bounds to be found"),
         (Query.mean(value="v", low=0, high=1, per_user=4), "Mean of v over events between 0 and 1"),
         (Query.quantile(value="v", low=0, high=1), "Median of v between 0 and 1"),
         (Query.quantile(value="v", low=0, high=1, at=[0.1, 0.9], where="a = 1"), "0.1 and 0.9 quantiles of v between"),

@@ -156,6 +156,31 @@ def test_several_shares_are_asked_for_at_once(ada: Browsing, total: str) -> None
     ada.check(refused=(422,))
 
 
+def test_bins_and_bounds_to_be_found_from_the_form(ada: Browsing, total: str) -> None:
+    page = ada.page
+    ada.go(f"/ask?account={total}")
+    ada.ready("ask")
+    page.get_by_role("radio", name="Mean").check()
+    expect(page.get_by_label("in bins")).to_be_hidden()
+    page.get_by_label("A user's own mean from").fill("")
+    page.get_by_label("to", exact=True).fill("")
+    page.get_by_label("For each").select_option("country")
+    page.get_by_text("Known labels and bounds").click()
+    page.get_by_label("Items one user may count towards").fill("auto")
+    page.get_by_label("ε for this question").fill("0.5")
+    expect(page.locator("#preview")).to_contain_text("auto")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    expect(page.locator("#answer h2")).to_have_text("Mean of minutes by country, its bounds to be found")
+    expect(page.locator("#answer [data-language=python]")).to_contain_text("contributions='auto'")
+    page.get_by_label("in bins").fill("by 10")
+    expect(page.locator("#problem")).to_contain_text("'country by 10' needs a column of numbers")
+    page.get_by_role("radio", name="Histogram").check()
+    page.get_by_label("Item", exact=True).select_option("country")
+    page.get_by_label("in bins").fill("month of")
+    expect(page.locator("#problem")).to_contain_text("'month of country' needs a column of dates or times")
+    ada.check(refused=(422,))
+
+
 def test_the_form_asks_for_two_columns_of_a_list(ada: Browsing) -> None:
     page = ada.page
     ada.go("/ask?account=ada-shop")

@@ -179,7 +179,7 @@ def _asked(query: Mapping[str, Any]) -> str:
             most = query.get("per_user", 1)
             return "Number of users" if most == 1 else f"Number of events, at most {most} of a user"
         case {"kind": "sum" | "mean" | "quantile" as kind, "value": value}:
-            return _capitalized(_measure(kind, value, query) + _by(query))
+            return _capitalized(_measure(kind, value, query, _by(query)))
         case {"kind": "query", "statistics": [*statistics]}:
             named = (_measure(each["statistic"], each.get("column"), each) for each in statistics)
             most = f"top {query['k']}{_by(query, ' of ')}: " if "k" in query else ""
@@ -188,8 +188,8 @@ def _asked(query: Mapping[str, Any]) -> str:
             return "A question of another kind"
 
 
-def _measure(kind: str, column: str | None, words: Mapping[str, Any]) -> str:
-    """Return a statistic, as its written form has it, in words."""
+def _measure(kind: str, column: str | None, words: Mapping[str, Any], by: str = "") -> str:
+    """Return a statistic, as its written form has it, and of which groups, in words."""
     if kind == "count":
         name = "users" if words.get("most", 1) == 1 else "events"
         return name if column is None else f"{name} with {column}"
@@ -200,14 +200,14 @@ def _measure(kind: str, column: str | None, words: Mapping[str, Any]) -> str:
     over = " over events" if kind == "mean" and words.get("per_user") else ""
     match words:
         case {"bounds": "auto"}:
-            bounds = ", its bounds to be found"
+            return f"{name} of {column}{over}{by}, its bounds to be found"
         case {"high": high}:
             bounds = f" between {words.get('low', 0)} and {high}"
         case {"clip": most} | {"per_item": most}:
             bounds = f", at most {most} of a user"
         case _:
             bounds = ""
-    return f"{name} of {column}{over}{bounds}"
+    return f"{name} of {column}{over}{bounds}{by}"
 
 
 def _capitalized(words: str) -> str:

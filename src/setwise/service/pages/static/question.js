@@ -20,7 +20,14 @@ export class Question {
   // The columns that groups are of.
   get groups() {
     const [first, second] = this.measured ? ["by", "by_second"] : ["item", "second"];
-    return [...new Set([this.at[first].value, this.at[second].value].filter(Boolean))];
+    return [...new Set([this.binned(this.at[first].value), this.at[second].value].filter(Boolean))];
+  }
+
+  // A column in the bins that are asked for: `age by 10`, `at by month`, `hour of at`.
+  binned(column) {
+    const bins = this.at.bins.value.trim();
+    if (!column || !bins) return column;
+    return /\bof$/.test(bins) ? `${bins} ${column}` : `${column} ${bins.startsWith("by ") ? "" : "by "}${bins}`;
   }
 
   chooseDataset(account) {
@@ -67,6 +74,7 @@ export class Question {
     document.getElementById("summed-says").textContent = kind === "sum" ? "Column to add up" : "Column";
     document.getElementById("more").hidden = kind === "count" || kind === "sql" || this.groups.length === 0;
     this.at.by_second.closest(".field").hidden = !this.measured || !this.at.by.value;
+    this.at.bins.closest(".field").hidden = kind === "count" || kind === "sql" || this.groups.length === 0;
     const sql = kind === "sql" ? this.at.text.value : "";
     const open = /\bgroup\s+by\b/i.test(sql) || (kind !== "sql" && kind !== "count" && this.groups.length > 0 && this.domain.length === 0);
     const picks = /\b(limit|median|percentile_cont|approx_quantiles)\b/i.test(sql) || kind === "top-k" || kind === "quantile";
@@ -95,8 +103,9 @@ export class Question {
       if (at("per_item")) query.per_item = number(at("per_item"));
     }
     if (this.measured) query.value = at("summed");
-    if (kind === "sum") query.clip = number(at("clip"));
-    if (kind === "mean" || kind === "quantile") Object.assign(query, { low: number(at("low")), high: number(at("high")) });
+    const ends = { sum: ["clip"], mean: ["low", "high"], quantile: ["low", "high"] }[kind] ?? [];
+    if (ends.length && !ends.some(at)) query.bounds = "auto";
+    else for (const end of ends) query[end] = number(at(end));
     if (kind === "quantile") query.at = at("at").includes(",") ? at("at").split(",").map((each) => number(each.trim())) : number(at("at"));
     if (at("where")) query.where = at("where");
     return { ...asked, query, spend: this.spend() };
