@@ -45,6 +45,9 @@ class Guarantee(ABC):
     example: ClassVar[str]
     """Parameters and count as a help text shows them."""
 
+    words: ClassVar[tuple[str, str]]
+    """The noun for one use and the format of its parameters, unless `in_words` has more to say."""
+
     calibrates: ClassVar[Literal["noise", "epsilon"] | None] = None
     """What a ? in place of its one parameter asks for: the smallest noise or the largest epsilon."""
 
@@ -59,17 +62,23 @@ class Guarantee(ABC):
         """Return the parameters as the notation writes them."""
         return [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]  # every kind is one
 
-    @abstractmethod
     def in_words(self) -> tuple[str, str]:
         """Return the noun for one use and its parameters, as pages show them to people."""
+        noun, shown = self.words
+        return noun, shown.format(**{field.name: getattr(self, field.name) for field in fields(self)})  # type: ignore[arg-type]
 
     @abstractmethod
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """Return the approximate zCDP it implies; every guarantee implies one."""
 
+    def pure(self) -> "PureDP | None":
+        """Return the pure DP that it is converted and priced by; None for a kind with conversions of its own."""
+        return None
+
     def concentrated(self) -> "ConcentratedDP | None":
         """Return the (mu, tau)-CDP it implies apart from outright failure, or None where none is known."""
-        return None
+        pure = self.pure()
+        return None if pure is None else pure.concentrated()
 
     def largest_loss(self) -> Fraction | None:
         """Return a bound on the privacy loss apart from outright failure, as a rational; None when it is unbounded.
@@ -78,9 +87,10 @@ class Guarantee(ABC):
         """
         return None
 
-    def price(self, left: float) -> float:  # noqa: ARG002 - kinds without a price ignore it
+    def price(self, left: float) -> float:
         """Return what a use costs a Gaussian wallet with `left` behind it, failures aside; infinite without a pair."""
-        return math.inf
+        pure = self.pure()
+        return math.inf if pure is None else pure.price(left)
 
     def split_off_failure(self) -> "tuple[Guarantee | None, float]":
         """Return the guarantee that composes in its place when nothing fails, None for nothing, and P[failure]."""
@@ -100,6 +110,7 @@ class PureDP(Guarantee):
 
     kind = "pure"
     example = "0.1x25"
+    words = "count", "ε {epsilon:.4g}"
     price_varies = True
     calibrates = "epsilon"
 
@@ -107,9 +118,6 @@ class PureDP(Guarantee):
 
     def __post_init__(self) -> None:
         self._set(epsilon=check_epsilon(self.epsilon))
-
-    def in_words(self) -> tuple[str, str]:
-        return "count", f"ε {self.epsilon:.4g}"
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """epsilon-DP implies epsilon tanh(epsilon/2)-zCDP, and no less.
@@ -138,6 +146,7 @@ class BoundedRange(Guarantee):
 
     kind = "bounded-range"
     example = "0.1x25"
+    words = "pick", "ε {epsilon:.4g}"
     price_varies = True
     calibrates = "epsilon"
 
@@ -145,9 +154,6 @@ class BoundedRange(Guarantee):
 
     def __post_init__(self) -> None:
         self._set(epsilon=check_epsilon(self.epsilon))
-
-    def in_words(self) -> tuple[str, str]:
-        return "pick", f"ε {self.epsilon:.4g}"
 
     def mean_loss(self) -> float:
         """Return the largest mean privacy loss: a/(e^a - 1) - 1 - log(a/(e^a - 1)), a = epsilon.
@@ -199,6 +205,7 @@ class Laplace(Guarantee):
 
     kind = "laplace"
     example = "10x5"
+    words = "Laplace count", "scale {scale:.4g}"
     price_varies = True
     calibrates = "noise"
 
@@ -206,9 +213,6 @@ class Laplace(Guarantee):
 
     def __post_init__(self) -> None:
         self._set(scale=check_within("scale", self.scale, 1 / LARGEST_EPSILON, LARGEST_SCALE))
-
-    def in_words(self) -> tuple[str, str]:
-        return "Laplace count", f"scale {self.scale:.4g}"
 
     def pure(self) -> PureDP:
         """Laplace noise of scale b over the l1-sensitivity is 1/b-DP.
@@ -229,9 +233,6 @@ class Laplace(Guarantee):
         share = math.fsum((-epsilon) ** n / math.factorial(n + 2) for n in range(11))
         return ZeroConcentratedDP(rho=cover_rounding(epsilon**2 * share))
 
-    def concentrated(self) -> "ConcentratedDP":
-        return self.pure().concentrated()
-
     def price(self, left: float) -> float:
         return prices.laplace_price(self.pure().epsilon, left)
 
@@ -245,6 +246,7 @@ class Gaussian(Guarantee):
 
     kind = "gaussian"
     example = "20x3"
+    words = "Gaussian count", "σ {sigma:.4g}"
     calibrates = "noise"
 
     sigma: float
@@ -265,9 +267,6 @@ class Gaussian(Guarantee):
         together = cls(sigma=1.0)
         together._set(sigma=sigma)  # many may have less noise together than one may be given
         return together
-
-    def in_words(self) -> tuple[str, str]:
-        return "Gaussian count", f"σ {self.sigma:.4g}"
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
         """Gaussian noise is 1/(2 sigma^2)-zCDP.
@@ -337,6 +336,7 @@ class ConcentratedDP(Guarantee):
 
     kind = "cdp"
     example = "0.005,0.1x5"
+    words = "concentrated use", "μ {mu:.4g}, τ {tau:.4g}"
 
     mu: float
     tau: float
@@ -345,9 +345,6 @@ class ConcentratedDP(Guarantee):
         self._set(mu=check_within("mu", self.mu, 0.0, LARGEST_RHO), tau=check_within("tau", self.tau, 0.0, LARGEST_RHO))
         if not (self.mu or self.tau):
             raise InvalidParameter("mu and tau cannot both be 0")
-
-    def in_words(self) -> tuple[str, str]:
-        return "concentrated use", f"μ {self.mu:.4g}, τ {self.tau:.4g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         """(mu, tau)-CDP implies (mu - tau^2/2, tau^2/2)-zCDP.
@@ -415,6 +412,7 @@ class DiscreteLaplace(Guarantee):
 
     kind = "discrete-laplace"
     example = "10,1"
+    words = "integer Laplace count", "scale {scale:.4g}"
     price_varies = True
 
     scale: float
@@ -423,9 +421,6 @@ class DiscreteLaplace(Guarantee):
     def __post_init__(self) -> None:
         self._set(sensitivity=check_positive_integer("sensitivity", self.sensitivity))
         self._set(scale=check_within("scale", self.scale, self.sensitivity / LARGEST_EPSILON, LARGEST_SCALE))
-
-    def in_words(self) -> tuple[str, str]:
-        return "integer Laplace count", f"scale {self.scale:.4g}"
 
     def pure(self) -> PureDP:
         """Integer Laplace noise of scale b on an integer of sensitivity s is s/b-DP.
@@ -436,12 +431,6 @@ class DiscreteLaplace(Guarantee):
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         return self.pure().zero_concentrated()
-
-    def concentrated(self) -> ConcentratedDP:
-        return self.pure().concentrated()
-
-    def price(self, left: float) -> float:
-        return self.pure().price(left)
 
     def largest_loss(self) -> Fraction:
         return self.sensitivity / Fraction(self.scale)
@@ -458,6 +447,7 @@ class DiscreteGaussian(Guarantee):
 
     kind = "discrete-gaussian"
     example = "20,1"
+    words = "integer Gaussian count", "σ {sigma:.4g}"
 
     sigma: float
     sensitivity: int = 1
@@ -465,9 +455,6 @@ class DiscreteGaussian(Guarantee):
     def __post_init__(self) -> None:
         self._set(sensitivity=check_positive_integer("sensitivity", self.sensitivity))
         self._set(sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
-
-    def in_words(self) -> tuple[str, str]:
-        return "integer Gaussian count", f"σ {self.sigma:.4g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         """Integer Gaussian noise on an integer of sensitivity s is s^2/(2 sigma^2)-zCDP.
@@ -489,6 +476,7 @@ class TruncatedDiscreteGaussian(Guarantee):
 
     kind = "truncated-gaussian"
     example = "20,80,1"
+    words = "truncated Gaussian count", "σ {sigma:.4g}"
 
     sigma: float
     bound: int
@@ -502,9 +490,6 @@ class TruncatedDiscreteGaussian(Guarantee):
         self._set(sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
         if self.bound < self.sensitivity:
             raise InvalidParameter(f"bound must be at least the sensitivity {self.sensitivity}, not {self.bound}")
-
-    def in_words(self) -> tuple[str, str]:
-        return "truncated Gaussian count", f"σ {self.sigma:.4g}"
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
         """Truncated integer Gaussian noise is delta-approximately s^2/(2 sigma^2)-zCDP, delta the mass off the overlap.
@@ -533,21 +518,10 @@ class TruncatedDiscreteGaussian(Guarantee):
         return ZeroConcentratedDP(rho=whole.rho), whole.delta
 
 
-KINDS: dict[str, type[Guarantee]] = {
-    each.kind: each
-    for each in (
-        PureDP,
-        BoundedRange,
-        Laplace,
-        Gaussian,
-        ZeroConcentratedDP,
-        ConcentratedDP,
-        ApproxDP,
-        DiscreteLaplace,
-        DiscreteGaussian,
-        TruncatedDiscreteGaussian,
-    )
-}
+_CLASSES_AND_NOISE = (PureDP, BoundedRange, Laplace, Gaussian, ZeroConcentratedDP, ConcentratedDP, ApproxDP)
+_INTEGER_NOISE = (DiscreteLaplace, DiscreteGaussian, TruncatedDiscreteGaussian)
+
+KINDS: dict[str, type[Guarantee]] = {each.kind: each for each in (*_CLASSES_AND_NOISE, *_INTEGER_NOISE)}
 """Every kind of guarantee, by its name in the notation."""
 
 

@@ -196,14 +196,9 @@ class TwoPhaseTopK:
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
         """Return the error to expect, before any data is touched."""
+        noise = self.noise
         found = self.discovery.preview(confidence)
-        return ErrorEstimate(
-            confidence=confidence,
-            expected_error=self.noise.expected_absolute,
-            radius=self.noise.radius(confidence),
-            detectable=found.detectable,
-            shortfall=found.shortfall,
-        )
+        return replace(found, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
         """Return the discovered labels in order with their counts, and what both phases really cost."""
