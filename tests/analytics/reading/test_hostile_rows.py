@@ -9,6 +9,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.schema import Kind
 from tests.analytics.reading import hostile
 from tests.servers.clickhouse import ClickHouseServer
@@ -76,6 +77,21 @@ def test_no_row_decides_on_postgresql(database: tuple[str, str], tmp_path: Path,
         monkeypatch.setattr(hostile, "others", lambda seed: [row for row in every(seed) if row[0] != "\ufffd"])
     types: dict[str, Kind] = {}
     assert not hostile.violations(table_writer(url, encoding), types, url, tmp_path, cases(60))
+
+
+def test_columns_that_postgresql_computes_when_it_reads_are_left_out(postgresql_server: PostgresqlServer):
+    """One row that does not convert would fail every question about such a column."""
+    url = postgresql_server.schema()
+    with psycopg.connect(url) as connection:
+        if connection.info.server_version < 180000:
+            pytest.skip("only PostgreSQL 18 and later computes columns when it reads them")
+        connection.execute(
+            "CREATE TABLE t (u int, s text, kept int GENERATED ALWAYS AS (u + 1) STORED, "
+            "computed int GENERATED ALWAYS AS (CAST(s AS int)) VIRTUAL)"
+        )
+        connection.execute("INSERT INTO t VALUES (1, '1'), (2, 'x')")
+    with open_engine("t", url) as engine:
+        assert engine.describe().names == ("u", "s", "kept")
 
 
 CLICKHOUSE = {

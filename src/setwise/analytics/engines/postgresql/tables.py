@@ -115,8 +115,9 @@ _RELATION = """
 """
 _COLUMNS = """
     SELECT a.attname, t.typname, t.typtype = 'e', a.atttypmod FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-    WHERE a.attrelid = %(relation)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+    WHERE a.attrelid = %(relation)s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v' ORDER BY a.attnum
 """
+"""Without columns that are computed when they are read: a row could make their expressions fail."""
 
 
 def found_table(connection: psycopg.Connection[Any], table: str) -> Relation:
