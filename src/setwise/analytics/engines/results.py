@@ -39,12 +39,15 @@ def arrow_table(columns: Mapping[str, Sequence[Cell]]) -> "pa.Table":
     """Return what a driver found, by the names of columns, as an Arrow table."""
     import pyarrow as pa
 
-    def kind(cells: Sequence[Cell]) -> pa.DataType:
+    def array(cells: Sequence[Cell]) -> pa.Array:
         if len(cells) > 0 and isinstance(cells[0], str):
-            return pa.string()
-        return pa.uint64() if max(map(int, cells), default=0) >= 2**63 else pa.int64()
+            return pa.array(cells, pa.string())
+        try:
+            return pa.array(cells, pa.int64())
+        except (OverflowError, pa.ArrowInvalid):  # unsigned labels beyond 2^63
+            return pa.array(cells, pa.uint64())
 
-    return pa.table({name: pa.array(cells, kind(cells)) for name, cells in columns.items()})
+    return pa.table({name: array(cells) for name, cells in columns.items()})
 
 
 def arrow_labels(found: "pa.Table", aggregation: Aggregation) -> list[Label]:
