@@ -10,7 +10,7 @@ import pytest
 import setwise
 from setwise import Ledger
 from setwise.analytics import session as session_module
-from setwise.analytics.engines.connect import open_joined
+from setwise.analytics.engines.connect import open_engine
 from setwise.cli.main import main
 from setwise.errors import InvalidParameter, StoreFailed
 from setwise.reports import outputs, run
@@ -103,10 +103,10 @@ def test_one_user_of_both_tables_changes_a_report_no_more_than_a_select(folder, 
     recorded = []
 
     def opened(*given, **words):
-        recorded.append(RecordedEngine(open_joined(*given, **words)))
+        recorded.append(RecordedEngine(open_engine(*given, **words)))
         return recorded[-1]
 
-    monkeypatch.setattr(session_module, "open_joined", opened)
+    monkeypatch.setattr(session_module, "open_engine", opened)
     found = []
     for number, without in enumerate((-1, 7)):
         with_people(folder, without=without)

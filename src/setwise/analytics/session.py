@@ -21,13 +21,11 @@ from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import (
     IN_MEMORY,
     Beside,
-    JoinedSource,
+    Joined,
     Location,
     Source,
     location_of,
     open_engine,
-    open_joined,
-    own_types,
 )
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, Key
@@ -421,30 +419,26 @@ def open(  # noqa: A001 - it is called as setwise.open
         header=header,
         format=format,
     )
-    given = types or {}
-    opened = open_engine(
-        source, engine, table=table, types=own_types(given, beside), csv=csv, memory=memory, progress=progress
-    )
+
+    def opened(called: str = "", joins: Sequence[Join] = ()) -> Engine:
+        joined = Joined(joins=joins, name=called, user=user, beside=beside)
+        return open_engine(
+            source, engine, table=table, types=types, csv=csv, memory=memory, progress=progress, joined=joined
+        )
+
     by_header = columns is None and location.files and csv.is_csv(csv.suffix_of(location.files[0]))
     called = str(source) if isinstance(source, str | Path) else type(source).__name__
     if table and "::" not in called:
         called = f"{called}::{table}"
     return Session(
-        opened,
+        opened(),
         user=user,
         name=called if name is None else name,
         randomness=SystemRandomness() if randomness is None else randomness,
         account=account,
         location=location.with_files(location_of(each, engine) for each in beside.private.values()),
         beside=beside,
-        open_joined=lambda main, joins: open_joined(
-            JoinedSource(source=source, name=main, user=user, table=table, types=given, csv=csv),
-            engine,
-            joins=joins,
-            beside=beside,
-            memory=memory,
-            progress=progress,
-        ),
+        open_joined=opened,
         advice=f"; if these are no names, setwise check {location.files[0].name} says how to read it"
         if by_header
         else "",

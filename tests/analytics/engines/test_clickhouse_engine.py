@@ -13,7 +13,7 @@ from setwise.analytics.bins import TimeUnit, parse_group
 from setwise.analytics.engines.aggregation import Aggregation, Measure
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
-from setwise.analytics.engines.connect import Beside, JoinedSource, location_of, open_engine, open_joined
+from setwise.analytics.engines.connect import Beside, Joined, location_of, open_engine
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Column, Kind
@@ -299,8 +299,8 @@ def test_keys_of_different_types_meet(typed: ClickHouseEngine, clickhouse_server
     ):
         beside = Beside(public={"names_of": "names_of"})
         join = Join(table="names_of", keys=(Key(column=left, joined=right),))
-        source = JoinedSource(source="typed", name="typed", user="u")
-        with open_joined(source, url, joins=[join], beside=beside) as engine:
+        joined = Joined(joins=[join], name="typed", user="u", beside=beside)
+        with open_engine("typed", url, joined=joined) as engine:
             found = engine.histogram(Aggregation(user="u", item="met"))
             assert as_dict(found.labels, found.counts) == wanted, left
 
@@ -311,8 +311,8 @@ def test_rows_that_meet_none_have_nulls(clickhouse_server: ClickHouseServer, url
     clickhouse_server.store(pa.table({"who": [1, 2, 3], "key": [1, 1, 2]}), "met", url, plain)
     clickhouse_server.store(pa.table({"key": [1], "label": ["one"]}), "meets", url, plain)
     join = Join(table="meets", keys=(Key(column="key", joined="key"),), keeps_all=True)
-    source = JoinedSource(source="met", name="met", user="who")
-    with open_joined(source, url, joins=[join], beside=Beside(public={"meets": "meets"})) as engine:
+    joined = Joined(joins=[join], name="met", user="who", beside=Beside(public={"meets": "meets"}))
+    with open_engine("met", url, joined=joined) as engine:
         found = engine.histogram(Aggregation(user="who", item="label"))
         assert as_dict(found.labels, found.counts) == {"one": 2}
 

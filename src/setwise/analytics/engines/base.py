@@ -1,7 +1,6 @@
 """What every engine is: a table that bounds contributions where the data is, and one question about it.
 
-A new engine is an `Engine`, whose questions are `SqlQuestion`s, and is chosen by `open_engine` and `open_joined` in
-connect.py.
+A new engine is an `Engine`, whose questions are `SqlQuestion`s, and is chosen by `open_engine` in connect.py.
 """
 
 import threading

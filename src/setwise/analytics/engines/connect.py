@@ -1,6 +1,6 @@
 """Open a source with its engine: from a path, an address or a table in memory; and where it is on disk.
 
-A new engine is chosen in `open_engine`, and for joins in `open_joined`.
+A new engine is chosen in `open_engine`.
 """
 
 import importlib
@@ -36,42 +36,6 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 _PARQUET_MAGIC = b"PAR1"
 
 
-def open_engine(
-    source: Source,
-    engine: str = "duckdb",
-    *,
-    table: str | None = None,
-    types: Mapping[str, Kind] | None = None,
-    csv: CsvOptions | None = None,
-    memory: str | None = None,
-    progress: Progress = quiet,
-) -> Engine:
-    """Return an engine that reads the source.
-
-    `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
-    "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
-    "postgresql://...", "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a
-    table inside a database file; `file::table` says the same. `types` says which columns of text, as all of a CSV file
-    are, hold something else. `csv` says how CSV files are written. `memory` limits DuckDB, as in "4GiB".
-    """
-    if engine == "duckdb" and not _is_spark_frame(source):
-        from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-
-        manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
-        opened = duckdb_table(source, table, types or {}, csv or CsvOptions())
-        return DuckDBEngine(opened, memory=memory, progress=progress, manifest=manifest)
-    if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
-        return _server_engine(engine, _table_name(source, table, types))
-    if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
-        from setwise.analytics.engines.spark.engine import open_spark
-
-        return open_spark(_spark_source(source, types, csv), _master(engine), progress)
-    raise InvalidParameter(
-        "engine must be duckdb, spark, a Spark master such as spark://host:7077, postgresql://..., clickhouse://... or "
-        f"chdb:///folder, not {without_password(engine)!r}"
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
     """The tables that may be joined to a private one, by name: public ones, and private ones with its user column."""
@@ -104,55 +68,90 @@ class Beside:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedSource:
-    """A source of a join: what `open_engine` takes, its name in the join, and the user column.
+class Joined:
+    """The joins of a source, what it is called in them, its user column, and the tables that may be joined to it."""
 
-    For the first one `types` also says which columns of the other tables are not text, as TABLE.COLUMN.
-    """
+    joins: Sequence[Join] = ()
+    name: str = ""
+    user: str = ""
+    beside: Beside = field(default_factory=Beside)
+
+
+NOT_JOINED = Joined()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Described:
+    """A source, and how it is to be read."""
 
     source: Source
-    name: str
-    user: str
     table: str | None = None
     types: Mapping[str, Kind] = field(default_factory=dict)
-    csv: CsvOptions | None = None
+    csv: CsvOptions = field(default_factory=CsvOptions)
 
 
-def open_joined(
-    main: JoinedSource,
-    engine: str,
+def open_engine(
+    source: Source,
+    engine: str = "duckdb",
     *,
-    joins: Sequence[Join],
-    beside: Beside,
+    table: str | None = None,
+    types: Mapping[str, Kind] | None = None,
+    csv: CsvOptions | None = None,
     memory: str | None = None,
     progress: Progress = quiet,
+    joined: Joined = NOT_JOINED,
 ) -> Engine:
-    """Return an engine that reads a source with the tables that are joined to it."""
-    beside.check(joins)
-    sources = [(replace(main, types=own_types(main.types, beside)), True)]
-    for join in joins:
+    """Return an engine that reads the source, with the tables that are joined to it.
+
+    `engine` is "duckdb" (the default, for files and tables in memory), "spark" or a Spark master such as
+    "spark://host:7077" or "local[4]" (for files, tables of its catalogue and Spark's own frames), or
+    "postgresql://...", "clickhouse://..." or "chdb:///folder" (for the table that `source` names). `table` names a
+    table inside a database file; `file::table` says the same. `types` says which columns of text, as all of a CSV file
+    are, hold something else; those of the other tables as TABLE.COLUMN. `csv` says how CSV files are written. `memory`
+    limits DuckDB, as in "4GiB".
+    """
+    tables = _tables(_Described(source=source, table=table, types=types or {}, csv=csv or CsvOptions()), joined)
+    if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
+        names = _each(tables, _table_name)
+        join = ServerJoin(tables=names, joins=joined.joins, user=joined.user)
+        return _server_engine(engine, join if joined.joins else names[0].table)
+    if engine == "duckdb" and not _is_spark_frame(source):
+        from setwise.analytics.engines.duckdb.engine import DuckDBEngine
+        from setwise.analytics.engines.duckdb.tables import JoinedTable
+
+        local = _each(tables, lambda each: duckdb_table(each.source, each.table, each.types, each.csv))
+        if joined.joins:
+            return DuckDBEngine(JoinedTable(local, joined.joins, joined.user), memory=memory, progress=progress)
+        manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
+        return DuckDBEngine(local[0].table, memory=memory, progress=progress, manifest=manifest)
+    if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
+        from setwise.analytics.engines.spark.engine import open_spark
+
+        return open_spark(_each(tables, _spark_source), joined.joins, joined.user, _master(engine), progress)
+    raise InvalidParameter(
+        "engine must be duckdb, spark, a Spark master such as spark://host:7077, postgresql://..., clickhouse://... or "
+        f"chdb:///folder, not {without_password(engine)!r}"
+    )
+
+
+def _tables(main: _Described, joined: Joined) -> list[NamedTable[_Described]]:
+    """Return a source, with the types of its own columns, and the tables that are joined to it with theirs."""
+    beside = joined.beside
+    beside.check(joined.joins)
+    others = tuple(f"{name}." for name in beside.names)
+    own = {name: kind for name, kind in main.types.items() if not (others and name.startswith(others))}
+    tables = [NamedTable(name=joined.name, table=replace(main, types=own), private=True)]
+    for join in joined.joins:
         private = join.table in beside.private
         found = beside.private[join.table] if private else beside.public[join.table]
         prefix = f"{join.table}."
         types = {name.removeprefix(prefix): kind for name, kind in main.types.items() if name.startswith(prefix)}
-        sources.append((JoinedSource(source=found, name=join.table, user=main.user, types=types), private))
+        tables.append(NamedTable(name=join.table, table=_Described(source=found, types=types), private=private))
+    return tables
 
-    def opened(how: Callable[[JoinedSource], Opened]) -> list[NamedTable[Opened]]:
-        return [NamedTable(name=each.name, table=how(each), private=private) for each, private in sources]
 
-    if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
-        names = opened(lambda each: _table_name(each.source, each.table, each.types))
-        return _server_engine(engine, ServerJoin(tables=names, joins=joins, user=main.user))
-    if engine != "duckdb" or _is_spark_frame(main.source):
-        from setwise.analytics.engines.spark.engine import open_spark_join
-
-        spark = opened(lambda each: _spark_source(each.source, each.types, each.csv))
-        return open_spark_join(spark, joins, main.user, _master(engine), progress)
-    from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-    from setwise.analytics.engines.duckdb.tables import JoinedTable
-
-    local = opened(lambda each: duckdb_table(each.source, each.table, each.types, each.csv))
-    return DuckDBEngine(JoinedTable(local, joins, main.user), memory=memory, progress=progress)
+def _each(tables: Sequence[NamedTable[_Described]], how: Callable[[_Described], Opened]) -> list[NamedTable[Opened]]:
+    return [NamedTable(name=each.name, table=how(each.table), private=each.private) for each in tables]
 
 
 def _server_engine(address: str, source: str | ServerJoin) -> Engine:
@@ -165,20 +164,20 @@ def _server_engine(address: str, source: str | ServerJoin) -> Engine:
     return ClickHouseEngine(address, source)
 
 
-def _table_name(source: Source, table: str | None, types: Mapping[str, Kind] | None) -> str:
+def _table_name(given: _Described) -> str:
     """Return the name of a server's table, or raise `InvalidParameter` for what only files take."""
-    if types:
+    if given.types:
         raise InvalidParameter("types are for columns of text in files: a table of a server has types of its own")
-    if not isinstance(source, str | Path):
-        raise InvalidParameter(f"a server reads tables of its own, by name, not {type(source).__name__}")
-    return table or str(source)
+    if not isinstance(given.source, str | Path):
+        raise InvalidParameter(f"a server reads tables of its own, by name, not {type(given.source).__name__}")
+    return given.table or str(given.source)
 
 
-def _spark_source(source: Source, types: Mapping[str, Kind] | None, csv: CsvOptions | None) -> "SparkSource":
+def _spark_source(given: _Described) -> "SparkSource":
     from setwise.analytics.engines.spark.tables import SparkSource
 
-    read_as, how = described(source, types or {}, csv or CsvOptions())
-    return SparkSource(source=source, types=read_as, csv=how)
+    types, csv = described(given.source, given.types, given.csv)
+    return SparkSource(source=given.source, types=types, csv=csv)
 
 
 def _master(engine: str) -> str | None:
@@ -188,12 +187,6 @@ def _master(engine: str) -> str | None:
 
 def _is_spark_frame(source: Source) -> bool:
     return type(source).__module__.partition(".")[0] == "pyspark"
-
-
-def own_types(types: Mapping[str, Kind], beside: Beside) -> dict[str, Kind]:
-    """Return the types of a table's own columns, without those of the tables beside it."""
-    others = tuple(f"{name}." for name in beside.names)
-    return {name: kind for name, kind in types.items() if not (others and name.startswith(others))}
 
 
 def without_password(address: str) -> str:

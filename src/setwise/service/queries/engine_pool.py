@@ -10,7 +10,7 @@ from typing import assert_never
 from urllib.parse import urlsplit
 
 from setwise.analytics.engines.base import Engine
-from setwise.analytics.engines.connect import Beside, JoinedSource, open_engine, open_joined
+from setwise.analytics.engines.connect import NOT_JOINED, Beside, Joined, open_engine
 from setwise.analytics.engines.files import files_of
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.prepared import read_prepared
@@ -149,26 +149,19 @@ class Engines:
 
         What is wrong with one of the tables is the stewards'.
         """
-        main = JoinedSource(
-            source=self._located(dataset.table, dataset.engine),
-            name=dataset.name,
-            user=dataset.user,
-            types={name: Kind(kind) for name, kind in dataset.types},
-            csv=dataset.csv,
-        )
         beside = Beside(public={name: self._located(table, dataset.engine) for name, table in dataset.public})
-        address = self._address(dataset.engine)
         try:
-            return open_joined(main, address, joins=joins, beside=beside, memory=self._settings.memory)
+            return self._opened(dataset, Joined(joins=joins, name=dataset.name, user=dataset.user, beside=beside))
         except UnsuitableTable:
             raise EngineFailed(
                 f"the tables of the data set {dataset.name!r} cannot be opened to be joined; tell a steward"
             ) from None
 
-    def _opened(self, dataset: Dataset) -> Engine:
+    def _opened(self, dataset: Dataset, joined: Joined = NOT_JOINED) -> Engine:
         address = self._address(dataset.engine)
         source = self._located(dataset.table, dataset.engine)
-        return open_engine(source, address, types=_types_of(dataset), csv=dataset.csv, memory=self._settings.memory)
+        types = {name: Kind(kind) for name, kind in dataset.types} if joined.joins else _types_of(dataset)
+        return open_engine(source, address, types=types, csv=dataset.csv, memory=self._settings.memory, joined=joined)
 
     def _address(self, kind: EngineKind) -> str:
         """Return where the engine of this kind is, as the replica was started with it."""

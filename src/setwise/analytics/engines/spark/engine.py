@@ -215,24 +215,19 @@ _SHARED = SharedSession()
 
 
 @without_driver_error
-def open_spark(source: SparkSource, master: str | None, progress: Progress) -> SparkEngine:
-    """Return an engine for a source.
+def open_spark(
+    sources: Sequence[NamedTable[SparkSource]], joins: Sequence[Join], user: str, master: str | None, progress: Progress
+) -> SparkEngine:
+    """Return an engine for a source, or for several that are joined, the first of them private.
 
     Without a master the session that is active is used, or the one the machine's Spark configuration describes.
     """
-    with _session_for(source, master) as (session, leave):
-        return SparkEngine(source.opened(session), progress=progress, leave=leave)
-
-
-@without_driver_error
-def open_spark_join(
-    sources: Sequence[NamedTable[SparkSource]], joins: Sequence[Join], user: str, master: str | None, progress: Progress
-) -> SparkEngine:
-    """Return an engine for sources that are joined, the first of them private."""
     with _session_for(sources[0].table, master) as (session, leave):
         tables = [
             NamedTable(name=each.name, table=each.table.opened(session), private=each.private) for each in sources
         ]
+        if not joins:
+            return SparkEngine(tables[0].table, progress=progress, leave=leave)
         try:
             return SparkEngine(joined_tables(session, tables, joins, user), progress=progress, leave=leave)
         except (PySparkException, Py4JError):
