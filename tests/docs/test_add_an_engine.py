@@ -1,6 +1,7 @@
 """The guide on adding an engine names what there is: methods, types, files and about how long they are."""
 
 import re
+from pkgutil import resolve_name
 
 from tests.docs.pages import DOCS, ROOT
 
@@ -10,6 +11,12 @@ from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.schema import Kind
 
 PAGE = (DOCS / "guides" / "add-an-engine.md").read_text(encoding="utf-8")
+ENGINES = (
+    "duckdb.engine:DuckDBEngine",
+    "postgresql.engine:PostgresqlEngine",
+    "clickhouse.engine:ClickHouseEngine",
+    "spark.engine:SparkEngine",
+)
 NAMED = set(re.findall(r"`([^`\n]+)`", PAGE))
 
 
@@ -47,3 +54,16 @@ def test_the_lines_that_it_took_are_about_those_of_today():
     for name, lines in table:
         now = len((ROOT / name).read_text(encoding="utf-8").splitlines())
         assert abs(now - int(lines)) <= 0.25 * now, (name, now)
+
+
+def test_engines_write_only_what_differs():
+    """Checks, questions, preparing and cancelling are those of `Engine`; the statements those of `SqlQuestion`."""
+    engines = [resolve_name(f"setwise.analytics.engines.{name}") for name in ENGINES]
+    assert all(issubclass(each, Engine) for each in engines)
+    questions = SqlQuestion.__subclasses__()
+    assert len(questions) == len(engines) - 1  # DuckDB asks in parts of the users
+    shared = public(Engine) - Engine.__abstractmethods__ - {"rows"}
+    assert not [(each, name) for each in engines for name in shared & vars(each).keys()]
+    assert not [
+        (each, name) for each in questions for name in {"histogram", "statistics", "_counts"} & vars(each).keys()
+    ]
