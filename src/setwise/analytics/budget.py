@@ -59,7 +59,7 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 class Within:
     """An accuracy in place of an epsilon: how far the planned 95% intervals may reach, each in its own units.
 
-    Means are those of groups of 1,000 users, and quantiles are within so many users in rank. The least epsilon that
+    Means are those of groups of 1,000 users, and quantiles are within this many users in rank. The least epsilon that
     reaches it is found; one that is given must reach it. The other fields are those of `Total`.
     """
 

@@ -74,7 +74,7 @@ class OneOff:
             return replace(self._receipts[key], answer=self._answers.get(key))
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:  # noqa: ARG002
-        """Store the answer; the first one stays. Nothing is given back, for nothing is left to draw on."""
+        """Store the answer; the first one stays. Nothing is given back, because there is no account to give it to."""
         return self._answers.setdefault(receipt.key, answer)
 
     @property

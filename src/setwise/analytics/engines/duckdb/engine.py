@@ -146,7 +146,7 @@ class DuckDBEngine(Engine):
 
     @contextmanager
     def _running_on(self, rows: int) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor of its own to a query that reads about so many rows, known to `cancel`.
+        """Give a cursor of its own to a query that reads about `rows` rows, known to `cancel`.
 
         A large query is watched while it runs. A small one is over before anybody would look, on one thread: waking
         others takes longer than their help saves.
