@@ -57,6 +57,17 @@ def test_a_mean_finds_its_bounds_and_says_so(session):
     assert PrivateAnswer.from_stored(answer.stored()) == answer
 
 
+def test_a_sum_looks_the_same_whatever_bounds_are_found(session):
+    """Of whole numbers from 0 on, and of others."""
+    for column in ("minutes", "change"):
+        total = session.sum(value=column, bounds="auto", epsilon=1)
+        assert (total.kind, total.statistics, total.labels) == ("sum", (f"sum_{column}",), ("all",))
+    assert session.sum(value="minutes", bounds="auto", epsilon=1).value == pytest.approx(4 * USERS * 15, rel=0.1)
+    pages = session.sum(value="minutes", bounds="auto", item="page", contributions=4, epsilon=4, delta=1e-6)
+    assert (pages.kind, pages.statistics) == ("sum", ("sum_minutes",))
+    assert all(each.estimates[0].value == pytest.approx(USERS * 15, rel=0.1) for each in pages)
+
+
 def test_signed_values_and_contributions(session):
     statistics = (Mean(column="change", bounds="auto"), Sum(column="minutes", bounds="auto"), Count())
     query = Query(statistics=statistics, item="page", contributions="auto")

@@ -9,7 +9,7 @@ import numpy as np
 from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import ApproxDP, PureDP, Use, merged
 from setwise.analytics.engines.aggregation import Aggregation, Measure
-from setwise.analytics.query import EVERYTHING, Count, Mean, Quantile, Query, Statistic, Sum
+from setwise.analytics.query import AUTO, EVERYTHING, FOUND, Count, Mean, Quantile, Query, Statistic, Sum
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.quantile import GridQuantiles
@@ -126,15 +126,15 @@ def found_in(query: Query, asked: Query) -> dict[str, object]:
 
 
 def _is_auto(statistic: Statistic) -> bool:
-    return not isinstance(statistic, Count) and statistic.bounds is not None
+    return not isinstance(statistic, Count) and statistic.bounds == AUTO
 
 
 def _bounded(statistic: Statistic, low: Fraction, high: Fraction) -> Statistic:
     match statistic:
         case Sum():  # a user without rows adds nothing, so 0 is among the bounds of a sum
-            return replace(statistic, bounds=None, low=min(low, Fraction(0)), high=max(high, Fraction(0)))
+            return replace(statistic, bounds=FOUND, low=min(low, Fraction(0)), high=max(high, Fraction(0)))
         case Mean() | Quantile():
-            return replace(statistic, bounds=None, low=low, high=high)
+            return replace(statistic, bounds=FOUND, low=low, high=high)
         case Count():
             raise InvalidParameter("a count has no bounds to be found")
         case _:

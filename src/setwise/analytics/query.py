@@ -25,8 +25,8 @@ LARGEST_K = 100_000
 EVERYTHING = "all"
 """The label of the one group of a query without groups."""
 
-AUTO = "auto"
-"""Stands for bounds that are found privately."""
+AUTO, FOUND = "auto", "found"
+"""Stand for bounds that are to be found privately, and that were."""
 
 LARGEST_NUMBER = 10**90
 """The largest bound, either way; 1 over it is the least step."""
@@ -543,7 +543,7 @@ def _filled(statistic: Statistic, per_item: int | None) -> Statistic:
 
 def _words_of(statistic: Statistic) -> dict[str, object]:
     """Return the words of a statistic that say more than their defaults."""
-    left_out = ("low", "high") if getattr(statistic, "bounds", None) else ()
+    left_out = ("low", "high") if getattr(statistic, "bounds", None) == AUTO else ()
     words = {field: getattr(statistic, field.name) for field in fields(statistic) if field.name not in left_out}
     return {field.name: _plain(value) for field, value in words.items() if value not in (None, field.default)}
 
@@ -563,7 +563,7 @@ def _plain(value: object) -> object:
 
 def _check_measured(statistic: Sum | Mean | Quantile) -> None:
     _check_column("value", statistic.column)
-    if statistic.bounds is not None:
+    if statistic.bounds not in (None, FOUND):
         if statistic.bounds != AUTO:
             raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {_shown(statistic.bounds)}")
         for name, stands_for in (("low", Fraction(0)), ("high", Fraction(1)), ("step", None)):
