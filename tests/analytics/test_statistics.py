@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,10 +14,10 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.plot import bars_of
 from setwise.analytics.present.text import question_in_words
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
-from setwise.analytics.statistics import in_units, releases_of
+from setwise.analytics.statistics import in_units, releases_of, statistics_note
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.planning.request import Total
-from setwise.mechanisms.release import Estimate
+from setwise.mechanisms.release import CONFIDENCE, Estimate
 
 AGES = {"value": "age", "low": 0, "high": 120, "epsilon": 1}
 
@@ -200,6 +201,17 @@ def test_what_one_user_adds_is_the_farther_bound():
     assert total.reach == 60
     (mean,) = releases_of((Mean(column="x", low=Fraction(0), high=Fraction(10), step=one, per_user=4),))
     assert mean.reaches == (20, 4)
+
+
+@pytest.mark.parametrize("most", [None, 1])
+def test_intervals_of_users_who_were_selected_by_noise_promise_an_average_alone(most):
+    mean = Mean(column="x", low=Fraction(0), high=Fraction(10), step=Fraction(1))
+    query = Query(item="town", statistics=(Count(most=most), mean), contributions=3)
+    note = statistics_note(query, CONFIDENCE)
+    assert note.startswith(
+        "On average 95% of the intervals of users hold the exact number. Each other interval holds it"
+    )
+    assert statistics_note(replace(query, domain=("here", "there")), CONFIDENCE).startswith("Each interval holds")
 
 
 def test_an_answer_says_what_rounding_may_cost(shop):

@@ -137,6 +137,7 @@ def test_documents_are_shown_by_a_command(setwise):
     assert done.stdout.startswith("# ")
     assert "optimal-composition" in setwise("docs").stdout
     assert setwise("docs", "nothing").returncode == 2
+    assert "<!--" not in setwise("docs", "analytics").stdout  # what pages say to their tests
 
 
 def test_csv_plot_and_preview(setwise, folder, tmp_path):

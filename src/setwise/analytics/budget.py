@@ -60,7 +60,7 @@ class Within:
     """An accuracy in place of an epsilon: how far the planned 95% intervals may reach, each in its own units.
 
     Means are those of groups of 1,000 users, and quantiles are within this many users in rank. The least epsilon that
-    reaches it is found; one that is given must reach it. The other fields are those of `Total`.
+    reaches it is found in accuracy.py; one that is given must reach it. The other fields are those of `Total`.
     """
 
     within: Fraction

@@ -1,4 +1,7 @@
-"""The statistics of a query in whole numbers: what users add, which release it takes, and what comes out of it."""
+"""The statistics of a query in whole numbers: what users add, which release it takes, and what comes out of it.
+
+The releases, with their noise and intervals, are in mechanisms/statistics.py.
+"""
 
 import math
 from collections.abc import Sequence
@@ -171,10 +174,13 @@ def statistics_note(query: Query, confidence: Fraction) -> str:
     """Return what the intervals of an answer promise, and what has none."""
     sure = f"{float(confidence):.0%}"
     sentences = []
-    found = query.item is not None and (query.domain is None or query.k is not None)
-    if found and Count() in query.statistics:
+    selected = query.item is not None and (query.domain is None or query.k is not None)
+    found = [selected and isinstance(each, UsersFound) for each in releases_of(query.statistics)]
+    if any(found):
         sentences.append(f"On average {sure} of the intervals of users hold the exact number.")
-    if any(not isinstance(each, Quantile) and not (found and each == Count()) for each in query.statistics):
+    if any(
+        not isinstance(each, Quantile) and not counted for each, counted in zip(query.statistics, found, strict=True)
+    ):
         which = "other interval holds it" if sentences else "interval holds the exact number"
         sentences.append(f"Each {which} with probability {sure}.")
     for each in query.statistics:

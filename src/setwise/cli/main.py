@@ -1,6 +1,7 @@
 """The `setwise` command: its list of commands, how errors end it, and `setwise docs`."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -157,7 +158,11 @@ def docs(
     page = found.get(name.removeprefix("docs/").removesuffix(".md"))
     if page is None:
         raise UnknownName(f"there is no document {name!r}; there are {', '.join(found)}")
-    print(page.read_text(encoding="utf-8"), end="")
+    print(_COMMENT.sub("", page.read_text(encoding="utf-8")), end="")
+
+
+_COMMENT = re.compile(r"^<!--.*?-->\n+", re.DOTALL | re.MULTILINE)
+"""What a page says to the tests that run it, and to nobody else."""
 
 
 def _title(path: Path) -> str:

@@ -30,15 +30,17 @@ OPTIONS: dict[str, Any] = {
     "contributions": typer.Option(
         metavar="N|auto",
         parser=_number_or_auto,
-        help="How many items one user counts towards (a random choice); any number if left out. auto finds it within a "
-        "tenth of epsilon.",
+        help="How many items one user counts towards (a random choice); any number if left out, as a top k or public "
+        "items allow. auto finds it within a tenth of epsilon.",
     ),
     "per_item": typer.Option(help="How much one user may add to one item: rows, or units of --value; 1 if left out."),
-    "per_user": typer.Option(help="Count events, at most this many of one user; left out, every user counts once."),
-    "value": typer.Option(metavar="COL", help="The column of numbers; counts add up integers only."),
+    "per_user": typer.Option(help="Take rows, at most this many of one user; left out, every user counts once."),
+    "value": typer.Option(metavar="COL", help="The column of numbers; items are ranked by integers only."),
     "clip": typer.Option(help="What one user may add at most; less than 0 counts as 0."),
-    "low": typer.Option(help="The least that one user's own sum or mean counts as; it may be negative."),
-    "high": typer.Option(help="The most that one user's own sum or mean counts as."),
+    "low": typer.Option(
+        help="The least that one user's own sum or mean counts as; it may be negative. That of a sum is 0 if left out."
+    ),
+    "high": typer.Option(help="The most that it counts as. Means and quantiles need both, or --bounds auto."),
     "bounds": typer.Option(metavar="auto", help="Find --low and --high within a tenth of epsilon."),
     "step": typer.Option(help="What values are rounded to: 1 for sums of integers, else a thousandth of high - low."),
     "at": typer.Option(

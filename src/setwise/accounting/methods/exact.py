@@ -13,7 +13,18 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.brackets import ELEMENTARY, UNIT, Answer, Bracket, Interaction, down, either_fails, up
+from setwise.accounting.brackets import (
+    ELEMENTARY,
+    UNIT,
+    Answer,
+    Bracket,
+    Interaction,
+    down,
+    either_fails,
+    float_above,
+    float_below,
+    up,
+)
 from setwise.accounting.guarantees import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -21,7 +32,6 @@ from setwise.accounting.guarantees import (
     PureDP,
     TruncatedDiscreteGaussian,
     Use,
-    largest_loss,
     total_loss,
 )
 from setwise.accounting.losses.dominating_pairs import GaussianLoss, KnownNoise, added_up, enumerated
@@ -149,21 +159,14 @@ class BasicSum:
 def pure_sum(uses: Iterable[Use], interaction: Interaction) -> Answer:
     """Return the epsilon of the uses together at delta = 0; infinite when some use has an unbounded loss or fails.
 
-    The largest losses of known noise are reached together, so their sum is the optimum. A class reaches at least the
-    sum over the known noise that attains it.
+    The largest losses of known noise are reached together, and a bounded-range mechanism of epsilon loses t with some
+    chance for every t < epsilon: the sum is the optimum, of classes too.
 
     >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper
     1.0
     """
     pairs = [(use.guarantee, use.count) for use in uses]
-    upper = total_loss(pairs)
-    if upper is None or any(guarantee.split_off_failure()[1] for guarantee, _ in pairs):
+    total = total_loss(pairs)
+    if total is None or any(guarantee.split_off_failure()[1] for guarantee, _ in pairs):
         return Answer(0.0, math.inf, interaction, BASIC, BASIC_STATEMENT)
-    lower = total_loss(
-        (known, count) for guarantee, count in pairs if (known := guarantee.worst_known_example()) is not None
-    )
-    assert lower is not None  # noise that satisfies a bounded guarantee is bounded
-    below = float(lower)
-    return Answer(
-        below if Fraction(below) <= lower else down(below), largest_loss(pairs), interaction, BASIC, BASIC_STATEMENT
-    )
+    return Answer(float_below(total), float_above(total), interaction, BASIC, BASIC_STATEMENT)
