@@ -99,3 +99,12 @@ def test_files_that_cannot_be(tmp_path):
     for name in ("absent.txt", "empty.txt", "binary.txt", "broken.parquet"):
         with pytest.raises(InvalidParameter, match=name):
             read_domain(tmp_path / name)
+
+
+@pytest.mark.parametrize("line", [b"Bergen,5,6", b"Troms\xf8,7"])
+def test_a_damaged_line_of_a_list_of_labels_is_refused_and_not_left_out(tmp_path, line):
+    """A label that is left out would be missing from every answer without a word."""
+    file = tmp_path / "cities.csv"
+    file.write_bytes(b"city,people\nOslo,700\n" + line + b"\n")
+    with pytest.raises(InvalidParameter, match="cannot be read"):
+        read_domain(f"{file}:city")

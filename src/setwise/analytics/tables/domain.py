@@ -115,16 +115,17 @@ def _lines_of(path: Path, column: str | None) -> list[str]:
 
 def _column_of(path: Path, column: str | None) -> list[Cell]:
     import pyarrow as pa
-    from pyarrow import parquet
+    from pyarrow import csv, parquet
 
     try:
         if path.suffix.lower() in {".parquet", ".pq"}:
             table = parquet.read_table(path)
         else:
-            # Text, as every CSV column is unless someone says otherwise: 007 and 7 are different labels.
-            (file,) = open_csv([path], CsvFormat(separator=CSV_SEPARATORS[path.suffix.lower()]))
-            schema = pa.schema([(name, pa.string()) for name in file.names])
-            table = pa.Table.from_batches(file.batches(file.names), schema)
+            separator = CSV_SEPARATORS[path.suffix.lower()]
+            (file,) = open_csv([path], CsvFormat(separator=separator))
+            # Text, as every CSV column is unless someone says otherwise: 007 and 7 are different labels. None is lost.
+            as_text = csv.ConvertOptions(column_types=dict.fromkeys(file.names, pa.string()))
+            table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=separator), convert_options=as_text)
     except (OSError, pa.ArrowInvalid, UnsuitableTable):
         raise InvalidParameter(f"the domain file {str(path)!r} cannot be read") from None
     names = table.column_names
