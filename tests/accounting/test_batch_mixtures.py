@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from setwise.accounting.bounds import classify
 from setwise.accounting.brackets import Bracket
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian, Laplace
 from setwise.accounting.methods import batch_mixture
 from setwise.accounting.methods.batch_mixture import BatchMixture
+from setwise.accounting.notation import as_uses
 from setwise.errors import Unattainable
 from tests.accounting import batch_play as play
 from tests.accounting.strategies import thousandths
@@ -154,3 +156,22 @@ def test_a_width_is_reached_or_refused(monkeypatch):
 def test_thousands_of_two_kinds_are_bounded_by_one_order():
     answer = compose(["bounded-range:0.02x2000", "bounded-range:0.01x2000"], "batch").epsilon(1e-6)
     assert answer.width <= 0.005 * answer.upper
+
+
+@pytest.mark.parametrize("short", ["8.6e-9", "1e-6", "1e-4"])
+def test_next_to_the_largest_loss_one_pick_beside_unlike_responses_is_as_by_hand(short):
+    """Only the largest losses of everything count there: by hand at fifty digits, with the best t of the pick."""
+    epsilon, responses = 0.0044936668733583365, [(0.0044936668733583365, 3), (0.378, 1), (4.114111517562613, 2)]
+    with mpmath.workdps(50):
+        largest = mpmath.fsum([epsilon, *(mpmath.mpf(each) * count for each, count in responses)])
+        total = float(largest - mpmath.mpf(short))
+        left = largest - mpmath.mpf(total)
+        reached = mpmath.fprod((1 / (1 + mpmath.exp(-mpmath.mpf(each)))) ** count for each, count in responses)
+        truth = float(reached * mpmath.expm1(-left / 2) ** 2 / -mpmath.expm1(-mpmath.mpf(epsilon)))
+    uses = [*(f"pure:{each}x{count}" for each, count in responses), f"bounded-range:{epsilon}"]
+    kinds = classify(as_uses(uses))
+    found = batch_mixture.batch_mixture(kinds.ranges, kinds.linear, kinds.failure).delta(total)
+    assert found.lower <= truth * (1 + 1e-4)
+    assert truth * (1 - 1e-4) <= found.upper <= truth * 1.01
+    assert found.lower >= 0.99 * truth
+    assert truth * (1 - 1e-4) <= compose(uses, "batch").delta(total).upper <= truth * 1.01

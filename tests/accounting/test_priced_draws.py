@@ -17,8 +17,11 @@ from setwise.accounting.adaptive.dynamic_program import (
     variance_of,
 )
 from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, TailProfile, nothing_to_come
-from setwise.accounting.brackets import quiet
+from setwise.accounting.bounds import bounds_for
+from setwise.accounting.brackets import Effort, Interaction, quiet
 from setwise.accounting.compose import compose
+from setwise.accounting.notation import as_uses
+from setwise.errors import Unattainable
 from tests.accounting.strategies import thousandths
 from tests.sizes import examples
 
@@ -85,3 +88,12 @@ def test_brackets_of_many_parameters_are_narrow(groups, share):
     ascending = compose(uses, "ordered").epsilon(1e-6)
     assert ascending.lower <= answer.upper
     assert answer.lower <= ascending.upper
+
+
+def test_few_draws_of_epsilons_far_apart_are_priced_only_for_a_width():
+    """Prices are several percent off there and take long; a Gaussian stands for the small ones."""
+    uses = as_uses([f"bounded-range:{0.08 + 0.05 * i:.2f}x2" for i in range(11)])
+    majorant, priced, *_ = bounds_for(uses, Interaction.SETWISE, Effort())
+    assert (majorant.method, priced.method) == ("gaussian-majorant", "certified-optimum")
+    with pytest.raises(Unattainable, match="ask for a width"):
+        priced.epsilon(1e-6, None)

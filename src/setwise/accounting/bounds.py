@@ -174,8 +174,9 @@ def _optimal(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interactio
         yield _majorant(uses, kinds, interaction, effort)
     else:
         majorant = _majorant(uses, kinds, interaction, effort)
-        yield replace(majorant, tight=not any_order or not quick_when_priced(kinds.ranges))
-        yield from on_the_grid
+        on_purpose = any_order and not quick_when_priced(kinds.ranges)
+        yield replace(majorant, tight=not any_order or on_purpose)
+        yield from map(_if_asked, on_the_grid) if on_purpose else on_the_grid
 
 
 def _on_the_grid(
@@ -216,18 +217,21 @@ def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interacti
     """Return the bound in which one Gaussian stands for the small bounded-range parameters.
 
     It covers every order. From below the small ones are randomized responses, and the large ones, too, unless the
-    interaction is set-wise.
+    interaction is set-wise: then they are drawn after these, the smaller first.
     """
     from setwise.accounting.methods.gaussian_majorant import splits_of
     from setwise.accounting.wallet import gaussian_of
 
     linear = [Use(known, count) for known, count in kinds.linear]
 
-    def bound(others: Sequence[Use], large: tuple[Group, ...]) -> Bound:
-        merged = replace(classify([*linear, *others]), ranges=large, failed=kinds.failed)
-        if not large:
+    def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
+        """Return the bound of the others and then of bounded-range uses, in any order within each stage."""
+        merged = replace(classify([*linear, *others]), failed=kinds.failed)
+        ranges = [RangeStage(groups) for groups in stages if groups]
+        if not ranges:
             return linear_bound(merged)
-        return _optimum(_linear_first(merged), kinds.failure, effort, _SETWISE, tight=True)
+        first = [LinearStage(merged.linear)] if merged.linear else []
+        return _optimum((*first, *ranges), kinds.failure, effort, _SETWISE, tight=True)
 
     splits = splits_of(kinds.ranges, math.fsum(count * spread(known)[0] for known, count in kinds.linear))
     above = [
@@ -241,7 +245,7 @@ def _majorant(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Interacti
             for epsilon, count in splits[-1].small
             if (known := BoundedRange(epsilon=epsilon).worst_known_example()) is not None
         ]
-        below = bound(attained, splits[-1].large)
+        below = bound(attained, *((group,) for group in sorted(splits[-1].large)))
     else:
         below = lower_bound(uses)
 
@@ -277,7 +281,10 @@ def _closed_form(uses: Sequence[Use], kinds: ClassifiedUses, interaction: Intera
     pure = kinds.pure_epsilons()
     one_range = sum(count for _, count in kinds.ranges) == 1
     alone = one_range and pure is not None and len({kinds.ranges[0][0], *pure}) == 1
-    if interaction is Interaction.SETWISE and one_range and not alone:
+    linear_first = interaction is Interaction.SETWISE or (
+        interaction is Interaction.ORDERED and isinstance(uses[-1].guarantee, BoundedRange)
+    )
+    if linear_first and one_range and not alone:
         return _one_range(kinds)
     if interaction is not Interaction.BATCH and not alone:
         return None
@@ -328,6 +335,11 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 
     mixture = batch_mixture.batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
     found = [] if mixture is None else [Bound("batch-optimum", _MIXTURE, True, mixture.delta, mixture.epsilon)]
+    one_range = sum(count for _, count in kinds.ranges) == 1
+    if one_range and (exact := _one_range(kinds)) is not None:
+        yield replace(exact, tight=False)
+        yield from found
+        return
     one_order = upper_bound_order(kinds.ranges, kinds.linear)
     in_order = _optimum(one_order, kinds.failure, effort, _MIXTURE, tight=False)
     found.append(_either(in_order, _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=False)))
@@ -338,6 +350,20 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
     optimum = Optimum(stages, failure, effort)
     return Bound("certified-optimum", statement, tight, optimum.delta, optimum.epsilon)
+
+
+def _if_asked(bound: Bound) -> Bound:
+    """Return the bound for answers of which a width is asked: it is slow, and mostly wider than those before it."""
+
+    def asked(answer: Answering) -> Answering:
+        def ask(value: float, width: float | None) -> Bracket:
+            if width is None:
+                raise Unattainable("the grid of these uses takes long; ask for a width")
+            return answer(value, width)
+
+        return ask
+
+    return replace(bound, delta=asked(bound.delta), epsilon=asked(bound.epsilon))
 
 
 def _either(first: Bound, second: Bound) -> Bound:

@@ -234,11 +234,11 @@ class Optimum:
             return [DrawOrders((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
 
         end = TUNING.ahead * trial.stretch * about
-        support = self._support
-        if support < math.inf and sum(count for _, count in self._groups) <= TUNING.few_uses:
+        exact = self._exactly_drawn(tilt)  # what prices allow may reach far beyond the largest loss
+        if exact and self._support < math.inf and sum(count for _, count in self._groups) <= TUNING.few_uses:
             end = math.inf
         upper = self._run(step, end, tilt, in_any_order, apply)
-        if self._exactly_drawn(tilt):
+        if exact:
             return upper
         # Parameters were rounded up or priced: the lower bound is that of one order which the analyst can take.
         lower = self._run(step, end, tilt, smaller_first, apply)

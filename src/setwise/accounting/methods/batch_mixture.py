@@ -22,13 +22,13 @@ from setwise.accounting.adaptive.operator import Profile
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, proxy_saddle, upper_bound_order
 from setwise.accounting.brackets import Bracket, either_fails
-from setwise.accounting.guarantees import PureDP
-from setwise.accounting.losses.dominating_pairs import KnownNoise
-from setwise.accounting.losses.lattice import NOTHING, Atoms, Loss, randomized_response, two_point_atoms
+from setwise.accounting.losses.dominating_pairs import GaussianLoss, KnownNoise
+from setwise.accounting.losses.lattice import NOTHING, Atoms, Loss, two_point_atoms
 from setwise.accounting.losses.pld import LatticeSum
 from setwise.accounting.losses.tilting import coarse_saddle
 from setwise.accounting.methods.batch_search import BatchSearch, Choice, outcome_count
 from setwise.accounting.methods.closed_forms import NoLoss
+from setwise.accounting.methods.exact import exact_linear
 from setwise.errors import Unattainable
 
 Floats = NDArray[np.float64]
@@ -82,7 +82,7 @@ class BatchMixture:
         saddle = proxy_saddle(self.linear, self.groups)
         tilt = saddle.moderate(max(0.0, saddle.for_loss(epsilon)))
         responses = self._responses(tilt, width)
-        search = BatchSearch(self.groups, responses.at)
+        search = BatchSearch(self.groups, responses.at, self._support)
         reached = responses.at(search.hill_climb(epsilon, search.start(epsilon, tilt)), epsilon)
         share = _usual_share(self.groups) if width is None else 0.9 * width
         target = reached.upper * (1.0 + share)
@@ -99,7 +99,7 @@ class BatchMixture:
         saddle = proxy_saddle(self.linear, self.groups)
         tilt = saddle.moderate(saddle.for_delta(spare))
         responses = self._responses(tilt, width)
-        search = BatchSearch(self.groups, responses.at)
+        search = BatchSearch(self.groups, responses.at, self._support)
         reached, choice = search.epsilon(spare, max(saddle.at(tilt)[1], 1e-6), tilt)
         lower = reached.lower
         # Towards larger epsilons delta falls at this rate, which makes room for the size of the boxes.
@@ -124,17 +124,14 @@ class BatchMixture:
 
     def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
         """Return the batch, with what stands beside known most accurately where the tilt points."""
-        match self.linear:
-            case ():
-                return _Responses(self.groups, NoLoss(), NoLoss())
-            case ((PureDP(epsilon=epsilon), count),):
-                pure = randomized_response(epsilon, count)
-                return _Responses(self.groups, pure, pure)
-            case _:
-                beside = LatticeSum(
-                    self.linear, Bracket(0.0, 0.0), stages.TUNING.last_tolerance if width is None else 1e-4 * width
-                )
-                return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
+        exact = exact_linear(self.linear, Bracket(0.0, 0.0))
+        enumerable = exact is not None and not isinstance(exact.inner, GaussianLoss)
+        if exact is not None and enumerable and exact.outer.size * outcome_count(self.groups) <= TUNING.most_outcomes:
+            inner = exact.inner or NoLoss()
+            return _Responses(self.groups, inner, inner, exact.outer)
+        tolerance = stages.TUNING.last_tolerance if width is None else 1e-4 * width
+        beside = LatticeSum(self.linear, Bracket(0.0, 0.0), tolerance)
+        return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
 
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
         """Return a batch with so few distinct epsilons that boxes can be ruled out, and at least as large a delta.
@@ -171,11 +168,12 @@ class _FromAbove:
 
 @dataclass(frozen=True, slots=True)
 class _Responses:
-    """Generalized randomized responses beside a loss that is known from above and from below."""
+    """Generalized randomized responses beside a loss that is known from above and from below, and beside `atoms`."""
 
     groups: tuple[Group, ...]
     above: Loss
     below: Loss
+    atoms: Atoms = NOTHING
 
     def at(self, choice: Choice, x: float) -> Bracket:
         """Return delta at x for this choice of t."""
@@ -213,7 +211,7 @@ class _Responses:
         return -boxes[0][0]
 
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
-        atoms = NOTHING
+        atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):
             atoms = atoms.times(two_point_atoms(up, down, count, TUNING.smallest_ratio))
         return atoms

@@ -52,15 +52,24 @@ def outcome_count(groups: tuple[Group, ...]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BatchSearch:
-    """A search for the choice with the largest delta; `at` certifies the delta of a choice at an overall epsilon."""
+    """A search for the choice with the largest delta; `at` certifies the delta of a choice at an overall epsilon.
+
+    `largest` is the largest loss of everything.
+    """
 
     groups: tuple[Group, ...]
     at: Callable[[Choice, float], Bracket]
+    largest: float
 
     def start(self, x: float, tilt: float) -> Choice:
-        """Return the choice that is worst when what stands beside falls like exp(-tilt x), or the best of a scan."""
+        """Return the choice that is worst when what stands beside falls like exp(-tilt x), or the best of a scan.
+
+        Next to the largest loss only that counts: there each is short of its epsilon by the same, and x by as much.
+        """
         usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
-        return max([usual, *self._scan()], key=lambda choice: self.at(choice, x).lower)
+        short = (self.largest - x) / (1 + sum(count for _, count in self.groups))
+        last = tuple(max(epsilon - short, TUNING.margin * epsilon) for epsilon, _ in self.groups)
+        return max([usual, last, *self._scan()], key=lambda choice: self.at(choice, x).lower)
 
     def hill_climb(self, x: float, choice: Choice) -> Choice:
         """Return the best choice found from this one on."""
