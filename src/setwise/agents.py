@@ -148,7 +148,7 @@ Sql = Annotated[
     str,
     Field(
         description="One SELECT, e.g. SELECT country, COUNT(DISTINCT user_id) AS users FROM visits GROUP BY country. "
-        "Sums and means need bounds: AVG(minutes, contribution_bounds_per_group => (0, 600))."
+        "Sums and means need bounds: AVG(minutes, contribution_bounds_per_group => (0, 600)), or AUTO to find them."
     ),
 ]
 Key = Annotated[

@@ -13,7 +13,7 @@ import setwise
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.plot import bars_of
 from setwise.analytics.present.text import question_in_words
-from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
+from setwise.analytics.query import Count, Mean, Quantile, Query, Sum, statistic_name
 from setwise.analytics.statistics import in_units, releases_of, statistics_note
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.planning.request import Total
@@ -236,6 +236,8 @@ def test_missing_values_of_several_columns_have_the_label_of_their_kind():
             assert set(found.labels) == {("NO", 5), ("NO", -1), ("-1", 5), ("-1", -1)}
         with pytest.raises(InvalidParameter, match="'age' holds whole numbers, so that null_item has to be one"):
             session.histogram(null_item="none", **words)
+        with pytest.raises(InvalidParameter, match="null_item is one label, which stands in every column"):
+            session.histogram(null_item=("none", -1), **words)
 
 
 def test_the_interval_of_a_mean_allows_for_rounded_values():
@@ -255,6 +257,13 @@ def test_quantiles_are_picked_together_where_their_values_are_the_same(shop):
     words = shop.quantile(value="age", low=0, high=120, at=[0.25, 0.5, 0.75], epsilon=1)
     assert words.spent == answer.answer.spent
     assert words.statistics == ("quantile_0.25_age", "median_age", "quantile_0.75_age")
+    for at, name in ((np.array([0.25, 0.75]), "quantile_0.75_age"), (np.float64(0.5), "median_age")):
+        assert Query.quantile(value="age", low=0, high=120, at=at) == Query.quantile(
+            value="age", low=0, high=120, at=at.tolist()
+        )
+        assert statistic_name(Query.quantile(value="age", low=0, high=120, at=at).statistics[-1]) == name
+    with pytest.raises(InvalidParameter, match="at least one share"):
+        shop.quantile(value="age", low=0, high=120, at=np.array([]), epsilon=1)
     with pytest.raises(InvalidParameter, match="at least one share"):
         shop.quantile(value="age", low=0, high=120, at=[], epsilon=1)
     (row,) = answer.rows
@@ -273,7 +282,7 @@ def test_several_quantiles_are_told_once_and_drawn_each(shop):
     assert [each.value for each in drawn] == [found.value for item in quartiles for found in item.estimates]
     axes = quartiles.plot().figure.axes[0]
     assert len(axes.patches) == 6
-    assert axes.get_xlabel() == told
+    assert " ".join(axes.get_xlabel().split()) == told
     whole = shop.quantile(value="age", low=0, high=120, at=[0.25, 0.75], epsilon=2)
     assert [each.label for each in bars_of(whole)] == ["quantile_0.25_age", "quantile_0.75_age"]
     assert whole.reason == "2 numbers"

@@ -161,8 +161,6 @@ class Query:
 
     >>> Query.top_k(item="word", k=25).contributions is None
     True
-    >>> Query.sum(value="minutes", clip=60).kind
-    'sum'
     """
 
     statistics: tuple[Statistic, ...] = (Count(),)
@@ -441,9 +439,10 @@ def _general(
 
 
 def _shares(at: object) -> Sequence[object]:
-    if at in ([], ()):
+    plain = at.tolist() if hasattr(at, "tolist") else at  # of NumPy
+    if isinstance(plain, list | tuple) and not plain:
         raise InvalidParameter("at needs at least one share")
-    return at if isinstance(at, list | tuple) else (at,)
+    return plain if isinstance(plain, list | tuple) else (plain,)
 
 
 STATISTICS: dict[str, Callable[..., Statistic]] = {"count": Count, "sum": Sum, "mean": Mean, "quantile": Quantile}

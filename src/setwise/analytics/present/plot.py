@@ -67,7 +67,7 @@ _FORMATS = {".png", ".svg"}
 MOST_BARS = 60
 _NOTE_WIDTH = 130
 """Characters of a line below the picture."""
-_HEADING_WIDTH = 90
+_HEADING_WIDTH = 80
 """Characters of a line of the heading."""
 _RESOLUTION = 150
 """Dots per inch of a .png file."""

@@ -70,6 +70,8 @@ def fitted_null_item(null_item: Cell | None, columns: Sequence[Column]) -> Label
     """Return the label of rows that miss every column: the one given, as each column has it."""
     if null_item is None:
         return None
+    if isinstance(null_item, tuple):
+        raise InvalidParameter("null_item is one label, which stands in every column that is missing")
     cells = tuple(_fitted_cell(null_item, column, "so that null_item has to be one, not") for column in columns)
     return cells[0] if len(cells) == 1 else cells
 
