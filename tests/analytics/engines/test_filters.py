@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
+from time import monotonic
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -82,6 +83,17 @@ def test_every_engine_keeps_the_rows_that_python_keeps(backend: Backend):
             expression = parse_filter(text, engine.describe()).expression
             wanted = [row["row"] for row in told if truth(expression, row) is True]
             assert rows_where(engine, text) == wanted, text
+
+
+def test_no_pattern_takes_long_on_a_row(backend: Backend):
+    """How long a question takes would tell whether some row passes the rest of its filter."""
+    texts = ["the patient was seen on monday and reported pain in the left knee after running", "a" * 3000, None]
+    with backend.engine(pa.table({"row": [0, 1, 2], "text": texts})) as engine:
+        began = monotonic()
+        assert rows_where(engine, f"text LIKE '{'%_' * 30}%~'") == []
+        assert rows_where(engine, f"text LIKE '{'%e' * 6}%~' OR text LIKE '{'%a' * 30}%b'") == []
+        assert rows_where(engine, f"text LIKE '{'%e_' * 4}%g' OR text LIKE '{'_' * 3000}'") == [0, 1]
+        assert monotonic() - began < 60
 
 
 @pytest.mark.parametrize("name", ["duckdb", "spark"])

@@ -64,8 +64,7 @@ def predicate(expression: Expression, dialect: Dialect, parameters: Parameters) 
                 return f"({' OR '.join(f'{operand} = {constant}' for constant in constants)})"
             return f"({operand} IN ({', '.join(constants)}))"
         case Pattern(column, pattern):
-            escaped = pattern.replace("\\", "\\\\")
-            return f"({dialect.like(dialect.operand(column), parameters.add(escaped))})"
+            return f"({dialect.like(dialect.operand(column), parameters.add(dialect.pattern(pattern)))})"
         case Missing(column):
             return f"({dialect.name(column.name)} IS NULL)"
         case Not(part):

@@ -105,9 +105,13 @@ class Dialect(ABC):
             return f"CAST({placeholder} AS {column.native})"
         return self._cast(placeholder, column.kind)
 
+    def pattern(self, written: str) -> str:
+        """Return a pattern as `like` takes it: a backslash stands for the next character itself."""
+        return written.replace("\\", "\\\\")
+
     @abstractmethod
     def like(self, operand: str, placeholder: str) -> str:
-        """Return whether text matches a pattern in which a backslash stands for the next character itself."""
+        """Return whether text matches what `pattern` returned."""
 
     def total(self, number: str, largest: int | None) -> str:
         """Return the exact sum of whole numbers, none greater than `largest`; None is the range of 64 bits."""
