@@ -249,3 +249,8 @@ def test_the_wallet_of_a_composition_pays_for_its_uses_in_any_order(uses, delta)
             for use in order:
                 wallet = wallet.admit(use)
                 assert wallet.left is not None
+
+
+def test_a_share_of_failures_that_leaves_nothing_is_refused():
+    with pytest.raises(InvalidParameter, match="failure_share leaves nothing of delta"):
+        Wallet.for_promise(epsilon=10.0, delta=1e-5, failure_share=0.9999999999999999)

@@ -76,6 +76,10 @@ class Wallet:
         epsilon, delta = check_epsilon(epsilon), check_delta(delta)
         failures = delta * check_failure("failure_share", failure_share)
         slack = min(PLAIN_SUM_SLACK, 1e-3 * delta)
+        if delta - failures <= slack:
+            raise InvalidParameter(
+                f"failure_share leaves nothing of delta for a wallet: give less than {failure_share!r}"
+            )
         size = wallet_for(epsilon, (delta - failures - slack) * (1.0 - 8.0 * UNIT))
         return cls.of(size, failure_limit=failures, loss_limit=down(epsilon + slack))
 
