@@ -30,6 +30,8 @@ from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidFilter
 
 LONGEST = 10_000
+LONGEST_PATTERN = 1_000
+"""Characters of a pattern: matching a longer one takes some engines more stack than they have, on rows that fit it."""
 
 ALLOWED = (
     "a filter compares columns with constants by =, <>, <, <=, >, >=, IN, BETWEEN, LIKE or IS NULL, "
@@ -345,6 +347,11 @@ class _Parser:
                 raise InvalidFilter(
                     f"LIKE compares a column of text with text, but column {column.name!r} holds {column.kind} values "
                     f"or no text stands at character {pattern.place}"
+                )
+            if len(pattern.says) > LONGEST_PATTERN:
+                raise InvalidFilter(
+                    f"a pattern must be at most {LONGEST_PATTERN} characters long, not {len(pattern.says)}, "
+                    f"at character {pattern.place}"
                 )
             self._next += 1
             return Pattern(column, pattern.says)

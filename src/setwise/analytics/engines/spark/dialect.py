@@ -132,8 +132,8 @@ def _part(written: str) -> str:
     """Return the part of a pattern between two percent signs as a regular expression."""
     found = ""
     for character, run in groupby(written):
-        found += "." if character == "_" else rf"\x{{{ord(character):x}}}"
-        found += f"{{{len(list(run))}}}"
+        length = len(list(run))
+        found += f".{{{length}}}" if character == "_" else rf"\x{{{ord(character):x}}}" * length
     return found
 
 
