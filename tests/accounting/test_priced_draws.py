@@ -90,7 +90,16 @@ def test_brackets_of_many_parameters_are_narrow(groups, share):
     assert answer.lower <= ascending.upper
 
 
-def test_few_draws_of_epsilons_far_apart_are_priced_only_for_a_width():
+@pytest.mark.slow
+@pytest.mark.parametrize(("sizes", "apart", "draws", "most"), [(12, 0.013, 4, 2.5938), (8, 0.02, 6, 2.5579)])
+def test_what_is_quick_when_priced_is_priced(sizes, apart, draws, most):
+    """It takes some seconds, and one Gaussian for the small ones would cost half a percent more."""
+    uses = [f"bounded-range:{0.05 + apart * size}x{draws}" for size in range(sizes)]
+    answer = compose(uses).epsilon(1e-9)
+    assert (answer.method, answer.upper <= most) == ("certified-optimum", True)
+
+
+def test_draws_that_take_long_are_priced_only_for_a_width():
     """Prices are several percent off there and take long; a Gaussian stands for the small ones."""
     uses = as_uses([f"bounded-range:{0.08 + 0.05 * i:.2f}x2" for i in range(11)])
     majorant, priced, *_ = bounds_for(uses, Interaction.SETWISE, Effort())

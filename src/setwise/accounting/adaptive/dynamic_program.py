@@ -46,9 +46,6 @@ class Tuning:
     """Epsilons below the largest over this are rounded up from above, and left out from below: one grid serves all."""
     quick_work: float = 3e6
     """Work, at one cell across the smallest epsilon, that takes about a second at the usual width."""
-    draws_of_each: int = 8
-    close_epsilons: float = 3.0
-    """Draws for each distinct epsilon, or ratio of the largest to the smallest, with which prices are worth a try."""
     deviations: float = 12.0
     """Standard deviations of the loss that a grid spans, for estimates of work."""
     look_every: int = 64
@@ -124,14 +121,8 @@ def quick_in_any_order(groups: Sequence[Group]) -> bool:
 
 
 def quick_when_priced(groups: Sequence[Group]) -> bool:
-    """Return whether the draws, in any order, are quick on the grid when they are rounded or priced, and close to it.
-
-    Where there are few draws of each epsilon, and these are far apart, one Gaussian for the small ones is closer.
-    """
-    epsilons = [epsilon for epsilon, _ in groups]
-    many = sum(count for _, count in groups) >= TUNING.draws_of_each * len(groups)
-    close = max(epsilons) <= TUNING.close_epsilons * min(epsilons)
-    return (many or close) and grid_work(groups, 2 * TUNING.most_priced_steps) <= TUNING.quick_work
+    """Return whether the draws, in any order, are quick on the grid when they are rounded or priced."""
+    return grid_work(groups, 2 * TUNING.most_priced_steps) <= TUNING.quick_work
 
 
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
