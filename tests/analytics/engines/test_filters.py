@@ -17,6 +17,7 @@ from setwise.analytics.filter.parser import ALLOWED, parse_filter
 from setwise.errors import InvalidFilter, UnknownColumn
 from tests.analytics.engines.backends import Backend
 from tests.analytics.engines.truth import truth
+from tests.sizes import some
 
 ROWS = 12
 NAN = float("nan")
@@ -107,7 +108,8 @@ def test_what_shares_a_row_group_does_not_decide_whether_a_row_is_kept(
         request.getfixturevalue("spark_session")
     pairs = list(combinations(range(ROWS), 2))
     pq.write_table(TABLE.take([row for pair in pairs for row in pair]), tmp_path / "t.parquet", row_group_size=2)
-    chosen = [text for text in FILTERS if name == "duckdb" or "real" in text or "single" in text]
+    floats = [text for text in FILTERS if "real" in text or "single" in text]
+    chosen = FILTERS if name == "duckdb" else some(floats, 4)
     with open_engine(tmp_path / "t.parquet", name) as engine:
         for text in chosen:
             where = parse_filter(text, engine.describe())
