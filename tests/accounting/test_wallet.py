@@ -138,7 +138,9 @@ def test_refusals_say_what_would_fit():
     assert "no price" in wallet.shortage(Use(ZeroConcentratedDP(rho=1e-3)))
 
 
-@pytest.mark.parametrize("wrong", [{"epsilon": -1.0}, {"delta": 0.0}, {"delta": 1.0}, {"failure_share": 1.0}])
+@pytest.mark.parametrize(
+    "wrong", [{"epsilon": -1.0}, {"delta": 0.0}, {"delta": 1.0}, {"failure_share": 1.0}, {"delta": 5e-324}]
+)
 def test_bad_promises(wrong):
     with pytest.raises(InvalidParameter):
         Wallet.for_promise(**{"epsilon": 1.0, "delta": 1e-6, **wrong})

@@ -30,6 +30,9 @@ PLAIN_SUM_SLACK = 1e-14
 SMALLEST_WALLET = 1e-12
 """A smaller wallet counts as empty."""
 
+SMALLEST_DELTA = 1e-299
+"""The least delta of a wallet: the delta of a Gaussian is known to within 1e-300 at best."""
+
 
 class Admission(StrEnum):
     """By which rule a use is admitted."""
@@ -80,6 +83,8 @@ class Wallet:
             raise InvalidParameter(
                 f"failure_share leaves nothing of delta for a wallet: give less than {failure_share!r}"
             )
+        if delta - failures < SMALLEST_DELTA:
+            raise InvalidParameter(f"a wallet needs a delta of at least {SMALLEST_DELTA:g} for itself, not {delta!r}")
         size = wallet_for(epsilon, (delta - failures - slack) * (1.0 - 8.0 * UNIT))
         return cls.of(size, failure_limit=failures, loss_limit=down(epsilon + slack))
 
