@@ -20,6 +20,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "closed-forms.md",
         "numerics.md",
         "truncated-gaussian-on-the-lattice.md",
+        "running-totals.md",
         "bibliography.md",
     ),
     "The paper": (

@@ -7,6 +7,7 @@ SOURCES = {
     "optimal-composition.md": "Composition",
     "mechanisms.md": "Mechanisms",
     "truncated-gaussian-on-the-lattice.md": "Truncated Gaussian noise on the integers",
+    "running-totals.md": "Running totals",
     "intervals.md": "Intervals",
     "statistics.md": "Quantiles",
 }
