@@ -329,4 +329,3 @@ def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int,
     squared = Fraction(sigma) ** 2 * contributions * squared_sensitivity(coefficients, participations)
     least = math.isqrt(math.ceil(squared))
     return least if least * least >= squared else least + 1
-
