@@ -133,6 +133,13 @@ def test_another_account_and_a_missing_one_look_the_same(team: Team):
     assert theirs.json()["detail"].replace("second", "third") == missing.json()["detail"]
 
 
+@pytest.mark.parametrize("path", ["/ask/", "/login/", "/accounts/", "/api/v1/health/", "/api/v1/accounts/"])
+def test_no_address_leads_to_where_the_host_header_says(team: Team, path: str):
+    response = team.browser().get(path, headers={"Host": "elsewhere.example"})
+    assert "elsewhere.example" not in response.headers.get("location", "")
+    assert response.status_code == 404
+
+
 def test_a_route_that_is_not_in_the_table_cannot_be_made():
     from fastapi import APIRouter
 

@@ -16,7 +16,8 @@ from setwise.accounting.notation import parse_use
 from setwise.errors import EngineFailed
 from setwise.ledger.ledger import Ledger
 from setwise.service.queries.handler import TimedAccount
-from setwise.service.queries.runner import QueryTiming
+from setwise.service.queries.jobs import Job
+from setwise.service.queries.runner import CANCELLED, QueryTiming, RunningQuery
 from tests.service.replica import PATIENCE, Replica
 from tests.service.team import TOP_3, Team, ask, gather
 
@@ -243,6 +244,32 @@ def test_stopping_does_not_tell_whether_the_engine_was_done(tmp_path: Path):
             timingd.settle(receipt, answer="tea")
         assert now == 0.25
         assert ledger.account("ada").charge([parse_use("bounded-range:0.1")], **draw).answer is None
+
+
+@pytest.mark.parametrize("end", ["failed", "cancelled"])
+def test_a_query_that_fails_or_is_cancelled_ends_at_a_padded_time(start: Callable[..., Replica], end: str):
+    """When the engine ended depends on rows: a failure that is told at once would reveal it."""
+    team = gather(start(answer_step=0.5, wait_seconds=0.05))
+    service = team.replica.service
+    ended: list[float] = []
+
+    def read_and_fail(running: RunningQuery) -> str:
+        running.charged()
+        running.timing.begin()
+        began.append(running.timing._asked)
+        if end == "cancelled":
+            running.timing.stop(CANCELLED)
+        raise EngineFailed("the engine ended early")
+
+    def stopped(*given: object) -> Job:
+        ended.append(time.monotonic())
+        return store(*given)
+
+    began: list[float] = []
+    service.runner._answer, store, service.jobs.stopped = read_and_fail, service.jobs.stopped, stopped
+    id_ = ask(team.ada, "padded").json()["id"]
+    until(team.ada, id_, end)
+    assert ended[0] - began[0] >= 0.5
 
 
 def test_a_stopped_query_does_not_begin():

@@ -105,6 +105,21 @@ def test_a_session_ends_in_time(team: Team):
         service.authenticator.check_cookie(session.secret)
 
 
+def test_a_session_ends_no_later_than_the_token_that_began_it(start: Callable[..., Replica]):
+    replica = start(token_cache_seconds=0.0)
+    service = replica.service
+    token = service.people.issue("steward", expires_at=replica.clock() + 600.0)
+    session = service.authenticator.start_session(token.secret)
+    assert session.expires_at == token.token.expires_at
+    browser = replica.as_holder(None)
+    browser.cookies.set(COOKIE, session.secret)
+    assert browser.get("/me").status_code == 200
+    replica.clock.ahead += 601.0  # the session alone would last for hours
+    assert browser.get("/me").status_code == 401
+    with pytest.raises(NotSignedIn):
+        service.authenticator.check_cookie(session.secret)
+
+
 def test_a_revocation_while_the_token_is_looked_up_counts_at_once(start: Callable[..., Replica]):
     """What was found just before must not be remembered just after."""
     replica = start(token_cache_seconds=1000.0)

@@ -25,6 +25,8 @@ from tests.service.team import made
 
 CLIENT = "setwise & sons"
 SECRET = "it's a secret/+%"
+ADDRESSES = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint")
+"""The addresses in a provider's description to which a browser, a code, a token or trust goes."""
 ROLES = {"data-office": "steward", "research": "analyst", "watch": "monitor"}
 
 
@@ -122,6 +124,20 @@ def test_groups_may_come_from_the_user_info(replica: Replica, openid: Provider):
     openid.groups_in_token = False
     window, _ = sign_on(replica, openid, "barbara")
     assert window.get("/api/v1/me").json() == {"name": "barbara", "role": "analyst"}
+
+
+def test_the_signed_id_token_wins_over_the_user_info(replica: Replica, openid: Provider):
+    """The user info is not signed: it adds claims that the ID token leaves out, and changes none."""
+    openid.knows("hedy", "data-office")
+
+    def without_name(claims: dict[str, object], key: RSAKey) -> str:
+        del claims["preferred_username"]  # so that the user info is asked for it
+        return honest(claims | {"groups": ["research"]}, key)
+
+    openid.token = without_name
+    window, response = sign_on(replica, openid, "hedy")
+    assert response.status_code == 303, response.text
+    assert window.get("/api/v1/me").json() == {"name": "hedy", "role": "analyst"}
 
 
 def test_losing_a_group_takes_the_role_away(replica: Replica, openid: Provider):
@@ -475,7 +491,12 @@ def test_a_provider_that_is_down_or_lies_about_itself_is_told_and_tokens_still_s
     assert "cannot be used" in refused(window.get("/sign-on"), 503)
     assert replica.as_holder(replica.steward).get("/me").status_code == 200
     openid.down = False
-    for lie in ({"issuer": "https://elsewhere.example"}, {"token_endpoint": "http://elsewhere.example/token"}):
+    lies = [
+        {"issuer": "https://elsewhere.example"},
+        *({name: f"http://elsewhere.example/{name}"} for name in ADDRESSES),
+        *({name: None} for name in ADDRESSES),
+    ]
+    for lie in lies:
         openid.metadata = lie
         refused(window.get("/sign-on"), 503)
     openid.metadata = {"authorization_response_iss_parameter_supported": True}

@@ -53,6 +53,9 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
         openapi_url=f"{API}/openapi.json",
         docs_url=None,  # the ready-made page would fetch scripts from elsewhere
         redoc_url=None,
+        # The framework would answer /ask/ with a redirect to an address made of the request's Host header, which a
+        # caller chooses: a cache or a link could lead people to another site.
+        redirect_slashes=False,
     )
     app.state.service = parts
     app.state.error_response = _told

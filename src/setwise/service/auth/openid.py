@@ -210,7 +210,8 @@ class OpenIdProvider:
             found = _json(await self._send("GET", address))
             if found.get("issuer") != self._issuer:
                 raise _unavailable("calls itself by another name than oidc_issuer")
-            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+            optional = ["userinfo_endpoint"] if "userinfo_endpoint" in found else []
+            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri", *optional):
                 if not is_safe_address(found.get(name)):
                     raise _unavailable(f"has no {name} with https")
             self._metadata = found, now
