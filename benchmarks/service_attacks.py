@@ -39,11 +39,11 @@ TOP_5 = {
     "query": {"kind": "top-k", "item": "item", "k": 5, "contributions": 10},
     "spend": {"kind": "draws", "discover": "bounded-range:0.01", "counts": "pure:0.01", "threshold_delta": 1e-12},
 }
-MIXED = [
-    f"{kind}:{0.05 + 0.001 * number:.3f}x{7 + number}"
-    for number in range(12)
-    for kind in ("pure", "bounded-range")
-] + [f"laplace:{10 + number}x3" for number in range(13)] + [f"gaussian:{20 + number}x3" for number in range(13)]
+MIXED = (
+    [f"{kind}:{0.05 + 0.001 * number:.3f}x{7 + number}" for number in range(12) for kind in ("pure", "bounded-range")]
+    + [f"laplace:{10 + number}x3" for number in range(13)]
+    + [f"gaussian:{20 + number}x3" for number in range(13)]
+)
 """Fifty uses of different kinds and sizes."""
 
 
@@ -107,7 +107,9 @@ def attacks(answer: str) -> list[Attack]:
         return as_json(question([f"{number}-{time.time_ns()}-{label:04d}" + "x" * 900 for label in range(1000)]))
 
     return [
-        Attack(name="345,000 labels that are none", person="mallory", method="POST", path="/preview", content=lambda _: bad),
+        Attack(
+            name="345,000 labels that are none", person="mallory", method="POST", path="/preview", content=lambda _: bad
+        ),
         Attack(name="90,000 unknown fields", person="mallory", method="POST", path="/compose", content=lambda _: extra),
         Attack(
             name="a composition of 50 mixed uses",
@@ -137,8 +139,12 @@ def attacks(answer: str) -> list[Attack]:
         Attack(name="a CSV of 100,000 items", person="mallory", method="GET", path=f"!/answers/{answer}/answer.csv"),
         Attack(name="a JSON of 100,000 items", person="mallory", method="GET", path=f"!/answers/{answer}/answer.json"),
         Attack(name="the page of 100,000 items", person="mallory", method="GET", path=f"!/answers/{answer}"),
-        Attack(name="the history of an account", person="mallory", method="GET", path="/accounts/mallory-total/history"),
-        Attack(name="the page of an account", person="mallory", method="GET", path="!/accounts/mallory-total?most=10000"),
+        Attack(
+            name="the history of an account", person="mallory", method="GET", path="/accounts/mallory-total/history"
+        ),
+        Attack(
+            name="the page of an account", person="mallory", method="GET", path="!/accounts/mallory-total?most=10000"
+        ),
         Attack(
             name="an account with 50 kinds of uses",
             person="steward",
@@ -146,7 +152,12 @@ def attacks(answer: str) -> list[Attack]:
             path="/accounts",
             content=many_accounts,
         ),
-        Attack(name="a joint promise of 999 periods", person="steward", method="GET", path="/datasets/visits/joint?periods=999"),
+        Attack(
+            name="a joint promise of 999 periods",
+            person="steward",
+            method="GET",
+            path="/datasets/visits/joint?periods=999",
+        ),
         Attack(
             name="a login form of separators",
             person="",
@@ -164,9 +175,7 @@ def served(folder: Path) -> Iterator[tuple[str, str, int]]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     words = ["serve", "--port", str(port), "--ledger", str(folder / "setwise.db"), "--data-dir", str(folder)]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "setwise.cli.main", *words], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-m", "setwise.cli.main", *words], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE
     try:
@@ -187,7 +196,10 @@ def served(folder: Path) -> Iterator[tuple[str, str, int]]:
 
 def gather(url: str, folder: Path, steward: str) -> tuple[dict[str, str], str]:
     """Register a table, two analysts and their accounts; return tokens, and the id of a query with a large answer."""
-    made = f"SELECT (hash(i) % 2000)::BIGINT AS user_id, printf('%06d', (hash(i * 7 + 1) % 200)::INTEGER) AS item FROM range(20000) made(i)"
+    made = (
+        "SELECT (hash(i) % 2000)::BIGINT AS user_id, printf('%06d', (hash(i * 7 + 1) % 200)::INTEGER) AS item "
+        "FROM range(20000) made(i)"
+    )
     duckdb.execute(f"COPY ({made}) TO '{folder / 'visits.parquet'}' (FORMAT parquet)")
     tokens = {"steward": steward}
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {steward}"}, timeout=60) as client:
@@ -261,7 +273,7 @@ def children(pid: int) -> list[int]:
 
 
 def repeated(attack: Attack, url: str, token: str, cookie: str, until: float) -> tuple[Counter[str], list[float]]:
-    """Send a request again and again until a moment, as fast as one connection is answered; return statuses and times."""
+    """Send a request again and again over one connection, until a time; return statuses and times."""
     statuses: Counter[str] = Counter()
     times: list[float] = []
     path = attack.path[1:] if attack.path.startswith("!") else f"/api/v1{attack.path}"
