@@ -10,7 +10,7 @@ from setwise.accounting.guarantees import (
     ZeroConcentratedDP,
     merged,
 )
-from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.notation import format_use, parse_use, promise_in_words
 from tests.accounting.strategies import any_use
 from tests.sizes import examples
 
@@ -43,3 +43,8 @@ def test_merging_counts(first, second):
     both = merged(uses)
     assert sum(use.count for use in both) == 10
     assert len(both) == len({first.guarantee, second.guarantee})
+
+
+def test_a_weak_promise_carries_a_warning():
+    assert "Warning" not in promise_in_words(10.0, 1e-6)
+    assert promise_in_words(10.01, 1e-6).endswith("Warning: an epsilon above 10 protects hardly anybody.")

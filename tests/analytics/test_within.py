@@ -47,7 +47,7 @@ def session():
     ],
 )
 def test_the_least_epsilon_is_found(session, query, within):
-    accuracy = Within(within=within, delta=1e-6)
+    accuracy = Within(within=within, delta=1e-6, epsilon=100)
     found = session.plan(query, accuracy)
     assert widest_radius(found) <= within
     less = found.total.epsilon / Fraction(106, 100)
@@ -88,14 +88,29 @@ def test_a_quantile_is_as_close_in_rank_as_asked_for(session):
     assert session.explain(sql, within=200, delta=1e-6).epsilon == answer.epsilon
 
 
-def test_an_epsilon_beside_it_must_be_enough(session):
-    assert session.count(epsilon=1.0, within=10).epsilon.upper > 0.9  # more than needed is what was asked for
+def test_an_epsilon_beside_it_is_the_most_that_is_spent(session):
+    assert 0.2 < session.count(epsilon=1.0, within=10).epsilon.upper < 0.4
     with pytest.raises(
-        Unattainable, match=r"epsilon 0.1 plans 95% intervals of ±[23][0-9], not ±10: that takes an epsil"
+        Unattainable,
+        match=r"within ±10 take epsilon 0\.\d+, and epsilon 0\.1 is the most that this question may spend; give epsilon "
+        r"0\.\d+ as well, or an accuracy of ±[23]\d",
     ):
         session.count(epsilon=0.1, within=10)
-    with pytest.raises(Unattainable, match=r"±\S+ \(that of means over 1,000 users\), not ±0.5: that takes an epsil"):
+    with pytest.raises(Unattainable, match=r"an accuracy of ±\S+ \(that of means over 1,000 users\), which epsilon 0.1"):
         session.mean(value="minutes", low=0, high=60, epsilon=0.1, within=0.5)
+
+
+def test_no_more_than_epsilon_one_is_spent_unless_the_request_allows_it(session):
+    """An accuracy of 2 on a sum of minutes once spent epsilon 65 without a word."""
+    with pytest.raises(Unattainable, match=r"take epsilon [\d.]+, and epsilon 1 is the most .* unless it names an epsilon"):
+        session.sum(value="minutes", clip=60, within=50)
+    assert session.spent == ()
+    allowed = session.sum(value="minutes", clip=60, within=50, epsilon=20)
+    assert 1 < allowed.epsilon.upper < 20
+    refused = session.explain("SELECT COUNT(DISTINCT who) AS n FROM t", within=10)
+    assert refused.epsilon.upper < 1
+    with pytest.raises(Unattainable, match="take epsilon"):
+        session.sql("SELECT COUNT(DISTINCT who) AS n FROM t", within=1)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +143,7 @@ def test_an_account_pays_for_what_was_found_and_a_key_replays_it(tmp_path):
             again = session.count(within=20, key="k")
             assert (again.replayed, again.items) == (True, first.items)
             with pytest.raises(setwise.BudgetExhausted):
-                session.count(within=0.5)
+                session.count(within=0.5, epsilon=10)
         ledger.open_setwise("bob", ["pure:0.1x5"], delta=1e-6)
         with (
             setwise.open(TABLE, user="who", account=ledger.account("bob")) as session,

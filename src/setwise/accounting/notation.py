@@ -106,8 +106,14 @@ def format_use(use: Use) -> str:
     return text if use.count == 1 else f"{text}x{use.count}"
 
 
+WEAK_EPSILON = 10.0
+"""A promise with a larger epsilon carries a warning: e^10 is 22,000, which protects hardly anybody."""
+
+
 def promise_in_words(epsilon: float, delta: float) -> str:
     """Return what (epsilon, delta)-differential privacy means for one person, as a sentence.
+
+    Above `WEAK_EPSILON` a second sentence warns that the promise is weak.
 
     >>> print(promise_in_words(1.0, 1e-6))
     Whether or not one person is in the table changes the chance of any answer by a factor of at most 2.72, except with
@@ -118,9 +124,10 @@ def promise_in_words(epsilon: float, delta: float) -> str:
     factor = math.exp(min(epsilon, 700.0))
     most = f"{math.ceil(factor):,}" if 100 <= factor < 1e7 else rounded_up(factor, 3)
     beyond = f", except with a chance of about one in {_large(1 / delta)}" if delta > 0 else ""
+    weak = " Warning: an epsilon above 10 protects hardly anybody." if epsilon > WEAK_EPSILON else ""
     return (
         f"Whether or not one person is in the table changes the chance of any answer by a factor of at most {most}"
-        f"{beyond}."
+        f"{beyond}.{weak}"
     )
 
 

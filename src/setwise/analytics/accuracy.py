@@ -21,21 +21,32 @@ _LEAST = Fraction(1, 1000)
 _SURE = f"{float(CONFIDENCE):.0%}"
 
 
-def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
-    """Return the plan of the least epsilon whose planned intervals are within the accuracy, or raise `Unattainable`.
+DEFAULT_CEILING = Fraction(1)
+"""The largest epsilon that an accuracy may spend when the request names no epsilon: a narrow interval asked for by
+mistake must not spend the budget of a year."""
 
-    With an epsilon of its own that plan is returned, unless it is not close enough: then the error says what it takes.
+
+def plan_within(accuracy: Within, plan: Callable[[Total], ExecutablePlan]) -> ExecutablePlan:
+    """Return the plan with the least epsilon whose planned intervals are narrow enough.
+
+    `accuracy.epsilon` is the most that may be spent; without one it is `DEFAULT_CEILING`. `plan` returns the plan for
+    one budget.
+
+    Raises: `Unattainable` if that takes more than may be spent; the message names the price.
     """
-    if accuracy.epsilon is None:
-        return _least(accuracy, plan)
-    given = plan(accuracy.total(accuracy.epsilon))
-    if widest_radius(given) <= accuracy.within:
-        return given
-    would = _least(accuracy, plan)
-    assert would.total is not None
+    cheapest = _least(accuracy, plan)
+    assert cheapest.total is not None
+    ceiling = DEFAULT_CEILING if accuracy.epsilon is None else accuracy.epsilon
+    price = cheapest.total.epsilon
+    if price <= ceiling:
+        return cheapest
+    at_ceiling = plan(accuracy.total(ceiling))
+    limit = f"epsilon {float(ceiling):g} is the most that this question may spend"
+    default = " unless it names an epsilon" if accuracy.epsilon is None else ""
     raise Unattainable(
-        f"epsilon {float(accuracy.epsilon):g} plans {_SURE} intervals of {_in_words(widest_radius(given), given)}, not "
-        f"±{float(accuracy.within):,g}: that takes an epsilon of {float(would.total.epsilon):g}, or leave epsilon out"
+        f"{_SURE} intervals within ±{float(accuracy.within):,g} take epsilon {float(price):g}, and {limit}{default}; "
+        f"give epsilon {float(price):g} as well, or an accuracy of {_in_words(widest_radius(at_ceiling), at_ceiling)}, "
+        f"which epsilon {float(ceiling):g} pays for"
     )
 
 

@@ -57,10 +57,11 @@ def drawn_for(guarantee: Guarantee) -> Literal["discover", "counts", "threshold"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Within:
-    """An accuracy in place of an epsilon: how far the planned 95% intervals may reach, each in its own units.
+    """A budget named by accuracy: the largest half-width that a planned 95% interval may have, in its own units.
 
-    Means are those of groups of 1,000 users, and quantiles are within this many users in rank. The least epsilon that
-    reaches it is found in accuracy.py; one that is given must reach it. The other fields are those of `Total`.
+    The half-width of a mean is that of a group of 1,000 users, and that of a quantile is in users of rank. The least
+    epsilon that plans such intervals is spent (accuracy.py). `epsilon` is the most that may be spent, 1 if it is None.
+    The other fields are those of `Total`.
     """
 
     within: Fraction
