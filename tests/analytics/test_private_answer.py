@@ -55,6 +55,7 @@ def test_the_json_is_the_contract():
         "spent": ["bounded-range:0.1x3", "approx:0.0,1e-07"],
         "complete": False,
         "interval_note": "Each interval holds the exact number with probability 95%.",
+        "left_out": "",
         "hint": "",
     }
 

@@ -77,12 +77,19 @@ def test_impossible_queries_are_refused_by_name(make, named):
     ("query", "said"),
     [
         (Query.top_k(item="page", k=2), "users"),
-        (Query.top_k(item="page", k=2, contributions=1), "users, each under one item"),
-        (Query.histogram(item="page", contributions=5), "users, each under at most 5 items"),
+        (
+            Query.top_k(item="page", k=2, contributions=1),
+            "users; each user counts towards one group, others are left out",
+        ),
+        (
+            Query.histogram(item="page", contributions=5),
+            "users; each user counts towards at most 5 groups, others are left out",
+        ),
         (Query.top_k(item="page", k=2, per_item=3), "events, at most 3 of a user per item"),
         (
             Query.top_k(item="page", k=2, per_item=60, value="minutes", contributions=2),
-            "sum of minutes, at most 60 of a user per item, each under at most 2 items",
+            "sum of minutes, at most 60 of a user per item; each user counts towards at most 2 groups, others are left "
+            "out",
         ),
         (Query.count(), "users"),
         (Query.count(per_user=4), "events, at most 4 of a user"),

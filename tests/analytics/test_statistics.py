@@ -207,11 +207,11 @@ def test_what_one_user_adds_is_the_farther_bound():
 def test_intervals_of_users_who_were_selected_by_noise_promise_an_average_alone(most):
     mean = Mean(column="x", low=Fraction(0), high=Fraction(10), step=Fraction(1))
     query = Query(item="town", statistics=(Count(most=most), mean), contributions=3)
-    note = statistics_note(query, CONFIDENCE)
+    note = statistics_note(query, CONFIDENCE, "the exact number")
     assert note.startswith(
         "On average 95% of the intervals of users hold the exact number. Each other interval holds it"
     )
-    assert statistics_note(replace(query, domain=("here", "there")), CONFIDENCE).startswith("Each interval holds")
+    assert statistics_note(replace(query, domain=("here", "there")), CONFIDENCE, "it").startswith("Each interval holds")
 
 
 def test_an_answer_says_what_rounding_may_cost(shop):

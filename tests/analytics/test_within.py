@@ -92,17 +92,21 @@ def test_an_epsilon_beside_it_is_the_most_that_is_spent(session):
     assert 0.2 < session.count(epsilon=1.0, within=10).epsilon.upper < 0.4
     with pytest.raises(
         Unattainable,
-        match=r"within ±10 take epsilon 0\.\d+, and epsilon 0\.1 is the most that this question may spend; give epsilon "
-        r"0\.\d+ as well, or an accuracy of ±[23]\d",
+        match=r"within ±10 take epsilon 0\.\d+, and epsilon 0\.1 is the most that this question may spend; give "
+        r"epsilon 0\.\d+ as well, or an accuracy of ±[23]\d",
     ):
         session.count(epsilon=0.1, within=10)
-    with pytest.raises(Unattainable, match=r"an accuracy of ±\S+ \(that of means over 1,000 users\), which epsilon 0.1"):
+    with pytest.raises(
+        Unattainable, match=r"an accuracy of ±\S+ \(that of means over 1,000 users\), which epsilon 0.1"
+    ):
         session.mean(value="minutes", low=0, high=60, epsilon=0.1, within=0.5)
 
 
 def test_no_more_than_epsilon_one_is_spent_unless_the_request_allows_it(session):
     """An accuracy of 2 on a sum of minutes once spent epsilon 65 without a word."""
-    with pytest.raises(Unattainable, match=r"take epsilon [\d.]+, and epsilon 1 is the most .* unless it names an epsilon"):
+    with pytest.raises(
+        Unattainable, match=r"take epsilon [\d.]+, and epsilon 1 is the most .* unless it names an epsilon"
+    ):
         session.sum(value="minutes", clip=60, within=50)
     assert session.spent == ()
     allowed = session.sum(value="minutes", clip=60, within=50, epsilon=20)

@@ -103,7 +103,8 @@ class PrivateAnswer(Exportable):
     itself, where an account states its promises at another delta. `replayed` says that the answer was stored before and
     nothing was charged for it now. `groups` names the columns of items that are several, and `statistics` what the
     estimates of each item are, where it is more than one count. `found` holds the bounds
-    that were left to be found, by column, and the contributions.
+    that were left to be found, by column, and the contributions. `left_out` says which rows the numbers do not include
+    because contributions are bounded, and `axes` of each group column whether its labels are names, numbers or times.
     """
 
     kind: str
@@ -126,6 +127,8 @@ class PrivateAnswer(Exportable):
     groups: tuple[str, ...] = ()
     statistics: tuple[str, ...] = ()
     found: Mapping[str, object] = field(default_factory=dict)
+    left_out: str = ""
+    axes: tuple[str, ...] = ()
     replayed: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
@@ -140,8 +143,8 @@ class PrivateAnswer(Exportable):
 
     @property
     def heading(self) -> str:
-        """What is measured, without what is said of cells that cannot be read: for headings."""
-        return self.measure.partition(UNREADABLE)[0]
+        """A short column heading: what is measured, without its bounds and the cells that are skipped."""
+        return self.measure.partition("; ")[0]
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -191,6 +194,7 @@ class PrivateAnswer(Exportable):
             "spent": [format_use(use) for use in self.spent],
             "complete": self.complete,
             "interval_note": self.interval_note,
+            "left_out": self.left_out,
             "hint": self.hint,
             **({"found": dict(self.found)} if self.found else {}),
         }
@@ -209,7 +213,7 @@ class PrivateAnswer(Exportable):
         """Return the text a ledger keeps: everything, so that a replay is the same answer."""
         more = {name: getattr(self, name) for name in _BESIDE_THE_CONTRACT}
         alone = {} if self.alone is None else {"alone": [*self.alone]}
-        named = {name: list(names) for name in ("groups", "statistics") if (names := getattr(self, name))}
+        named = {name: list(names) for name in ("groups", "statistics", "axes") if (names := getattr(self, name))}
         return canonical({**self.to_dict(), **more, **alone, **named})
 
     @classmethod
@@ -221,6 +225,8 @@ class PrivateAnswer(Exportable):
             groups=tuple(found.get("groups", ())),
             statistics=tuple(found.get("statistics", ())),
             found=found.get("found", {}),
+            left_out=found.get("left_out", ""),
+            axes=tuple(found.get("axes", ())),
             mechanism=found["mechanism"],
             interaction=Interaction.parse(found["interaction"]),
             epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),
@@ -279,10 +285,6 @@ class PrivateAnswer(Exportable):
         from setwise.analytics.present.html import answer_html
 
         return answer_html(self)
-
-
-UNREADABLE = "; cells of "
-"""How a measure goes on about cells that cannot be read."""
 
 
 _BESIDE_THE_CONTRACT = ("kind", "measure", "method", "statement", "reason", "why", "confidence")

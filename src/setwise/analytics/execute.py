@@ -15,7 +15,8 @@ from setwise.analytics.budget import Budget
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import BoundsSearch, ExecutablePlan
-from setwise.analytics.present.text import ending, interval_note, measured
+from setwise.analytics.present.order import arranged
+from setwise.analytics.present.text import counted_number, ending, interval_note, left_out_note, measured
 from setwise.analytics.query import EVERYTHING, Query, statistic_name
 from setwise.analytics.statistics import in_units, releases_of, statistics_error, statistics_note
 from setwise.errors import SetwiseError
@@ -96,7 +97,7 @@ def _answered(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -
         )
         for item, interval in zip(cut.items, cut.intervals(confidence), strict=True)
     )
-    note = interval_note(cut, confidence) if planned.shows_counts else ""
+    note = interval_note(cut, confidence, counted_number(query)) if planned.shows_counts else ""
     return _answer(planned, items, release.spent, release.complete, note)
 
 
@@ -136,7 +137,7 @@ def _of_statistics(planned: ExecutablePlan, release: GroupRelease) -> PrivateAns
         )
         for label, estimates in zip(release.labels, release.estimates, strict=True)
     )
-    note = statistics_note(planned.query, planned.plan.error.confidence)
+    note = statistics_note(planned.query, planned.plan.error.confidence, counted_number(planned.query))
     return _answer(planned, items, release.spent, release.complete, note)
 
 
@@ -150,7 +151,7 @@ def _answer(
     return PrivateAnswer(
         kind=query.kind,
         measure=measured(query, planned.from_text),
-        items=items,
+        items=arranged(query, planned.axes, items),
         mechanism=plan.mechanism,
         interaction=plan.interaction,
         epsilon=plan.epsilon,
@@ -163,6 +164,8 @@ def _answer(
         why=plan.why,
         confidence=float(plan.error.confidence),
         interval_note=note,
+        left_out=left_out_note(query, planned.aggregation.user),
+        axes=planned.axes,
         hint=what_shows_more(query, planned.total) if short and planned.total is not None else "",
         alone=plan.alone,
         groups=query.groups if len(query.groups) > 1 else (),

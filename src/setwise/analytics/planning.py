@@ -17,6 +17,7 @@ from setwise.analytics.bounds_search import Search, search_for, with_any_bounds
 from setwise.analytics.budget import Budget, Draws
 from setwise.analytics.engines.aggregation import Aggregation, check_suitable, columns_read
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.present.order import Axis, axis_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
 from setwise.analytics.statistics import in_steps, measure_of, releases_of, statistics_error, statistics_in_words
@@ -97,7 +98,8 @@ class ExecutablePlan:
 
     `account_names` maps the mechanism's own guarantees to those that the account registered. `shows_counts` is False
     when only labels were asked for. `total` is the question's own, if it brought one. `from_text` are the columns whose
-    cells are text that is read as another kind.
+    cells are text that is read as another kind. `axes` says of each group column whether its labels are names, numbers
+    or times.
     """
 
     query: Query
@@ -107,6 +109,7 @@ class ExecutablePlan:
     shows_counts: bool
     account_names: tuple[tuple[Guarantee, Guarantee], ...] = ()
     from_text: tuple[Column, ...] = ()
+    axes: tuple[Axis, ...] = ()
     total: Total | None = None
     search: "BoundsSearch | None" = None
 
@@ -178,7 +181,12 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
         case _:
             assert_never(budget)
     read = columns_read(aggregation)
-    return replace(executable, from_text=tuple(each for each in schema if each.from_text and each.name in read))
+    groups = (group_of(text, schema) for text in query.groups)
+    return replace(
+        executable,
+        from_text=tuple(each for each in schema if each.from_text and each.name in read),
+        axes=tuple(axis_of(group, schema, public=query.domain is not None) for group in groups),
+    )
 
 
 def _with_search(

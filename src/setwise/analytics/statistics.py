@@ -170,18 +170,18 @@ def statistics_error(choice: StatisticsChoice) -> ErrorEstimate:
     )
 
 
-def statistics_note(query: Query, confidence: Fraction) -> str:
-    """Return what the intervals of an answer promise, and what has none."""
+def statistics_note(query: Query, confidence: Fraction, number: str) -> str:
+    """Return what the intervals of an answer promise, and what has none; `number` says which number they hold."""
     sure = f"{float(confidence):.0%}"
     sentences = []
     selected = query.item is not None and (query.domain is None or query.k is not None)
     found = [selected and isinstance(each, UsersFound) for each in releases_of(query.statistics)]
     if any(found):
-        sentences.append(f"On average {sure} of the intervals of users hold the exact number.")
+        sentences.append(f"On average {sure} of the intervals of users hold {number}.")
     if any(
         not isinstance(each, Quantile) and not counted for each, counted in zip(query.statistics, found, strict=True)
     ):
-        which = "other interval holds it" if sentences else "interval holds the exact number"
+        which = "other interval holds it" if sentences else f"interval holds {number}"
         sentences.append(f"Each {which} with probability {sure}.")
     for each in query.statistics:
         if isinstance(each, Mean):

@@ -99,8 +99,8 @@ class Given:
         float | None,
         typer.Option(
             metavar="N",
-            help="Spend the least epsilon whose planned 95% intervals are within ±N (means of 1,000 users; quantiles in "
-            "users of rank), and never more than --epsilon, or 1 without one.",
+            help="Spend the least epsilon whose planned 95% intervals are within ±N (means of 1,000 users; quantiles "
+            "in users of rank), and never more than --epsilon, or 1 without one.",
         ),
     ] = None
     mechanism: Annotated[

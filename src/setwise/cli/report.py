@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from setwise.accounting.notation import rounded_up
 from setwise.cli.options import ledger_url
 from setwise.cli.output import AsJson, print_json, print_table
 from setwise.errors import InvalidParameter
@@ -58,13 +59,12 @@ def _show_preview(report: "Report", priced: "Priced", *, as_json: bool) -> None:
             }
         )
         return
-    rows = [("together", f"epsilon {priced.promise.upper:.4g} at delta {report.delta:g}, set-wise")]
+    rows = [("together", f"epsilon {rounded_up(priced.promise.upper, 4)} at delta {report.delta:g}, set-wise")]
     for question, total, plan in zip(report.questions, priced.totals, priced.plans, strict=True):
         radius = plan.error.radius
         within = "" if radius is None else f"; counts within ±{radius:,}"
-        alone = (
-            f"epsilon {float(total.epsilon):.3g}, delta {float(total.delta):.3g}, by itself {plan.epsilon.upper:.3g}"
-        )
+        budget = f"epsilon {float(total.epsilon):.3g}, delta {float(total.delta):.3g}"
+        alone = f"{budget}, by itself {rounded_up(plan.epsilon.upper, 3)}"
         rows.append((question.name, f"{plan.mechanism}: {alone}{within}"))
     print_table("Preview: nothing was read or charged", rows)
 
@@ -75,7 +75,9 @@ def _show(ran: "Ran", *, as_json: bool) -> None:
     if as_json:
         print_json(ran.to_dict())
         return
-    rows = [("promise", f"epsilon {ran.priced.promise.upper:.4g} at delta {ran.report.delta:g} for all together")]
+    rows = [
+        ("promise", f"epsilon {rounded_up(ran.priced.promise.upper, 4)} at delta {ran.report.delta:g} for all together")
+    ]
     places = {question.name: ", ".join(map(without_password, question.to)) or "-" for question in ran.report.questions}
     rows += [(name, f"{len(answer)} rows to {places[name]}") for name, answer in ran.answers.items()]
     rows += [("page", ran.report.html)] if ran.report.html else []

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from setwise.accounting.notation import rounded_up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.html import answer_html
 from setwise.analytics.sql.result import SqlAnswer
@@ -52,10 +53,17 @@ def write_answer(answer: Answered, to: str, run: str) -> None:
 
 
 def rows_of(answer: Answered) -> "pa.Table":
-    """Return the rows of an answer as an Arrow table."""
+    """Return the rows of an answer as an Arrow table; `measure` says in each what was counted and what was left out.
+
+    A row in a warehouse is read without the answer it came from, so it must say what its number is.
+    """
     import pyarrow as pa
 
-    return answer.to_arrow() if isinstance(answer, PrivateAnswer) else pa.table(answer.by_column())
+    private = answer if isinstance(answer, PrivateAnswer) else answer.answer
+    table = answer.to_arrow() if isinstance(answer, PrivateAnswer) else pa.table(answer.by_column())
+    if "measure" in table.column_names:
+        return table
+    return table.append_column("measure", pa.array([private.measure] * table.num_rows, pa.string()))
 
 
 def write_whole(path: Path, contents: bytes) -> None:
@@ -116,6 +124,8 @@ def _to_duckdb(path: str, table: str, run: str, rows: "pa.Table") -> None:
                 f"CREATE TABLE IF NOT EXISTS {name} AS "
                 f"SELECT CAST('' AS VARCHAR) AS run, {columns} FROM answered LIMIT 0"
             )
+            if "measure" in rows.column_names:  # a table written before answers had this column gets it now
+                connection.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS measure VARCHAR")
             connection.execute(f"DELETE FROM {name} WHERE run = ?", [run])
             connection.execute(
                 f"INSERT INTO {name} (run, {columns}) SELECT CAST(? AS VARCHAR), {columns} FROM answered", [run]
@@ -143,6 +153,8 @@ def _to_postgresql(url: str, table: str, run: str, rows: "pa.Table") -> None:
                     name, sql.Identifier("run"), declared
                 )
             )
+            if "measure" in rows.column_names:  # a table written before answers had this column gets it now
+                cursor.execute(sql.SQL("ALTER TABLE {} ADD COLUMN IF NOT EXISTS measure text").format(name))
             cursor.execute(sql.SQL("DELETE FROM {} WHERE run = %s").format(name), [run])
             lines: list[dict[str, Any]] = rows.to_pylist()
             cursor.executemany(
@@ -199,8 +211,9 @@ def _promise(report: Report, priced: Priced) -> str:
     upper = priced.promise.upper
     return (
         "Every number here has noise added, so that the page reads almost the same whether or not any one person's "
-        f"rows are in the table. Formally: all answers together are ({upper:.4g}, {report.delta:g})-differentially "
-        f"private, in whatever order they were asked ({priced.promise.method}, {priced.promise.statement})."
+        f"rows are in the table. Formally: all answers together are ({rounded_up(upper, 4)}, {report.delta:g})-"
+        f"differentially private, in any order of the questions ({priced.promise.method}, "
+        f"{priced.promise.statement})."
     )
 
 

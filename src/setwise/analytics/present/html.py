@@ -22,7 +22,7 @@ def answer_html(answer: PrivateAnswer) -> str:
     rows = "".join(_row(place, each, counted, reach) for place, each in enumerate(answer.items[:MOST_ROWS], start=1))
     left = len(answer.items) - MOST_ROWS
     more = f"<p style='margin:4px 0'>and {left:,} more</p>" if left > 0 else ""
-    words = f"{answer.interval_note} {average_of_all(answer, MOST_ROWS)}".strip()
+    words = " ".join(filter(None, (answer.left_out, answer.interval_note, average_of_all(answer, MOST_ROWS))))
     note = f"<p style='margin:6px 0'>{escape(words)}</p>" if words else ""
     interval = f"<th style='{_CELL}'>{answer.confidence:.0%} interval</th><th></th>" if counted else ""
     count = f"<th style='{_CELL}text-align:right'>{escape(answer.heading)}</th>" if counted else ""
@@ -48,11 +48,12 @@ def columns_html(columns: Mapping[str, Sequence[object]], answer: PrivateAnswer)
     """Return columns as an HTML table, and below it what the answer they are of promises."""
     headings = "".join(f"<th style='{_CELL}text-align:left'>{escape(name)}</th>" for name in columns)
     lines = zip(*(values[:MOST_ROWS] for values in columns.values()), strict=True)
+    words = f"{answer.measure}. {answer.left_out} {answer.interval_note}"
     rows = "".join(f"<tr>{''.join(f'<td style={_CELL!r}>{_shown(cell)}</td>' for cell in line)}</tr>" for line in lines)
     return (
         "<div style='font-family:system-ui,sans-serif;font-size:13px;max-width:80em'>"
         f"<table style='border-collapse:collapse'><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>"
-        f"<p style='margin:6px 0'>{escape(answer.measure)}. {escape(answer.interval_note)}</p>"
+        f"<p style='margin:6px 0'>{escape(words)}</p>"
         f"<p style='margin:6px 0'>{_said(answer)}</p></div>"
     )
 

@@ -14,6 +14,7 @@ from setwise.errors import InvalidParameter, MissingExtra
 from setwise.mechanisms.labels import Label
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from setwise.analytics.answer import PrivateAnswer
@@ -69,6 +70,8 @@ _NOTE_WIDTH = 130
 """Characters of a line below the picture."""
 _HEADING_WIDTH = 80
 """Characters of a line of the heading."""
+_MOST_TICKS = 24
+"""Labels of times below a line; more would overlap."""
 _RESOLUTION = 150
 """Dots per inch of a .png file."""
 
@@ -111,10 +114,42 @@ class Picture:
 
 
 def plot_answer(answer: "PrivateAnswer", path: str | None) -> Picture:
-    """Draw the items as bars, highest first, with their intervals as error bars; into a file if one is named."""
+    """Draw the groups as bars with their intervals as error bars, or as a line if they are times.
+
+    `path` names a file to write the picture to; None writes none.
+    """
     _check_matplotlib()
     if path is not None:
         check_picture(path)
+    picture = _lines(answer) if answer.axes == ("time",) and len(answer) > 1 else _bars(answer)
+    if path is not None:
+        picture.save(path)
+    return picture
+
+
+def _lines(answer: "PrivateAnswer") -> Picture:
+    """Draw the numbers as a line over time, with a band for their intervals."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    bars = sorted(bars_of(answer), key=lambda bar: bar.label)  # labels of times are written so that text order is time
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    places = list(range(len(bars)))
+    values = [bar.value or 0 for bar in bars]
+    ends = [bar.interval or (value, value) for bar, value in zip(bars, values, strict=True)]
+    axes.fill_between(places, [low for low, _ in ends], [high for _, high in ends], color="#56B4E9", alpha=0.35)
+    axes.plot(places, values, color="#0072B2", marker="o", markersize=3, linewidth=1.4)
+    every = -(-len(bars) // _MOST_TICKS)
+    axes.set_xticks(places[::every], [_short(bar.label) for bar in bars[::every]], rotation=45, ha="right")
+    axes.set_ylim(bottom=min(0, *(low for low, _ in ends)))
+    axes.set_ylabel(_wrapped(measure_of_bars(answer), _HEADING_WIDTH // 2))
+    _annotate(figure, axes, answer, len(bars))
+    return Picture(figure)
+
+
+def _bars(answer: "PrivateAnswer") -> Picture:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -133,19 +168,22 @@ def plot_answer(answer: "PrivateAnswer", path: str | None) -> Picture:
     axes.invert_yaxis()
     if any(each.value is not None for each in shown):
         axes.set_xlabel(_wrapped(measure_of_bars(answer), _HEADING_WIDTH))
-        note = f"{answer.interval_note} {average_of_all(answer, MOST_BARS)}".strip()
-        figure.supxlabel(_wrapped(note, _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
     else:
         axes.set_xticks([])
         axes.set_xlabel("in order; no counts were asked for" if shown else "no item passed the threshold")
+    _annotate(figure, axes, answer, MOST_BARS)
+    return Picture(figure)
+
+
+def _annotate(figure: "Figure", axes: "Axes", answer: "PrivateAnswer", shown: int) -> None:
+    """Write below the picture which rows are left out and what the intervals promise, and above it the budget spent."""
+    if any(bar.value is not None for bar in bars_of(answer)):
+        note = " ".join(filter(None, (answer.left_out, answer.interval_note, average_of_all(answer, shown))))
+        figure.supxlabel(_wrapped(note, _NOTE_WIDTH), fontsize=7, x=0.01, ha="left")
     axes.set_title(
         f"epsilon {rounded_up(answer.epsilon.upper, 4)}, delta {answer.delta:g}, {answer.mechanism}", fontsize=9
     )
     axes.spines[["top", "right"]].set_visible(False)
-    picture = Picture(figure)
-    if path is not None:
-        picture.save(path)
-    return picture
 
 
 def _short(label: str) -> str:

@@ -6,17 +6,54 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, assert_never
 
-from setwise.analytics.answer import UNREADABLE
 from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
-from setwise.analytics.schema import Column
+from setwise.analytics.schema import Column, Kind
 from setwise.mechanisms.release import Release
 
 if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
 
 
-def interval_note(release: Release, confidence: Fraction) -> str:
+EXACT_NUMBER = "the exact number"
+
+
+def counted_number(query: Query) -> str:
+    """Return which number the intervals of an answer hold: the table's own, or that of what is counted.
+
+    If contributions are bounded, rows and groups beyond the bound are left out, and the table's own number is larger.
+    """
+    return f"{EXACT_NUMBER} of what is counted" if left_out_note(query, "user") else EXACT_NUMBER
+
+
+def left_out_note(query: Query, user: str) -> str:
+    """Return which rows the numbers of an answer leave out, as one sentence; "" if every row is counted.
+
+    `user` is the name of the column that tells users apart.
+    """
+    bounds = []
+    if query.item is not None and query.contributions is not None:
+        groups = query.groups
+        one = query.contributions == 1
+        value = "value" if one else "values"
+        if len(groups) > 1:
+            value = "combination" if one else "combinations"
+        bounds.append(f"{query.contributions:,} {value} of {' and '.join(groups)}")
+    counts = (statistic for statistic in query.statistics if isinstance(statistic, Count))
+    rows = {count.most for count in counts if count.most is not None and count.most > 1}
+    where = " in each group" if query.item is not None else ""
+    bounds += [f"{most:,} rows{where}" for most in sorted(rows)]
+    if not bounds:
+        return ""
+    return (
+        f"At most {' and '.join(bounds)} are counted for each {user}; others are left out, so a number can be below "
+        "the table's own."
+    )
+
+
+def interval_note(release: Release, confidence: Fraction, number: str = EXACT_NUMBER) -> str:
     """Return what a release's intervals promise, and why some reach further than the noise; "" without counts.
+
+    `number` says which number the intervals hold.
 
     Every sentence is about what is released.
     """
@@ -28,9 +65,9 @@ def interval_note(release: Release, confidence: Fraction) -> str:
     drawn = [item.noisy or 0 for item in release.items]
     if selection is None or (selection.candidates == 1 and selection.threshold is None):
         one = "The" if len(intervals) == 1 else "Each"
-        sentences = [f"{one} interval holds the exact number with probability {sure}."]
+        sentences = [f"{one} interval holds {number} with probability {sure}."]
     else:
-        sentences = [f"On average {sure} of a list's intervals hold the exact number."]
+        sentences = [f"On average {sure} of a list's intervals hold {number}."]
         if release.share < 1:
             sentences.append(
                 f"These are the {len(drawn):,} highest of {selection.candidates:,} noisy counts. The highest are also "
@@ -73,11 +110,26 @@ def measured(query: Query, from_text: Sequence[Column] = ()) -> str:
         case None:
             pass
         case 1:
-            words += ", each under one item"
+            words += "; each user counts towards one group, others are left out"
         case bound:
-            words += f", each under at most {bound:,} items"
-    unreadable = (f"{UNREADABLE}{each.name} that are no {each.kind} count as nothing" for each in from_text)
+            words += f"; each user counts towards at most {bound:,} groups, others are left out"
+    unreadable = (f"; cells of {each.name} that are not {_KINDS[each.kind]} are skipped" for each in from_text)
     return words + "".join(unreadable)
+
+
+_KINDS = {
+    Kind.TEXT: "text",
+    Kind.INTEGER: "whole numbers",
+    Kind.FLOAT: "numbers",
+    Kind.DECIMAL: "decimal numbers",
+    Kind.BOOLEAN: "true or false",
+    Kind.DATE: "dates",
+    Kind.TIMESTAMP: "dates with a time",
+    Kind.INSTANT: "dates with a time and a time zone",
+    Kind.IDENTIFIER: "identifiers",
+    Kind.OTHER: "of a known type",
+}
+"""What the cells of a column of each kind are called."""
 
 
 def _statistics(statistics: Sequence[Statistic], where: str) -> list[str]:

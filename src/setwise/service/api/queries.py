@@ -103,6 +103,14 @@ class AnswerView(BaseModel):
     interval_note: str = Field(
         default=EARLIER_NOTE, examples=["Each interval holds the exact number with probability 95%."]
     )
+    left_out: str = Field(
+        default="", examples=[""], description="which rows the numbers do not include because contributions are bounded"
+    )
+    axes: list[str] = Field(
+        default=[],
+        examples=[["time"]],
+        description="whether the labels of each group column are names, numbers or time",
+    )
     hint: str = Field(
         default="", examples=[""], description="what would have shown more, where an answer came out short"
     )
