@@ -60,6 +60,7 @@ def test_json_is_the_contract(folder):
         "spent",
         "complete",
         "interval_note",
+        "left_out",
         "hint",
     ]
     assert {each["item"] for each in found["items"]} == {"home", "shop"}
@@ -98,7 +99,11 @@ def test_every_question_is_answered(setwise, folder, words, labels):
 
 
 def test_people_get_bars_words_and_reasons(setwise, folder):
-    done = setwise("top-k", folder / "visits.parquet", "--user", "who", "--item", "page", "-k", 2, *TOTAL)
+    words = ("top-k", folder / "visits.parquet", "--user", "who", "--item", "page", "-k", 2, *TOTAL)
+    brief = setwise(*words).stdout.splitlines()
+    labels = [line.partition(" ")[0] for line in brief if re.match(r"[a-z]+  ", line)]
+    assert labels == ["numbers", "promise", "cost"], "the first screen is the table and three lines"
+    done = setwise(*words, "--details")
     assert done.returncode == 0, done.stderr
     for part in ("█", "95% interval", "k = 2 reached", "differentially private", "spent", "mechanism", "within ±"):
         assert part in done.stdout
@@ -324,8 +329,8 @@ def test_a_replay_and_too_little_left_are_told(setwise, folder, tmp_path):
     assert (refused.returncode, refused.stderr) == (3, f"setwise: {told}\n")
     assert json.loads(setwise(*words, 0.1, "--preview", "--json").stdout)["shortage"] is None
     first, second = (setwise(*words, 0.1, "--key", "a").stdout for _ in range(2))
-    assert "nothing now" not in first
-    assert "nothing now: this is the answer that was stored under this key" in second
+    assert "Nothing: this is" not in first
+    assert "Nothing: this is the answer that was stored under this key" in second
     assert "charge: Number of users" in setwise("ledger", "history", "ada", *ledger).stdout
 
 
@@ -344,7 +349,7 @@ def test_no_bar_and_no_number_is_cut(folder, width):
     shown = captured.get()
     assert "…" not in shown
     assert max(len(bar) for bar in re.findall("[█░]+", shown) or [""]) <= 30
-    assert ("█" in shown) == (width >= 60)
+    assert ("█" in shown) == (width >= 40), "the heading is short enough to leave room for bars"
     for each in answer:
         low, high = each.interval
         assert re.search(rf"{each.label} +{each.count:,} +{low:,} to {high:,}", shown)

@@ -104,7 +104,7 @@ def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", g
     elif given.as_csv:
         print(answer.to_csv(), end="")
     else:
-        output.show_answer(answer, status)
+        output.show_answer(answer, status, details=given.details)
 
 
 @contextmanager
@@ -270,7 +270,7 @@ quantile = command(
 
 _GIVEN = (
     "epsilon", "delta", "within", "counts", "mechanism", "engine", "types", "memory", "account", "dataset", "ledger",
-    "key", "discover", "as_json", "as_csv",
+    "key", "discover", "as_json", "as_csv", "details",
 )  # fmt: skip
 """The options that questions in SQL share with the others."""
 

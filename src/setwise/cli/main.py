@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from setwise import __version__
+from setwise.cli.help import COMMAND_GROUPS, GroupedHelp
 from setwise.errors import InvalidParameter, SetwiseError, Unavailable, UnknownName
 
 COMMANDS = {
@@ -58,7 +59,7 @@ _WANTED = {
 }
 
 
-class _Once(TyperCommand):
+class _Once(GroupedHelp):
     """A command that refuses an option given twice, unless it may be repeated: the last would silently win."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - the library keeps its context private
@@ -106,9 +107,10 @@ class _Group(TyperGroup):
         super().__init__(**(settings | {"commands": _Commands()}))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002
-        """Write the list from the table."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, short_help) for name, (_, short_help) in COMMANDS.items()])
+        """Write the commands in groups, from the table: nothing is imported, so that help is quick."""
+        for title, names in COMMAND_GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names if name in COMMANDS])
 
 
 app = typer.Typer(

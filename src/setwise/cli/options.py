@@ -184,6 +184,12 @@ class Given:
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print the items as CSV, to standard output: > FILE keeps them.")
     ] = False
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details", help="Also print the formal promise, the mechanism and what was spent, to the last digit."
+        ),
+    ] = False
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Also draw the items into a .png or .svg file.")] = (
         None
     )

@@ -246,8 +246,12 @@ _HEADING = 14
 """Cells after which a heading is folded."""
 
 
-def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None") -> None:
-    """Print the items as bars with their intervals, or the rows of a SELECT; then the promise and the reasons."""
+def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", *, details: bool) -> None:
+    """Print the groups with their intervals, then what the numbers are, what is promised and what it cost.
+
+    `status` is that of the account that paid, after the charge. `details` adds the formal promise, the mechanism and
+    the uses that were spent.
+    """
     from rich.console import Console
 
     from setwise.analytics.answer import PrivateAnswer
@@ -256,7 +260,7 @@ def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | No
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer
     if len(answer):
         console.print(answer_table(answer, console.width) if isinstance(answer, PrivateAnswer) else _rows(answer))
-    console.print(_notes(private, status))
+    console.print(_notes(private, status, details=details))
 
 
 def _rows(result: "SqlAnswer") -> "Table":
@@ -295,32 +299,62 @@ def _estimated(value: float | None, ends: Sequence[float] | None, *, barred: boo
     return [shown, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"] if barred else [shown]
 
 
-def _notes(answer: "PrivateAnswer", status: "AccountStatus | None") -> "Table":
-    """Return the promise and the reasons in words."""
+def _notes(answer: "PrivateAnswer", status: "AccountStatus | None", *, details: bool) -> "Table":
+    """Return the lines below an answer: a label and a sentence each."""
     from rich.table import Table
     from rich.text import Text
 
-    done = "complete" if answer.complete else "not complete"
     lines = [
-        ("list", f"{done}: {answer.reason}{f' ({answer.hint})' if answer.hint else ''}"),
+        ("numbers", _numbers_in_words(answer)),
         ("promise", answer.promise),
-        ("formally", answer.guarantee),
-        ("spent", ", ".join(use_in_words(use) for use in answer.spent)),
-        *([("charged", "nothing now: this is the answer that was stored under this key")] if answer.replayed else []),
-        ("mechanism", answer.why),
+        ("cost", _cost_in_words(answer, status)),
     ]
-    if answer.interval_note:
-        lines.insert(1, ("intervals", answer.interval_note))
-    if answer.heading != answer.measure:
-        lines.insert(1, ("measure", answer.measure))
-    if status is not None:
-        lines.append(("account", _account_in_words(status)))
+    if answer.hint:
+        lines.insert(1, ("hint", f"{answer.reason}: {answer.hint}"))
+    if details:
+        done = "complete" if answer.complete else "not complete"
+        lines += [
+            ("list", f"{done}: {answer.reason}"),
+            ("measure", answer.measure),
+            ("intervals", answer.interval_note),
+            ("formally", answer.guarantee),
+            ("spent", ", ".join(use_in_words(use) for use in answer.spent)),
+            ("mechanism", answer.why),
+        ]
+        if status is not None:
+            lines.append(("account", _account_in_words(status)))
     notes = Table.grid(padding=(0, 2))
     notes.add_column(style="cyan", no_wrap=True)
     notes.add_column(overflow="fold")
     for name, text in lines:
-        notes.add_row(name, Text(text))
+        if text:
+            notes.add_row(name, Text(text))
     return notes
+
+
+def _numbers_in_words(answer: "PrivateAnswer") -> str:
+    """Return what the numbers count, what they leave out and what their intervals hold."""
+    intervals = answer.interval_note.partition(". ")[0].rstrip(".")
+    sentences = [f"{answer.heading[:1].upper()}{answer.heading[1:]}.", answer.left_out]
+    return " ".join(filter(None, [*sentences, f"{intervals}." if intervals else ""]))
+
+
+def _cost_in_words(answer: "PrivateAnswer", status: "AccountStatus | None") -> str:
+    """Return what the answer cost as epsilon and delta, and what is left in the account that paid."""
+    if answer.replayed:
+        cost = "Nothing: this is the answer that was stored under this key"
+    else:
+        epsilon, delta = answer.alone or (answer.epsilon.upper, answer.delta)
+        cost = f"Epsilon {rounded_up(epsilon, 3)}" + (f" at delta {rounded_up(delta, 3)}" if delta else "")
+    return f"{cost}." if status is None else f"{cost}; {remaining_in_words(status)}."
+
+
+def remaining_in_words(status: "AccountStatus") -> str:
+    """Return what is left of an account's budget, as people say it: a share of its epsilon, or registered uses."""
+    if status.kind == "setwise":
+        return f"left in {status.name}: {left_in_words(status)}"
+    left = rounded_down(status.share_left * status.epsilon.upper, 2)
+    return f"about epsilon {left} of {rounded_up(status.epsilon.upper, 4)} left in {status.name}"
 
 
 def _account_in_words(status: "AccountStatus") -> str:

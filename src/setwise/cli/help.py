@@ -1,0 +1,104 @@
+"""The help of commands: options in groups, rare ones last, and one example of each command."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from typer.core import TyperCommand
+
+OPTION_GROUPS: dict[str, tuple[str, ...]] = {
+    "Question": (
+        "user", "unit", "item", "k", "value", "at", "where", "contributions", "per_item", "per_user", "clip", "low",
+        "high", "bounds", "domain", "tables", "public", "catalog", "null_item", "step", "limit",
+    ),
+    "Privacy": ("epsilon", "delta", "within", "counts", "mechanism"),
+    "Reading the file": (
+        "engine", "table_name", "types", "format", "separator", "decimal", "thousands", "date_format", "null",
+        "encoding", "header", "columns", "skip_lines", "scan", "memory",
+    ),
+    "Account": ("account", "key", "ledger", "dataset", "discover"),
+    "Output": ("preview", "explain", "details", "as_json", "as_csv", "plot"),
+}  # fmt: skip
+"""The options of questions by group, each group with its rare options last."""
+
+COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
+    "Ask a table": ("sql", "top-k", "histogram", "count", "sum", "mean", "quantile", "variance", "stddev", "live"),
+    "Prepare tables": ("check", "prepare"),
+    "Keep budgets": ("ledger", "compose", "calibrate"),
+    "Serve others": ("run", "serve", "mcp"),
+    "Learn": ("demo", "docs", "paper"),
+}
+"""The commands by what people want to do, in the order of `setwise --help`."""
+
+_TABLE = "events.parquet --user user_id"
+EXAMPLES: dict[str, str] = {
+    "sql": 'setwise sql "SELECT country, COUNT(DISTINCT user_id) AS users FROM events GROUP BY country" '
+    "--table events=events.parquet --user user_id --epsilon 1",
+    "top-k": f"setwise top-k {_TABLE} --item title -k 10 --epsilon 1 --delta 1e-6",
+    "histogram": f"setwise histogram {_TABLE} --item country --contributions 1 --epsilon 1 --delta 1e-6",
+    "count": f"setwise count {_TABLE} --where \"country = 'Norway'\" --epsilon 0.5",
+    "sum": f"setwise sum {_TABLE} --value minutes --clip 600 --epsilon 1",
+    "mean": f"setwise mean {_TABLE} --value minutes --low 0 --high 120 --epsilon 1",
+    "quantile": f"setwise quantile {_TABLE} --value minutes --low 0 --high 120 --at 0.9 --epsilon 1",
+    "check": "setwise check ratings.csv --save",
+    "prepare": f"setwise prepare {_TABLE} --item title --out prepared",
+    "compose": "setwise compose bounded-range:0.1x25 pure:0.1x25 --delta 1e-6",
+    "calibrate": "setwise calibrate 'gaussian:?x25' --epsilon 1 --delta 1e-6",
+    "run": "setwise run report.toml --key 2026-01-05",
+    "serve": "setwise serve --port 8080",
+    "mcp": "setwise mcp events.parquet --user user_id --account ada",
+    "demo": "setwise demo --keep events.parquet",
+    "docs": "setwise docs ledger",
+    "paper": "setwise paper --out figures",
+    "ledger open": "setwise ledger open ada --filter --epsilon 3 --delta 1e-6",
+    "ledger cap": "setwise ledger cap events --epsilon 10 --delta 1e-6",
+    "ledger reclaim": "setwise ledger reclaim ada",
+    "ledger show": "setwise ledger show ada",
+    "ledger history": "setwise ledger history ada",
+    "ledger verify": "setwise ledger verify",
+    "ledger sign": "setwise ledger sign --key head.key",
+    "ledger freeze": "setwise ledger freeze ada --reason 'on leave'",
+    "ledger thaw": "setwise ledger thaw ada",
+    "ledger close": "setwise ledger close ada --reason 'project ended'",
+    "ledger acts": "setwise ledger acts",
+    "ledger export": "setwise ledger export backup.jsonl",
+    "ledger restore": "setwise ledger restore backup.jsonl",
+    "ledger joint": "setwise ledger joint events --delta 1e-6",
+}
+"""One command line for each command; its help ends with it."""
+
+
+class GroupedHelp(TyperCommand):
+    """A command whose help lists its options by group and ends with an example."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - the library keeps both types private
+        """Write arguments, then the groups of options, then the options that belong to no group."""
+        for title, records in _sections([*self.get_params(ctx)], ctx):
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+        """Write the example, unwrapped so that it can be copied."""
+        example = EXAMPLES.get(ctx.command_path.removeprefix("setwise "))
+        if example is not None:
+            with formatter.section("Example"):
+                formatter.write(f"  {example}\n")
+
+
+def _sections(parameters: list[Any], ctx: Any) -> Iterator[tuple[str, list[tuple[str, str]]]]:  # noqa: ANN401
+    """Yield each heading with the help of the parameters below it; a heading without parameters is left out.
+
+    Only commands that ask about a table (they have --user) are grouped: other commands have few options.
+    """
+    records = {parameter.name: parameter.get_help_record(ctx) for parameter in parameters}
+    arguments = [parameter.name for parameter in parameters if parameter.param_type_name == "argument"]
+    options = [name for name in records if name not in arguments]
+    groups = [("Arguments", arguments)]
+    if "user" in options:
+        groups += [(title, [name for name in names if name in options]) for title, names in OPTION_GROUPS.items()]
+    grouped = {name for _, names in groups for name in names}
+    rest = [name for name in options if name not in grouped]
+    groups.append(("Options" if len(groups) == 1 else "Other options", rest))
+    for title, names in groups:
+        shown = [records[name] for name in names if records[name] is not None]
+        if shown:
+            yield title, shown
