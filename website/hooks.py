@@ -10,8 +10,8 @@ from typing import Any
 
 from bibliography import bibliography
 from commands import command_reference
-from decisions import decision_list
 from exports import export_reference
+from generated import claims_table, mutants_table
 from included import included
 from links import links_of_the_site
 from mathematics import with_formulas
@@ -59,8 +59,10 @@ def _generated(what: str, of: str) -> str:
             return bibliography(ROOT / "docs" / "references.bib")
         case "commands":
             return command_reference()
-        case "decisions":
-            return decision_list(ROOT / "docs" / "decisions")
+        case "claims":
+            return claims_table(ROOT / "docs" / "figures" / "paper" / "claims.csv")
+        case "mutants":
+            return mutants_table(ROOT / "tests" / "mutants")
         case "exports":
             return export_reference(of)
         case "include":

@@ -1,7 +1,6 @@
 """The order of the pages. A page that is not named here is not lost: it is appended to the section `The system`."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import PurePosixPath
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "tutorial.md"),
@@ -29,7 +28,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "paper/statements.md",
         "paper/theorems.md",
         "paper/figures.md",
-        "figures/paper/claims.md",
+        "paper/claims.md",
         "paper/open-questions.md",
     ),
     "The system": (
@@ -61,11 +60,9 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "reference/errors.md",
     ),
     "Evidence": ("comparison.md", "benchmarks.md", "mutants.md"),
-    "Decisions": ("decisions/README.md",),
-    "Project": ("changelog.md", "contributing.md"),
+    "Project": ("decisions.md", "changelog.md", "contributing.md"),
 }
 _ELSEWHERE = "The system"
-_DECISIONS = "Decisions"
 
 
 def navigation(pages: Iterable[str]) -> list[dict[str, list[str]]]:
@@ -76,10 +73,5 @@ def navigation(pages: Iterable[str]) -> list[dict[str, list[str]]]:
     sections: dict[str, Sequence[str]] = {
         title: [page for page in listed if page in found] for title, listed in SECTIONS.items()
     }
-    sections[_DECISIONS] = [*sections[_DECISIONS], *filter(_is_decision, extra)]
-    sections[_ELSEWHERE] = [*sections[_ELSEWHERE], *(page for page in extra if not _is_decision(page))]
+    sections[_ELSEWHERE] = [*sections[_ELSEWHERE], *extra]
     return [{title: list(listed)} for title, listed in sections.items() if listed]
-
-
-def _is_decision(page: str) -> bool:
-    return PurePosixPath(page).parent.name == "decisions"

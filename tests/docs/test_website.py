@@ -9,8 +9,8 @@ from tests.docs.pages import DOCS, ROOT
 sys.path.insert(0, str(ROOT / "website"))
 
 from bibliography import bibliography
-from decisions import decision_list
 from doctests import fenced
+from generated import claims_table, mutants_table
 from included import included
 from links import links_of_the_site
 from mathematics import with_formulas
@@ -19,11 +19,10 @@ from theorems import SOURCES, statements, theorems
 
 
 def test_a_page_nobody_listed_is_not_lost():
-    pages = ["index.md", "surprise.md", "decisions/README.md", "decisions/0099-late.md", "ledger.md"]
+    pages = ["index.md", "surprise.md", "guides/late.md", "ledger.md"]
     assert navigation(pages) == [
         {"Start": ["index.md"]},
-        {"The system": ["ledger.md", "surprise.md"]},
-        {"Decisions": ["decisions/README.md", "decisions/0099-late.md"]},
+        {"The system": ["ledger.md", "guides/late.md", "surprise.md"]},
     ]
 
 
@@ -55,8 +54,8 @@ def test_doctests_are_fenced():
 
 
 def test_links_out_of_the_docs_become_words_and_must_exist():
-    page = "[here](ledger.md#a) [there](../benchmarks/README.md) [all](decisions/) [web](https://example.org)"
-    kept = "[here](ledger.md#a) there [all](decisions/README.md) [web](https://example.org)"
+    page = "[here](ledger.md#a) [there](../benchmarks/README.md) [all](paper/) [web](https://example.org)"
+    kept = "[here](ledger.md#a) there [all](paper/README.md) [web](https://example.org)"
     assert links_of_the_site(page, "index.md", ROOT) == kept
     with pytest.raises(FileNotFoundError, match="nowhere"):
         links_of_the_site("[x](../nowhere.md)", "index.md", ROOT)
@@ -67,11 +66,12 @@ def test_a_page_from_the_root_links_as_from_the_docs():
     assert "](mechanisms.md)" in included(ROOT / "benchmarks" / "README.md")
 
 
-def test_every_decision_is_in_a_group():
-    folder = ROOT / "docs" / "decisions"
-    listed = decision_list(folder)
-    assert sorted(re.findall(r"\((\d{4}-[\w-]+\.md)\)", listed)) == sorted(path.name for path in folder.glob("0*.md"))
-    assert "## Ledger\n\n- [0010. " in listed
+def test_long_tables_are_built_from_what_they_list():
+    claims = (ROOT / "docs" / "figures" / "paper" / "claims.csv").read_text(encoding="utf-8")
+    assert claims_table(ROOT / "docs" / "figures" / "paper" / "claims.csv").count("| pass |") == claims.count(",pass")
+    table = mutants_table(ROOT / "tests" / "mutants")
+    assert len(table.splitlines()) > 150
+    assert "| Laplace scale 5% low | `mechanisms/noise/discrete.py` |" in table
 
 
 def test_the_bibliography_names_every_key():
