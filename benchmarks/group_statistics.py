@@ -22,9 +22,10 @@ from pathlib import Path
 
 import duckdb
 
-from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import open_engine
+from setwise.analytics.measure import Measure
 
 MEAN = Measure(column="v", averaged=True, origin=Fraction(50), step=Fraction(1, 10), least=-500, most=500)
 MEDIAN = Measure(column="v", averaged=True, step=Fraction(1, 10), most=1000, in_cells=True)

@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import setwise
+from setwise.analytics.precision import releases_of
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
-from setwise.analytics.statistics import releases_of
 from setwise.mechanisms.planning.request import CountNoise, Total
 from setwise.mechanisms.planning.statistics import plan_statistics
 from setwise.mechanisms.statistics import OneQuantile

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise
-from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.duckdb.engine import DuckDBEngine
 from setwise.analytics.engines.duckdb.tables import ArrowTable, JoinedTable
 from setwise.analytics.engines.joins import Join, Key, NamedTable
+from setwise.analytics.measure import Measure
 from setwise.cli.main import main
 from setwise.errors import InvalidParameter, SetwiseError, UnsuitableTable
 from setwise.ledger.ledger import Ledger

@@ -1,6 +1,8 @@
 """Queries validate themselves, and their written form is canonical and complete."""
 
 import json
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.analytics.present.text import measured
-from setwise.analytics.query import Query
+from setwise.analytics.query import STATISTICS, Query
 from setwise.errors import InvalidParameter
 from setwise.ledger.records import canonical
 
@@ -107,3 +109,23 @@ def test_a_column_of_data_given_for_a_name_is_not_shown():
         with pytest.raises(InvalidParameter, match="a Series") as refused:
             Query.top_k(k=1, **wrong)
         assert "Ada" not in str(refused.value)
+
+
+def test_bounds_are_checked_when_python_leaves_assertions_out():
+    code = "from setwise.analytics.query import Query; Query.top_k(item='page', k=1, contributions=0)"
+    run = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
+    assert run.returncode == 1
+    assert "InvalidParameter: contributions must lie between 1" in run.stderr
+
+
+WORDS = {"count": {"most": 3}} | {kind: {"column": "x", "low": 0, "high": 10} for kind in ("sum", "mean", "quantile")}
+
+
+@pytest.mark.parametrize("kind", STATISTICS)
+def test_a_statistic_of_the_table_says_itself_in_words_and_back(kind):
+    (statistic,) = STATISTICS[kind].read(WORDS[kind])
+    assert STATISTICS[kind].read(statistic.words()) == [statistic]
+    query = Query(statistics=(statistic,))
+    assert Query.from_dict(query.to_dict()) == query
+    assert statistic.release((statistic,)).guarantees()
+    assert len(statistic.measures()) == statistic.release((statistic,)).measures

@@ -11,10 +11,10 @@ import pytest
 
 import setwise
 from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.precision import releases_of, statistics_note
 from setwise.analytics.present.plot import bars_of
 from setwise.analytics.present.text import question_in_words
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum, statistic_name
-from setwise.analytics.statistics import in_units, releases_of, statistics_note
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.release import CONFIDENCE, Estimate
@@ -242,7 +242,7 @@ def test_missing_values_of_several_columns_have_the_label_of_their_kind():
 
 def test_the_interval_of_a_mean_allows_for_rounded_values():
     mean = Mean(column="x", low=Fraction(0), high=Fraction(100), step=Fraction(2))
-    found = in_units(mean, Estimate(value=3.0, interval=(1.0, 5.0)))
+    found = mean.in_units(Estimate(value=3.0, interval=(1.0, 5.0)))
     assert (found.value, found.interval) == (56.0, (51.0, 61.0))
 
 

@@ -223,9 +223,9 @@ def test_what_cannot_be_planned():
 @pytest.mark.parametrize("rows", [1, 3])
 def test_the_interval_of_a_mean_reaches_as_far_as_planned_and_no_further(noise, rows):
     release, confidence = NoisyMean(reach=500, noise=noise, rows=rows), Fraction(19, 20)
-    planned, explained = release.interval_reach(1000, confidence), release._explained(confidence)
+    planned, ratio = release.interval_reach(1000, confidence), release.ratio(confidence)
     reached = []
     for total in range(-500_000, 500_001, 1000):
-        found = release._ratio(total, 1000, explained)
+        found = ratio.estimate(total, 1000)
         reached.append(max(found.interval[1] - found.value, found.value - found.interval[0]))
     assert 0.97 * planned < max(reached) <= planned * (1 + 1e-9)

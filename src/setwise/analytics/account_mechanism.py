@@ -22,15 +22,8 @@ from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.planning.planner import Mechanism
 from setwise.mechanisms.planning.request import Bounds, MechanismName
-from setwise.mechanisms.statistics import (
-    GroupStatistics,
-    NoisyMean,
-    NoisyTotal,
-    OneQuantile,
-    StatisticRelease,
-    UsersFound,
-)
-from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK, guarantee_of
+from setwise.mechanisms.statistics import GroupStatistics, NoisyTotal, StatisticRelease, UsersFound
+from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_domain import UnknownGaussian, UnknownGumbel, UnknownLaplace
 
 AccountNames = tuple[tuple[Guarantee, Guarantee], ...]
@@ -86,26 +79,14 @@ def drawn_statistics(bounds: Bounds, wanted: Sequence[StatisticRelease], draws: 
     found = _drawn_discovery(bounds, draws, status)
     account_names: dict[Guarantee, Guarantee] = {} if found is None else dict(found.account_names)
     statistics: list[StatisticRelease] = []
-    for each in wanted:
-        match each:
-            case OneQuantile():
-                if not isinstance(draws.discover, BoundedRange):
-                    raise InvalidParameter("a quantile draws one pick of each group: give discover, as bounded-range:E")
-                picks = replace(each.quantiles, epsilon=Fraction(draws.discover.epsilon))
-                statistics.append(replace(each, quantiles=picks))
-            case UsersFound() if found is not None and bounds.k is None:
-                statistics.append(each)
-            case UsersFound() | NoisyTotal() | NoisyMean():
-                if draws.counts is None:
-                    raise InvalidParameter("say what each count or sum draws: give counts, such as pure:0.1")
-                noisy = NoisyTotal(reach=1, noise=_UNIT) if isinstance(each, UsersFound) else each
-                reaches = noisy.reaches if isinstance(noisy, NoisyMean) else (noisy.reach,)
-                noise = _shared_noise(draws.counts)
-                for reach in reaches:
-                    account_names |= {guarantee_of(noise, reach): draws.counts}
-                statistics.append(replace(noisy, noise=noise))
-            case _:
-                assert_never(each)
+    pick = Fraction(draws.discover.epsilon) if isinstance(draws.discover, BoundedRange) else None
+    for release in wanted:
+        counted = isinstance(release, UsersFound) and (found is None or bounds.k is not None)
+        noisy = NoisyTotal(reach=1, noise=_UNIT) if counted else release
+        drawn = noisy.with_draws(None if draws.counts is None else _shared_noise(draws.counts), pick)
+        if not drawn.by_picks and draws.counts is not None:
+            account_names |= dict.fromkeys(drawn.guarantees(), draws.counts)
+        statistics.append(drawn)
     discovery = None if found is None else found.mechanism
     assert not isinstance(discovery, GroupStatistics)
     mechanism = GroupStatistics(

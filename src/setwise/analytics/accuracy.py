@@ -5,8 +5,7 @@ from fractions import Fraction
 
 from setwise.analytics.budget import Within
 from setwise.analytics.planning import ExecutablePlan
-from setwise.analytics.query import Mean, Quantile
-from setwise.analytics.statistics import SOME_USERS, planned_radius
+from setwise.analytics.statistics import STATISTICS
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.planning.request import LARGEST_TOTAL, Total
 from setwise.mechanisms.release import CONFIDENCE
@@ -65,7 +64,7 @@ def widest_radius(executable: ExecutablePlan) -> Fraction:
             raise InvalidParameter("an accuracy is about numbers, and only labels are asked for: leave within out")
         return Fraction(radius)
     asked = zip(executable.query.statistics, mechanism.statistics, strict=True)
-    found = [planned_radius(statistic, release) for statistic, release in asked]
+    found = [statistic.planned_radius(release) for statistic, release in asked]
     return max(_radius_found(mechanism) if radius is None else radius for radius in found)
 
 
@@ -76,10 +75,9 @@ def _radius_found(mechanism: GroupStatistics) -> Fraction:
 
 def _in_words(radius: Fraction, executable: ExecutablePlan) -> str:
     """Return a radius with what it is about, where that is no plain interval."""
-    statistics = executable.query.statistics
-    means = f" of means over {SOME_USERS:,} users" if any(isinstance(each, Mean) for each in statistics) else ""
-    ranks = " of quantiles in users of rank" if any(isinstance(each, Quantile) for each in statistics) else ""
-    about = " and".join(each for each in (means, ranks) if each)
+    asked = {statistic.radius_unit for statistic in executable.query.statistics if statistic.radius_unit}
+    units = dict.fromkeys(kind.radius_unit for kind in STATISTICS.values())  # in the order of the table
+    about = " and".join(unit for unit in units if unit in asked)
     return f"±{float(radius):,g}{f' (that{about})' if about else ''}"
 
 

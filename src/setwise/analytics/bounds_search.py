@@ -2,15 +2,14 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import assert_never
 
 import numpy as np
 
 from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import ApproxDP, PureDP, Use, merged
-from setwise.analytics.engines.aggregation import Aggregation, Measure
-from setwise.analytics.query import AUTO, EVERYTHING, FOUND, Count, Mean, Quantile, Query, Statistic, Sum
-from setwise.errors import InvalidParameter
+from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.measure import Measure
+from setwise.analytics.query import EVERYTHING, Query
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
@@ -26,9 +25,6 @@ CONTRIBUTIONS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """The numbers of groups of a user that can be found: the fewer there are, the surer is the right one."""
 
 MOST_CONTRIBUTIONS = CONTRIBUTIONS[-1]
-
-_DOUBLING_STEP = Fraction(1, 4)
-"""The step of values whose bin is looked for: they are added up in units of 2^-22."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +52,7 @@ class Search:
 
     def aggregation(self, whole: Aggregation) -> Aggregation:
         """Return what the engine is asked for first: one line for every user, from one of their groups at random."""
-        measures = [_looked_for(self.query.statistics[place]) for place in self.places]
+        measures = [self.query.statistics[place].search_measure() for place in self.places]
         if self.groups is not None:
             measures.append(Measure(groups=True, least=1, most=MOST_CONTRIBUTIONS, in_cells=True))
         return replace(whole, value=None, per_item=1, contributions=1, measures=tuple(measures), pooled=True)
@@ -66,10 +62,10 @@ class Search:
         statistics = list(self.query.statistics)
         for place, number in enumerate(self.places):
             low, high = self.bounds.release(table.cells_of(place, EVERYTHING, 2 * DOUBLINGS + 1), randomness)
-            looked_for = _looked_for(self.query.statistics[number])
+            looked_for = self.query.statistics[number].search_measure()
             for other, each in enumerate(self.query.statistics):
-                if _is_auto(each) and _looked_for(each) == looked_for:
-                    statistics[other] = _bounded(each, low, high)
+                if each.is_auto and each.search_measure() == looked_for:
+                    statistics[other] = each.with_bounds(low, high)
         query = replace(self.query, statistics=tuple(statistics), auto_contributions=False)
         if self.groups is None:
             return query
@@ -85,8 +81,8 @@ def search_for(query: Query, total: Total) -> Search | None:
     """Return what is to be found for a query, or None where it has all its bounds."""
     firsts: dict[Measure, int] = {}
     for place, each in enumerate(query.statistics):
-        if _is_auto(each):
-            firsts.setdefault(_looked_for(each), place)
+        if each.is_auto:
+            firsts.setdefault(each.search_measure(), place)
     places = tuple(firsts.values())
     searches = len(places) + query.auto_contributions
     if not searches:
@@ -106,7 +102,7 @@ def search_for(query: Query, total: Total) -> Search | None:
 def with_any_bounds(query: Query) -> Query:
     """Return the query as costly as it can become: every bound to be found is there, contributions at their most."""
     unit = Fraction(0), Fraction(1)
-    statistics = tuple(_bounded(each, *unit) if _is_auto(each) else each for each in query.statistics)
+    statistics = tuple(each.with_bounds(*unit) if each.is_auto else each for each in query.statistics)
     bound = query.contributions or MOST_CONTRIBUTIONS
     if not query.auto_contributions:
         return replace(query, statistics=statistics)
@@ -119,35 +115,7 @@ def found_in(query: Query, asked: Query) -> dict[str, object]:
     if asked.auto_contributions:
         found["contributions"] = query.contributions
     for each, before in zip(query.statistics, asked.statistics, strict=True):
-        if _is_auto(before) and not isinstance(each, Count):
-            assert each.high is not None
-            found[each.column] = [float(each.low), float(each.high)]
+        bounds = each.found_bounds()
+        if before.is_auto and bounds is not None and each.column is not None:
+            found[each.column] = list(bounds)
     return found
-
-
-def _is_auto(statistic: Statistic) -> bool:
-    return not isinstance(statistic, Count) and statistic.bounds == AUTO
-
-
-def _bounded(statistic: Statistic, low: Fraction, high: Fraction) -> Statistic:
-    match statistic:
-        case Sum():  # a user without rows adds nothing, so 0 is among the bounds of a sum
-            return replace(statistic, bounds=FOUND, low=min(low, Fraction(0)), high=max(high, Fraction(0)))
-        case Mean() | Quantile():
-            return replace(statistic, bounds=FOUND, low=low, high=high)
-        case Count():
-            raise InvalidParameter("a count has no bounds to be found")
-        case _:
-            assert_never(statistic)
-
-
-def _looked_for(statistic: Statistic) -> Measure:
-    return Measure(
-        column=statistic.column,
-        averaged=not isinstance(statistic, Sum),
-        doubling=True,
-        step=_DOUBLING_STEP,
-        least=-DOUBLINGS,
-        most=DOUBLINGS,
-        in_cells=True,
-    )

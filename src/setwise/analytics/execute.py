@@ -15,10 +15,10 @@ from setwise.analytics.budget import Budget
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import BoundsSearch, ExecutablePlan
+from setwise.analytics.precision import releases_of, statistics_error, statistics_note
 from setwise.analytics.present.order import arranged
 from setwise.analytics.present.text import counted_number, ending, interval_note, left_out_note, measured
-from setwise.analytics.query import EVERYTHING, Query, statistic_name
-from setwise.analytics.statistics import in_units, releases_of, statistics_error, statistics_note
+from setwise.analytics.query import EVERYTHING, Query
 from setwise.errors import SetwiseError
 from setwise.ledger.records import canonical
 from setwise.mechanisms.histogram import Histogram
@@ -133,7 +133,7 @@ def _of_statistics(planned: ExecutablePlan, release: GroupRelease) -> PrivateAns
     items = tuple(
         Item(
             label=_label(planned.query, label),
-            estimates=tuple(in_units(each, found) for each, found in zip(statistics, estimates, strict=True)),
+            estimates=tuple(statistic.in_units(found) for statistic, found in zip(statistics, estimates, strict=True)),
         )
         for label, estimates in zip(release.labels, release.estimates, strict=True)
     )
@@ -169,7 +169,7 @@ def _answer(
         hint=what_shows_more(query, planned.total) if short and planned.total is not None else "",
         alone=plan.alone,
         groups=query.groups if len(query.groups) > 1 else (),
-        statistics=() if query.counted is not None else tuple(statistic_name(each) for each in query.statistics),
+        statistics=() if query.counted is not None else tuple(statistic.name for statistic in query.statistics),
     )
 
 

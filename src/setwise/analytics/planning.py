@@ -6,6 +6,7 @@ Which mechanism it is, with how much noise, is chosen in mechanisms/planning.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from typing import Any, assert_never
 
 from setwise.accounting.brackets import Answer, Bracket, Interaction, float_below
@@ -17,10 +18,10 @@ from setwise.analytics.bounds_search import Search, search_for, with_any_bounds
 from setwise.analytics.budget import Budget, Draws
 from setwise.analytics.engines.aggregation import Aggregation, check_suitable, columns_read
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.precision import releases_of, statistics_error, statistics_in_words
 from setwise.analytics.present.order import Axis, axis_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
-from setwise.analytics.statistics import in_steps, measure_of, releases_of, statistics_error, statistics_in_words
 from setwise.analytics.tables.domain import fitted, fitted_null_item
 from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
 from setwise.ledger.status import AccountStatus
@@ -233,7 +234,7 @@ def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
         where=None if query.where is None else parse_filter(query.where, schema),
         domain=query.domain,
         null_item=fitted_null_item(query.null_item, [group_of(text, schema).labels(schema) for text in query.groups]),
-        measures=() if counted is not None else tuple(measure_of(each) for each in query.statistics),
+        measures=() if counted is not None else tuple(chain(*(each.measures() for each in query.statistics))),
     )
 
 
@@ -243,7 +244,7 @@ def _fitted_query(query: Query, schema: Schema) -> Query:
     fit = replace(
         query,
         domain=None if query.domain is None else fitted(query.domain, columns),
-        statistics=tuple(in_steps(each, schema) for each in query.statistics),
+        statistics=tuple(statistic.in_steps(schema) for statistic in query.statistics),
     )
     if query.k is not None and query.counted is not None and fit.counted is None:
         kind = schema.column(query.counted.column or "").kind

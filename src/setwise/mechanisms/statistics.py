@@ -1,17 +1,19 @@
-"""Sums, means and quantiles of groups, each a joint release in which one user changes few groups.
+"""Sums, means and quantiles of groups: the noise each statistic takes, what it costs, and its estimates.
 
-Groups are found once, by their users, unless they are public; every statistic is then released for the groups found.
-Of j groups only min(j, contributions) can differ between neighbours, so a statistic costs that many uses. All values
-are whole numbers: what a user adds to a group was clipped and rounded before it came here.
+Groups are found once, by the number of their users, unless the groups are public. Every statistic is then released for
+all groups found. Of j released groups at most min(j, contributions) differ between neighbouring tables, so a statistic
+costs that many uses of its guarantees. All values are whole numbers: the engine has clipped and rounded what a user
+adds to a group.
 
-At the end the bounds that values are clipped to, found privately from noisy counts in bins whose ends double.
+The last part of the module finds the bounds that values are clipped to, from noisy counts in bins whose ends double.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeAlias, assert_never
+from typing import ClassVar, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.parameters import binary, positive_integer
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, Estimate
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Estimate, Release
 from setwise.mechanisms.two_phase import (
     Counts,
     GaussianCounts,
@@ -47,15 +49,16 @@ HistogramMechanism: TypeAlias = (
     | UnknownGumbel
     | TwoPhaseTopK
 )
-"""What releases a histogram, or the top k of one; each can find the groups of further statistics."""
+"""The mechanisms that release a histogram, or the top k of one. Each can find the groups of further statistics."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupTable:
-    """The exact statistics of every group: what a mechanism is given, and never what it gives.
+    """The exact measures of every group: the private input of `GroupStatistics`, never shown to anybody.
 
-    `users` says how many users each group has. For each statistic, `totals` holds the sum of what users add to a group,
-    `numbers` how many users add something, and `cells` of a quantile how many values each cell holds; all by label.
+    `users` has the number of users of each group. The other fields have one entry for each measure of the aggregation:
+    `totals` the sum of the whole numbers that users add to a group, `numbers` how many users (or rows) add something,
+    and `cells`, for measures in cells, how many users add each whole number. All are looked up by label.
     """
 
     users: Histogram
@@ -64,13 +67,149 @@ class GroupTable:
     cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
 
     def cells_of(self, place: int, label: Label, length: int) -> NDArray[np.int64]:
-        """Return how many values each cell of a group holds: none where nobody adds one."""
+        """Return how many users add each whole number to a group; zeros where the group has no value."""
         return self.cells[place].get(label, np.zeros(length, dtype=np.int64))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupReading:
+    """What the release of a statistic reads: the exact table, the groups found, and where its measures stand.
+
+    `offsets` has the place of the first measure of each statistic. `found` is the release that found the groups, None
+    when they are public. `picked` keeps the cells picked for quantiles that are picked together, by the place of the
+    statistic that leads them.
+    """
+
+    table: GroupTable
+    labels: tuple[Label, ...]
+    offsets: tuple[int, ...]
+    found: Release | None
+    confidence: Fraction
+    randomness: Randomness
+    picked: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
+
+    def totals(self, place: int, measure: int = 0) -> NDArray[np.int64]:
+        """Return the exact sum of every group in one measure of the statistic at `place`."""
+        return _over(self.table.totals[self.offsets[place] + measure], self.labels)
+
+    def numbers(self, place: int, measure: int = 0) -> NDArray[np.int64]:
+        """Return how many users, or rows, of every group add something to one measure of the statistic at `place`."""
+        return _over(self.table.numbers[self.offsets[place] + measure], self.labels)
+
+    def cells(self, place: int, length: int) -> list[NDArray[np.int64]]:
+        """Return for every group how many users add each whole number to the statistic at `place`."""
+        return [self.table.cells_of(self.offsets[place], label, length) for label in self.labels]
+
+
+NoiseOfScale: TypeAlias = Callable[[Fraction], Counts]
+"""Makes count noise of a given noise scale: Laplace or Gaussian."""
+
+
+class StatisticRelease(ABC):
+    """How one statistic is released for all groups: its noise, what it costs in one group, and its estimates.
+
+    A statistic may read several measures of the table (`measures`). It is released either with noise on sums or, where
+    `by_picks`, by picks of the exponential mechanism. Its noise scale is chosen by the planner, or given by what an
+    account draws.
+    """
+
+    __slots__ = ()
+
+    measures: ClassVar[int] = 1
+    by_picks: ClassVar[bool] = False
+
+    @abstractmethod
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Return the guarantees of one group's release; each is one use."""
+
+    def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
+        """Return what the statistic at `place` pays for one group; nothing where another statistic pays for it."""
+        del place
+        return self.guarantees()
+
+    @abstractmethod
+    def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
+        """Draw noise and return the estimate of every group, in whole units; the statistic stands at `place`."""
+
+    @abstractmethod
+    def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
+        """Return the release with about the privacy cost of one noisy sum of the given noise scale.
+
+        The noise scale is in units of what one user adds at most.
+        """
+
+    @abstractmethod
+    def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
+        """Return the release whose noise is `counts`, or whose picks have the bounded range `pick`.
+
+        Raises `InvalidParameter` where the one it needs is None.
+        """
+
+    def check_among(self, statistics: "Sequence[StatisticRelease]") -> None:
+        """Raise `InvalidParameter` if the statistic cannot be released together with these."""
+        del statistics
+
+    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
+        """Return the radius of an interval and the mean absolute error, in whole units; None where they are not known.
+
+        `discovery` is the error of the release that finds the groups.
+        """
+        del discovery, confidence
+        return None, None
+
+    def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
+        """Return a measure of the error by which the planner compares kinds of noise.
+
+        `factor` is the typical error of that kind of noise at a noise scale of 1.
+        """
+        del discovery
+        return scale * factor
+
+
+_ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
+"""By how much wider the noise of each of several sums must be, so that all cost about as much as one sum."""
+
+
+class NoisySums(StatisticRelease):
+    """A statistic computed from one or several noisy sums, each with noise in proportion to what one user adds."""
+
+    __slots__ = ()
+
+    noise: Counts
+
+    @property
+    @abstractmethod
+    def reaches(self) -> tuple[int, ...]:
+        """How much one user adds at most to each of the sums, in either direction."""
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Return one guarantee for each of the sums."""
+        return tuple(guarantee_of(self.noise, reach) for reach in self.reaches)
+
+    def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
+        """Return the release with noise on each sum, wider where there are several sums."""
+        root = _ROOTS[len(self.reaches)]
+        wider = scale if root == 1.0 else Fraction(f"{float(scale) * root:.4g}")
+        return self._with(noise_of_scale(wider))
+
+    def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
+        """Return the release whose every sum draws `counts`."""
+        del pick
+        if counts is None:
+            raise InvalidParameter("say what each count or sum draws: give counts, such as pure:0.1")
+        return self._with(counts)
+
+    @abstractmethod
+    def _with(self, noise: Counts) -> "StatisticRelease":
+        """Return the same release with other noise."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyTotal:
-    """A sum to which one user adds at most `reach`, either way, with noise `reach` times as wide as `noise`."""
+class NoisyTotal(NoisySums):
+    """A noisy sum to which one user adds at most `reach` in either direction.
+
+    The noise scale is `reach` times that of `noise`.
+    """
 
     reach: int
     noise: Counts
@@ -78,28 +217,44 @@ class NoisyTotal:
     def __post_init__(self) -> None:
         positive_integer("reach", self.reach)
 
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return what one group costs."""
-        return (guarantee_of(self.noise, self.reach),)
+    @property
+    def reaches(self) -> tuple[int]:
+        """How much one user adds at most to the sum, in either direction."""
+        return (self.reach,)
+
+    def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
+        """Return a noisy sum of every group."""
+        totals, numbers = reading.totals(place), reading.numbers(place)
+        return self.release(totals, numbers, reading.confidence, reading.randomness)
 
     def release(
         self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
     ) -> list[Estimate]:
-        """Return a noisy sum for every group."""
+        """Return a noisy sum for each of the exact `totals`, with its interval; `numbers` are not read."""
         del numbers
         noise = noise_of(self.noise, self.reach)
         radius = noise.radius(confidence)
         noisy = (totals + noise.draw(len(totals), randomness)).tolist()
         return [Estimate(value=value, interval=(value - radius, value + radius)) for value in noisy]
 
+    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
+        """Return the radius and the mean absolute value of the noise."""
+        del discovery
+        noise = noise_of(self.noise, self.reach)
+        return noise.radius(confidence), noise.expected_absolute
+
+    def _with(self, noise: Counts) -> "NoisyTotal":
+        return replace(self, noise=noise)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyMean:
-    """A noisy sum over a noisy number of users, or of rows, of which one user has at most `rows`.
+class NoisyMean(NoisySums):
+    """A noisy sum divided by a noisy number of users, or of rows, of which one user has at most `rows`.
 
-    Every user or row adds at most `reach` to the sum, either way. Both are released for every group, so a group costs
-    two uses; the noise of the sum is `reach` times as wide. The interval holds every ratio theta for which the noises
-    explain sum - theta * number: of Gaussians this is Fieller's.
+    Every user or row adds at most `reach` to the sum, in either direction. Sum and number are released for every group,
+    so a group costs two uses; the noise of the sum is `reach` times as wide as that of the number. The interval holds
+    every ratio theta for which sum - theta * number lies within what both noises explain. For Gaussian noise this is
+    Fieller's interval.
 
     Theorem: Fieller54 for the interval.
     """
@@ -114,94 +269,210 @@ class NoisyMean:
 
     @property
     def reaches(self) -> tuple[int, int]:
-        """How much one user adds at most to the sum, either way, and to the number."""
+        """How much one user adds at most to the sum, in either direction, and to the number."""
         return self.reach * self.rows, self.rows
 
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return what one group costs."""
-        of_sum, of_number = self.reaches
-        return guarantee_of(self.noise, of_sum), guarantee_of(self.noise, of_number)
+    def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
+        """Return a noisy mean of every group, between -reach and reach."""
+        totals, numbers = reading.totals(place), reading.numbers(place)
+        return self.release(totals, numbers, reading.confidence, reading.randomness)
 
     def release(
         self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
     ) -> list[Estimate]:
-        """Return a noisy mean for every group, between -reach and reach."""
-        explained = self._explained(confidence)
+        """Return a noisy mean for each pair of an exact sum and number, between -reach and reach."""
+        ratio = self.ratio(confidence)
         of_sum, of_number = self.reaches
         sums = (totals + noise_of(self.noise, of_sum).draw(len(totals), randomness)).tolist()
         counts = (numbers + noise_of(self.noise, of_number).draw(len(numbers), randomness)).tolist()
-        return [self._ratio(total, count, explained) for total, count in zip(sums, counts, strict=True)]
+        return [ratio.estimate(total, count) for total, count in zip(sums, counts, strict=True)]
 
     def interval_reach(self, number: int, confidence: Fraction) -> float:
-        """Return how far the interval of a mean reaches from it at most, wherever it lies, given a noisy `number`.
+        """Return how far the interval of a mean reaches from it at most, given a noisy `number` of users or rows.
 
-        An end theta explains number * |theta - mean| by noise, and noise explains most at the largest theta.
+        An end theta of the interval satisfies number * |theta - mean| = explained(theta), and the noises explain most
+        at the largest theta.
         """
-        return self._explained(confidence)(float(self.reach)) / number
+        return self.ratio(confidence).explained(float(self.reach)) / number
 
-    def _ratio(self, total: int, count: int, explained: Callable[[float], float]) -> Estimate:
+    def ratio(self, confidence: Fraction) -> "NoisyRatio":
+        """Return the quotient of the noisy sum and the noisy number, with intervals at the given confidence."""
+        return NoisyRatio.of(self.reach, self.rows, self.noise, confidence)
+
+    def _with(self, noise: Counts) -> "NoisyMean":
+        return replace(self, noise=noise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyRatio:
+    """The quotient of a noisy sum and a noisy number, between -reach and reach, and its interval.
+
+    `explained` returns how far sum - theta * number may be from 0 by noise alone, for a quotient theta. It is convex.
+    """
+
+    reach: int
+    explained: Callable[[float], float]
+
+    @classmethod
+    def of(cls, reach: int, rows: int, noise: Counts, confidence: Fraction) -> "NoisyRatio":
+        """Return the quotient of a sum and a number to which one user adds at most `rows * reach` and `rows`.
+
+        Theorem: Fieller54 for Gaussian noise.
+        """
+        return cls(reach=reach, explained=_explained_by_noise(reach, rows, noise, 1 - confidence))
+
+    def estimate(self, total: int, count: int) -> Estimate:
+        """Return the quotient of a noisy sum and a noisy number, 0 where the number is not positive, and its interval.
+
+        The interval holds every theta with |total - theta * count| <= explained(theta).
+        """
         reach = float(self.reach)
         value = min(max(total / count, -reach), reach) if count > 0 else 0.0
-        low, high = (sign * self._end(sign * total, count, sign * value, explained) for sign in (-1, 1))
+        low, high = (sign * self._end(sign * total, count, sign * value) for sign in (-1, 1))
         return Estimate(value=value, interval=(low, high))
 
-    def _end(self, total: int, count: int, value: float, explained: Callable[[float], float]) -> float:
+    def _end(self, total: int, count: int, value: float) -> float:
         """Return the largest theta up to reach with theta * count - total within what the noises explain.
 
         The excess is a concave function of theta that is not positive at `value`, so it turns positive at most once.
         """
         inside, outside = value, float(self.reach)
-        if outside * count - total <= explained(outside):
+        if outside * count - total <= self.explained(outside):
             return outside
         for _ in range(60):
             middle = (inside + outside) / 2
-            if middle * count - total <= explained(middle):
+            if middle * count - total <= self.explained(middle):
                 inside = middle
             else:
                 outside = middle
         return outside
 
-    def _explained(self, confidence: Fraction) -> Callable[[float], float]:
-        """Return how far sum - theta * number may be from 0 by noise alone, as a function of theta."""
-        miss = 1 - confidence
-        match self.noise:
-            case LaplaceCounts():  # both noises within their own radius, each missed with half the chance
-                of_sum, of_number = (noise_of(self.noise, reach).radius(1 - miss / 2) for reach in self.reaches)
-                return lambda theta: of_sum + abs(theta) * of_number
-            case GaussianCounts(sigma=sigma):  # rounding moves each noise by at most a half
-                spread = -float(ndtri(float(miss) / 2)) * float(sigma) * self.rows
-                return lambda theta: spread * math.hypot(self.reach, theta) + (1 + abs(theta)) / 2
-            case _:
-                assert_never(self.noise)
+
+def _explained_by_noise(reach: int, rows: int, noise: Counts, miss: Fraction) -> Callable[[float], float]:
+    """Return a bound on |sum - theta * number| as a function of theta; noise exceeds it with probability `miss`.
+
+    One user adds at most `rows * reach` to the sum and `rows` to the number.
+    """
+    match noise:
+        case LaplaceCounts():  # both noises lie within their own radius, each missed with half the probability
+            of_sum, of_number = (noise_of(noise, each).radius(1 - miss / 2) for each in (reach * rows, rows))
+            return lambda theta: of_sum + abs(theta) * of_number
+        case GaussianCounts(sigma=sigma):  # rounding moves each noise by at most a half
+            spread = -float(ndtri(float(miss) / 2)) * float(sigma) * rows
+            return lambda theta: spread * math.hypot(reach, theta) + (1 + abs(theta)) / 2
+        case _:
+            assert_never(noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsersFound:
-    """How many users a group has, as the discovery counted them: no further cost."""
+class UsersFound(StatisticRelease):
+    """The number of users of each group, as the release that found the groups counted them, at no further cost."""
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Return nothing: finding the groups has paid for their counts."""
+        return ()
+
+    def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
+        """Return the counts of the release that found the groups, with their intervals."""
+        del place
+        assert reading.found is not None
+        pairs = zip(reading.found.items, reading.found.intervals(reading.confidence), strict=True)
+        return [_counted(item.count, interval) for item, interval in pairs]
+
+    def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "UsersFound":
+        """Return the same release: it has no noise of its own."""
+        del noise_of_scale, scale
+        return self
+
+    def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "UsersFound":
+        """Return the same release: it draws nothing of its own."""
+        del counts, pick
+        return self
+
+    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
+        """Return the errors of the release that finds the groups."""
+        del confidence
+        assert discovery is not None
+        return discovery.radius, discovery.expected_error
+
+    def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
+        """Return the geometric mean of the radius and the mean error of the release that finds the groups."""
+        del scale, factor
+        assert discovery is not None
+        return math.sqrt(max(1, discovery.radius or 0) * (discovery.expected_error or 1.0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OneQuantile:
+class OneQuantile(StatisticRelease):
     """One of the quantiles of the same values, which are picked together.
 
-    `leader` is the place of the statistic whose cells are read and which pays for all of them.
+    `number` is its place among `quantiles`. `leader` is the place of the statistic whose cells are read and which pays
+    for all quantiles of these values.
     """
+
+    by_picks: ClassVar[bool] = True
 
     quantiles: GridQuantiles
     number: int
     leader: int
 
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Return one bounded-range use for each level of the quantiles that are picked together."""
+        return (self.quantiles.guarantee,) * self.quantiles.levels
+
+    def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
+        """Return the price of all quantiles of these values at their leader, and nothing at the others."""
+        return self.guarantees() if place == self.leader else ()
+
+    def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
+        """Return the cell picked for this quantile in every group; the quantiles' first estimate picks all of them."""
+        del place
+        if self.leader not in reading.picked:
+            cells = reading.cells(self.leader, self.quantiles.cells)
+            reading.picked[self.leader] = [self.quantiles.pick(counts, reading.randomness) for counts in cells]
+        return [Estimate(value=cells[self.number]) for cells in reading.picked[self.leader]]
+
+    def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "OneQuantile":
+        """Return the release whose picks have a bounded range of 2 / scale.
+
+        Such a pick satisfies the same zCDP, 1 / (2 scale^2), as Gaussian noise of that scale.
+        """
+        del noise_of_scale
+        return replace(self, quantiles=replace(self.quantiles, epsilon=2 / scale))
+
+    def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "OneQuantile":
+        """Return the release whose picks have the bounded range `pick`."""
+        del counts
+        if pick is None:
+            raise InvalidParameter("a quantile draws one pick of each group: give discover, as bounded-range:E")
+        return replace(self, quantiles=replace(self.quantiles, epsilon=pick))
+
+    def check_among(self, statistics: Sequence[StatisticRelease]) -> None:
+        """Raise `InvalidParameter` unless the leader is among the statistics with the same quantiles, and so pays."""
+        if self.leader in range(len(statistics)):
+            leader = statistics[self.leader]
+            if isinstance(leader, OneQuantile) and (leader.leader, leader.quantiles) == (self.leader, self.quantiles):
+                return
+        raise InvalidParameter(f"statistic {self.leader} does not lead the quantiles that it is to pay for")
+
+    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
+        """Return by how many users the rank is off at most; the mean error is not known."""
+        del discovery
+        return self.rank_error(confidence), None
+
+    def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
+        """Return the noise scale: picks are the same whichever noise the other statistics have."""
+        del factor, discovery
+        return scale
+
     def rank_error(self, confidence: Fraction) -> int:
-        """Return by how many values its rank is off at most, with the given confidence."""
+        """Return by how many users the rank of the quantile is off at most, with the given confidence."""
         return self.quantiles.rank_error(self.number, confidence)
-
-
-StatisticRelease: TypeAlias = NoisyTotal | NoisyMean | OneQuantile | UsersFound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRelease:
-    """The groups, the estimates of each, what was spent, and whether all groups asked for are there."""
+    """The groups with the estimates of each, what was spent, and whether all groups asked for were found."""
 
     labels: tuple[Label, ...]
     estimates: tuple[tuple[Estimate, ...], ...]
@@ -213,7 +484,7 @@ class GroupRelease:
 class GroupStatistics:
     """Find groups by their users with `discovery`, or take those of the public `domain`; then release the statistics.
 
-    A user adds to at most `contributions` groups (None: to any of them). With `k` at most k groups are found.
+    A user adds to at most `contributions` groups (None: to any number). With `k` at most k groups are found.
 
     Theorem: lem:peeling_lap for the number of uses of a joint release.
     """
@@ -229,24 +500,12 @@ class GroupStatistics:
             positive_integer("contributions", self.contributions)
         object.__setattr__(self, "domain", distinct_labels(self.domain))
         for statistic in self.statistics:
-            if isinstance(statistic, OneQuantile):
-                self._check_leader(statistic)
+            statistic.check_among(self.statistics)
         if self.discovery is None and UsersFound() in self.statistics:
             raise InvalidParameter("without a discovery nobody has counted the users: ask for a noisy total")
 
-    def _check_leader(self, quantile: OneQuantile) -> None:
-        """Raise unless somebody pays for a quantile: its leader is there, with the same quantiles."""
-        if quantile.leader in range(len(self.statistics)):
-            leader = self.statistics[quantile.leader]
-            if isinstance(leader, OneQuantile) and (leader.leader, leader.quantiles) == (
-                quantile.leader,
-                quantile.quantiles,
-            ):
-                return
-        raise InvalidParameter(f"statistic {quantile.leader} does not lead the quantiles that it is to pay for")
-
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release may cost."""
+        """Return the most that one release may cost."""
         found = () if self.discovery is None else self.discovery.guarantees()
         most = self.k or len(self.domain) or None
         return merged((*found, *self._uses(most)))
@@ -256,24 +515,16 @@ class GroupStatistics:
         found = None if self.discovery is None else self.discovery.release(table.users, randomness)
         cut = found if found is None or self.k is None else found.top(self.k)
         labels = self.domain if cut is None else cut.labels
-        columns: list[list[Estimate]] = []
-        picked: dict[int, list[tuple[int, ...]]] = {}
-        for place, statistic in enumerate(self.statistics):
-            totals, numbers = (_over(values[place], labels) for values in (table.totals, table.numbers))
-            match statistic:
-                case NoisyTotal() | NoisyMean():
-                    columns.append(statistic.release(totals, numbers, confidence, randomness))
-                case OneQuantile(quantiles=quantiles, number=number, leader=leader):
-                    if leader not in picked:
-                        held = [table.cells_of(leader, label, quantiles.cells) for label in labels]
-                        picked[leader] = [quantiles.pick(counts, randomness) for counts in held]
-                    columns.append([Estimate(value=cells[number]) for cells in picked[leader]])
-                case UsersFound():
-                    assert cut is not None
-                    pairs = zip(cut.items, cut.intervals(confidence), strict=True)
-                    columns.append([_counted(item.count, interval) for item, interval in pairs])
-                case _:
-                    assert_never(statistic)
+        ends = np.cumsum([statistic.measures for statistic in self.statistics]).tolist()
+        reading = GroupReading(
+            table=table,
+            labels=labels,
+            offsets=(0, *ends[:-1]),
+            found=cut,
+            confidence=confidence,
+            randomness=randomness,
+        )
+        columns = [statistic.estimates(place, reading) for place, statistic in enumerate(self.statistics)]
         return GroupRelease(
             labels=labels,
             estimates=tuple(zip(*columns, strict=True)) if labels else (),
@@ -282,26 +533,15 @@ class GroupStatistics:
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
-        """Return the uses of all statistics for `groups` groups, None when their number has no bound."""
+        """Return the uses of all statistics for `groups` groups; None stands for a number without a bound."""
         bounds = [bound for bound in (groups, self.contributions) if bound is not None]
         if not bounds:
             raise InvalidParameter("a user must add to a bounded number of groups: give contributions, k or a domain")
         changed = min(bounds)
-        each = [step for place, statistic in enumerate(self.statistics) for step in _steps(place, statistic)]
-        return tuple(Use(step, changed) for step in each) if changed else ()
-
-
-def _steps(place: int, statistic: StatisticRelease) -> tuple[Guarantee, ...]:
-    """Return what a statistic costs in one group; quantiles picked together are paid for where their leader is."""
-    match statistic:
-        case NoisyTotal() | NoisyMean():
-            return statistic.guarantees()
-        case OneQuantile(quantiles=quantiles, leader=leader):
-            return (quantiles.guarantee,) * quantiles.levels if place == leader else ()
-        case UsersFound():
-            return ()
-        case _:
-            assert_never(statistic)
+        guarantees = [
+            guarantee for place, statistic in enumerate(self.statistics) for guarantee in statistic.guarantees_at(place)
+        ]
+        return tuple(Use(guarantee, changed) for guarantee in guarantees) if changed else ()
 
 
 def _over(values: Mapping[Label, int], labels: tuple[Label, ...]) -> NDArray[np.int64]:

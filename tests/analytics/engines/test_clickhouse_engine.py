@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.bins import TimeUnit, parse_group
-from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
 from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
 from setwise.analytics.engines.connect import Beside, Joined, location_of, open_engine
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Column, Kind
 from setwise.errors import EngineFailed, InvalidParameter, SetwiseError, UnsuitableTable
 from tests.analytics.engines.reference import as_dict

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 
 import setwise
-from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.joins import Join, Key, NamedTable, ServerJoin
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind
 from setwise.errors import EngineFailed, InvalidParameter, UnsuitableTable
 from tests.analytics.engines.backends import Backend, JoinedTables

@@ -12,9 +12,10 @@ import pytest
 
 from setwise.analytics.bins import parse_group
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.expressions import LARGEST_UNITS, UNITS
+from setwise.analytics.measure import Measure
 from tests.analytics.engines.backends import Backend, DuckDBBackend
 
 MEASURES = (

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.duckdb import query
 from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.measure import Measure
 from tests.analytics.engines.backends import Backend, DuckDBBackend
 from tests.analytics.engines.reference import as_dict
 from tests.servers.postgresql import PostgresqlServer

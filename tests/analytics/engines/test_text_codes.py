@@ -11,13 +11,14 @@ import pytest
 
 from setwise.analytics.bins import Group, Period, TimeUnit
 from setwise.analytics.engines import bounding
-from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.engines.duckdb import engine as engine_module
 from setwise.analytics.engines.duckdb import query, text_codes
 from setwise.analytics.engines.duckdb.dialect import DuckDBDialect
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.measure import Measure
 
 MEASURES = (
     Measure(most=3),

@@ -13,10 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from setwise.analytics.bins import parse_group
-from setwise.analytics.engines.aggregation import Aggregation, Measure
+from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import open_engine
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind
 from setwise.errors import UnsuitableTable
 

@@ -1,41 +1,15 @@
 """Aggregations: what a query asks of an engine, and the checks of columns that come before it is asked."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import assert_never
 
 from setwise.analytics.bins import Group
 from setwise.analytics.filter.expression import Filter
+from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnsuitableTable
 from setwise.mechanisms.labels import Cell, Label, cell_of, distinct_labels
 from setwise.mechanisms.parameters import positive_integer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """What one user adds to a group, as a whole number: (x - origin) / step, rounded and clipped to least .. most.
-
-    x is the number of the user's rows in the group (`column` None), or of those where the column is not null
-    (`counted`), or the sum, or with `averaged` the mean, of the column in them; nothing when all of its values there
-    are missing or not numbers. `in_cells` asks how many users add each number, instead of the sum of what they add.
-
-    With `rows` every value is clipped by itself, and a user adds their mean as many times as they have values, at most
-    `rows` times; it is then that number that is added up beside, and not how many users add something. `doubling` asks
-    for the place of x among bins whose ends double (`DoublingBounds`), and `groups` how many groups a user has.
-    """
-
-    column: str | None = None
-    counted: bool = False
-    averaged: bool = False
-    rows: int | None = None
-    doubling: bool = False
-    groups: bool = False
-    origin: Fraction = Fraction(0)
-    step: Fraction = Fraction(1)
-    least: int = 0
-    most: int = 1
-    in_cells: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

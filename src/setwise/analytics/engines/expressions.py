@@ -12,8 +12,8 @@ from math import log, nextafter
 from typing import assert_never
 
 from setwise.analytics.bins import LARGEST_BINNED, Group, Part, Period, TimeUnit, Width
-from setwise.analytics.engines.aggregation import Measure
 from setwise.analytics.engines.dialect import Dialect
+from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
 from setwise.mechanisms.statistics import LARGEST_EXPONENT, LEAST_EXPONENT
 

@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
-from setwise.analytics.query import Count, Mean, Quantile, Query, Statistic, Sum
+from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind
+from setwise.analytics.statistics import STATISTICS, Statistic
 from setwise.mechanisms.release import Release
 
 if TYPE_CHECKING:
@@ -38,10 +38,9 @@ def left_out_note(query: Query, user: str) -> str:
         if len(groups) > 1:
             value = "combination" if one else "combinations"
         bounds.append(f"{query.contributions:,} {value} of {' and '.join(groups)}")
-    counts = (statistic for statistic in query.statistics if isinstance(statistic, Count))
-    rows = {count.most for count in counts if count.most is not None and count.most > 1}
     where = " in each group" if query.item is not None else ""
-    bounds += [f"{most:,} rows{where}" for most in sorted(rows)]
+    kept = dict.fromkeys(statistic.kept_of_user for statistic in query.statistics if statistic.kept_of_user)
+    bounds += [f"{most}{where}" for most in kept]
     if not bounds:
         return ""
     return (
@@ -133,56 +132,11 @@ _KINDS = {
 
 
 def _statistics(statistics: Sequence[Statistic], where: str) -> list[str]:
-    """Return each statistic in words; quantiles of the same values are told once, where the first of them stands."""
-    told: dict[Statistic, list[Fraction]] = {}
-    for each in statistics:
-        if isinstance(each, Quantile):
-            told.setdefault(replace(each, at=Fraction(1, 2)), []).append(each.at)
-        else:
-            told[each] = []
-    return [_statistic(each, shares, where) for each, shares in told.items()]
-
-
-def _statistic(statistic: Statistic, shares: Sequence[Fraction], where: str) -> str:
-    match statistic:
-        case Count(most=None | 1, column=None):
-            return "users"
-        case Count(most=None | 1, column=column):
-            return f"users who have {column}{where}"
-        case Count(most=most, column=column):
-            what = "events" if column is None else f"events that have {column}"
-            return f"{what}, at most {most:,} of a user{where}"
-        case Sum(column=column, low=0, high=high):
-            return f"sum of {column}, at most {_number(high or Fraction(1))} of a user{where}"
-        case Sum(column=column, low=low, high=high):
-            between = f"between {_number(low)} and {_number(high or Fraction(1))}"
-            return f"sum of {column}, a user's own{where} {between}"
-        case Mean(column=column, low=low, high=high, per_user=None):
-            return f"mean of {column}, a user's own{where} between {_number(low)} and {_number(high)}"
-        case Mean(column=column, low=low, high=high, per_user=rows):
-            between = f"between {_number(low)} and {_number(high)}"
-            return f"mean of {column} over events, each {between}, at most {rows:,} of a user{where}"
-        case Quantile(column=column, low=low, high=high):
-            name = quantiles_in_words([float(share) for share in shares])
-            return f"{name} of {column}, a user's own mean{where} between {_number(low)} and {_number(high)}"
-        case _:
-            assert_never(statistic)
-
-
-def quantiles_in_words(shares: Sequence[float]) -> str:
-    """Return the name of the quantiles at these shares.
-
-    >>> quantiles_in_words([0.5]), quantiles_in_words([0.25, 0.5, 0.75])
-    ('median', '0.25, 0.5 and 0.75 quantiles')
-    """
-    if len(shares) == 1:
-        return "median" if shares[0] == 0.5 else f"{shares[0]:g} quantile"
-    *first, last = (f"{share:g}" for share in shares)
-    return f"{', '.join(first)} and {last} quantiles"
-
-
-def _number(value: Fraction) -> str:
-    return f"{int(value):,}" if value.denominator == 1 else f"{float(value):g}"
+    """Return each statistic in words; those that are alike are described once, where the first of them stands."""
+    together: dict[Statistic, list[Statistic]] = {}
+    for statistic in statistics:
+        together.setdefault(statistic.alike(), []).append(statistic)
+    return [alike[0].described(alike, where) for alike in together.values()]
 
 
 _PASSED = "every item whose noisy count passed the threshold; rarer ones stay hidden"
@@ -230,36 +184,14 @@ def _asked(query: Mapping[str, Any]) -> str:
         case {"kind": "count"}:
             most = query.get("per_user", 1)
             return "Number of users" if most == 1 else f"Number of events, at most {most} of a user"
-        case {"kind": "sum" | "mean" | "quantile" as kind, "value": value}:
-            return _capitalized(_measure(kind, value, query, _by(query)))
+        case {"kind": str() as kind, "value": value} if kind in STATISTICS:
+            return _capitalized(STATISTICS[kind].asked_in_words(value, query, _by(query)))
         case {"kind": "query", "statistics": [*statistics]}:
-            named = (_measure(each["statistic"], each.get("column"), each) for each in statistics)
+            named = (STATISTICS[each["statistic"]].asked_in_words(each.get("column"), each, "") for each in statistics)
             most = f"top {query['k']}{_by(query, ' of ')}: " if "k" in query else ""
             return _capitalized(most + ", ".join(named) + ("" if most else _by(query)))
         case _:
             return "A question of another kind"
-
-
-def _measure(kind: str, column: str | None, words: Mapping[str, Any], by: str = "") -> str:
-    """Return a statistic, as its written form has it, and of which groups, in words."""
-    if kind == "count":
-        name = "users" if words.get("most", 1) == 1 else "events"
-        return name if column is None else f"{name} with {column}"
-    name = kind
-    if kind == "quantile":
-        shares = words.get("at", 0.5)
-        name = quantiles_in_words(shares if isinstance(shares, list | tuple) else [shares])
-    over = " over events" if kind == "mean" and words.get("per_user") else ""
-    match words:
-        case {"bounds": "auto"}:
-            return f"{name} of {column}{over}{by}, its bounds to be found"
-        case {"high": high}:
-            bounds = f" between {words.get('low', 0)} and {high}"
-        case {"clip": most} | {"per_item": most}:
-            bounds = f", at most {most} of a user"
-        case _:
-            bounds = ""
-    return f"{name} of {column}{over}{bounds}{by}"
 
 
 def _capitalized(words: str) -> str:

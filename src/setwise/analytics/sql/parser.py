@@ -1,16 +1,16 @@
 """One SELECT read into the query that the structured words would make; nothing of its text reaches an engine."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any
 
 from sqlglot import exp
 
 from setwise.analytics.budget import BudgetWords
 from setwise.analytics.engines.joins import Join
-from setwise.analytics.query import AUTO, Contributions, Count, Mean, Quantile, Query, Statistic, Sum, statistic_name
+from setwise.analytics.query import AUTO, Contributions, Count, Quantile, Query
 from setwise.analytics.sql.clauses import (
     SelectedGroup,
     filter_text,
@@ -31,10 +31,10 @@ from setwise.analytics.sql.syntax import (
     parse,
     unsupported,
 )
+from setwise.analytics.statistics import STATISTICS, Statistic
+from setwise.analytics.statistics.statistic import GROUP_BOUNDS, ROW_BOUNDS, SqlFunction
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label
-
-GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds_per_row"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +178,7 @@ def _outputs(
             outputs.append(Output(name=alias or found.name, group=groups.index(found)))
             continue
         for end, statistic in _statistics(node, user):
-            name = statistic_name(statistic) if alias is None else alias + end
+            name = statistic.name if alias is None else alias + end
             outputs.append(Output(name=name, statistic=len(statistics)))
             statistics.append(statistic)
     if not statistics:
@@ -189,7 +189,7 @@ def _outputs(
         raise InvalidParameter(f"the column {left_out[0]!r} is grouped but not selected: add it to SELECT")
     names = [each.name + end for each in outputs for end in (_ENDS if each.group is None else ("",))]
     _check_different("columns of the result", names, "give them different aliases")
-    _check_different("statistics", [statistic_name(each) for each in statistics], "ask for one of them")
+    _check_different("statistics", [each.name for each in statistics], "ask for one of them")
     return tuple(outputs), tuple(statistics)
 
 
@@ -215,7 +215,7 @@ def _statistics(node: exp.Expr, user: str) -> list[tuple[str, Statistic]]:
     parts = number_of(arguments[1], "the number of APPROX_QUANTILES")
     if not isinstance(parts, int) or not 2 <= parts <= _MOST_PARTS:
         raise InvalidParameter(f"the number of APPROX_QUANTILES must be 2 to {_MOST_PARTS}, not {parts}")
-    bounds = _bounds(named, "APPROX_QUANTILES", ROW_BOUNDS, _BETWEEN)
+    bounds = _bounds(named, "APPROX_QUANTILES", ROW_BOUNDS, Quantile.sql["MEDIAN"].missing)
     column = column_name(arguments[0], "APPROX_QUANTILES")
     return [(f"_{place}", Quantile(column=column, at=Fraction(place, parts), **bounds)) for place in range(1, parts)]
 
@@ -238,13 +238,15 @@ def _statistic(node: exp.Expr, user: str) -> Statistic:
         raise unsupported(function, _INSTEAD_OF.get(function, _INSTEAD))
     if any(type(each) is exp.Distinct for each in arguments):
         raise unsupported(f"DISTINCT in {function}", "leave it out")
-    make, bounds, shares = _MEASURES[function]
-    if len(arguments) != 1 + shares:
-        takes = "a column and a share" if shares else "one column"
+    statistic, written = _MEASURES[function]
+    if len(arguments) != 1 + written.takes_share:
+        takes = "a column and a share" if written.takes_share else "one column"
         raise InvalidParameter(f"{function} takes {takes} and its bounds, not {len(arguments)} values")
-    found = _bounds(named, function, bounds, _ADDS if make is Sum else _BETWEEN)
-    more = {"at": number_of(arguments[1], f"the share of {function}")} if shares else {}
-    return make(column=column_name(arguments[0], function), **found, **more)
+    words = {"column": column_name(arguments[0], function), **_bounds(named, function, written.bounds, written.missing)}
+    if written.takes_share:
+        words["at"] = number_of(arguments[1], f"the share of {function}")
+    (found,) = statistic.read(words)
+    return found
 
 
 _INSTEAD = "select columns of GROUP BY, and COUNT, SUM, AVG, PERCENTILE_CONT, MEDIAN or APPROX_QUANTILES of columns"
@@ -265,13 +267,10 @@ _INSTEAD_OF = {
 }
 """What to write in place of a statistic that is none here, where it is known what was meant."""
 
-_MEASURES: dict[str, tuple[Callable[..., Statistic], str, int]] = {
-    "SUM": (Sum, GROUP_BOUNDS, 0),
-    "AVG": (Mean, GROUP_BOUNDS, 0),
-    "MEDIAN": (Quantile, ROW_BOUNDS, 0),
-    "PERCENTILE_CONT": (Quantile, ROW_BOUNDS, 1),
+_MEASURES: dict[str, tuple[type[Statistic], SqlFunction]] = {
+    name: (statistic, written) for statistic in STATISTICS.values() for name, written in statistic.sql.items()
 }
-"""The functions of a column: the statistic each is, the name of its bounds, and how many shares it takes."""
+"""The functions of a column that are statistics, and how each is written."""
 
 
 def _count(arguments: Sequence[exp.Expr], named: Sequence[exp.Expr], user: str) -> Count:
@@ -300,10 +299,6 @@ def _count(arguments: Sequence[exp.Expr], named: Sequence[exp.Expr], user: str) 
             return Count(most=found["high"], column=column)
         case _:
             raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {len(arguments)} values")
-
-
-_BETWEEN = "say between which values a user's own mean counts, or AUTO to have it found"
-_ADDS = "say what one user may add, or AUTO to have it found"
 
 
 def _bounds(named: Sequence[exp.Expr], function: str, wanted: str, missing: str) -> dict[str, Any]:
@@ -352,15 +347,9 @@ def _check_order(select: exp.Expr, query: Query, outputs: tuple[Output, ...], us
     check_parts(ordered, "this", "desc", "nulls_first")
     if not ordered.args.get("desc"):
         raise unsupported("ascending ORDER BY", "a top-k is of the highest: write DESC")
-    match query.counted:
-        case Count() as ranked:
-            pass
-        case Sum():
-            raise unsupported("ORDER BY beside a sum alone", f"select COUNT(DISTINCT {user}) too and order by it")
-        case None:
-            ranked = Count(most=1)
-        case _:
-            assert_never(query.counted)
+    ranked = Count(most=1) if query.counted is None else query.counted
+    if not isinstance(ranked, Count):
+        raise unsupported("ORDER BY beside a sum alone", f"select COUNT(DISTINCT {user}) too and order by it")
     by = _at_place(ordered.this, select)
     names = {each.name: each for each in outputs}
     if type(by) is exp.Column:

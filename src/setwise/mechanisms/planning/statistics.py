@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import assert_never
 
 import numpy as np
 
@@ -22,14 +21,7 @@ from setwise.mechanisms.planning.planner import Choice, reach_of, rough_plans
 from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
 from setwise.mechanisms.planning.search import rough_spread
 from setwise.mechanisms.release import CONFIDENCE
-from setwise.mechanisms.statistics import (
-    GroupStatistics,
-    NoisyMean,
-    NoisyTotal,
-    OneQuantile,
-    StatisticRelease,
-    UsersFound,
-)
+from setwise.mechanisms.statistics import GroupStatistics, NoiseOfScale, NoisyTotal, StatisticRelease, UsersFound
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts
 
 _DISCOVERY_SHARES = (Fraction(1), Fraction(1, 2), Fraction(2, 5), Fraction(3, 8), Fraction(1, 3))
@@ -43,7 +35,6 @@ both. What it leaves unspent goes to the statistics.
 _DISCOVERY_DELTA = Fraction(1, 2)
 """The share of delta within which groups are found."""
 
-_ROOT_OF_TWO = 1.414
 _ERROR = {CountNoise.LAPLACE: 1.732, CountNoise.GAUSSIAN: 1.251}
 """Geometric mean of half a 95% interval, 3.0 or 1.96 spreads, and of the mean absolute error, 1.0 or 0.798 spreads."""
 
@@ -74,7 +65,7 @@ def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRele
         for each in _ERROR
         if total.counts in (CountNoise.BEST, each) and (each is CountNoise.LAPLACE or total.delta)
     ]
-    if all(isinstance(each, OneQuantile) for each in wanted):
+    if all(release.by_picks for release in wanted):
         noises = noises[:1]  # for none of them
     target, delta = float_below(total.epsilon), float_below(total.delta)
     rough = []
@@ -123,14 +114,14 @@ class _Draft:
     def name(self) -> str:
         """How groups are found, the noise of counts, sums and means, and the mechanism of quantiles."""
         names = [] if self.found is None else [self.found.name]
-        kinds = {isinstance(each, OneQuantile) for each in self.statistics if each != UsersFound()}
+        kinds = {release.by_picks for release in self.statistics if release != UsersFound()}
         names += [name for name, there in ((str(self.noise), False in kinds), ("exponential", True in kinds)) if there]
         return "+".join(names)
 
     def made(self, spread: Fraction) -> GroupStatistics:
         """Return the mechanism with noise of the given spread."""
         return GroupStatistics(
-            statistics=tuple(_with_noise(each, self.noise, spread) for each in self.statistics),
+            statistics=tuple(release.with_noise(_NOISE[self.noise], spread) for release in self.statistics),
             contributions=self.bounds.contributions,
             discovery=None if self.found is None else self.found.mechanism,
             domain=self.bounds.domain or (),
@@ -153,16 +144,9 @@ class _Draft:
         total = 0.0
         if self.found is not None:
             total += math.log(max(1, reach_of(self.found.preview)))
-        for each in self.statistics:
-            match each:
-                case UsersFound():
-                    assert self.found is not None
-                    total += 0.5 * math.log(max(1, self.found.preview.radius or 0))
-                    total += 0.5 * math.log(self.found.preview.expected_error or 1.0)
-                case OneQuantile():
-                    total += math.log(spread)
-                case _:
-                    total += math.log(spread * _ERROR[self.noise])
+        preview = None if self.found is None else self.found.preview
+        for release in self.statistics:
+            total += math.log(release.planning_error(spread, _ERROR[self.noise], preview))
         return total
 
 
@@ -181,19 +165,12 @@ def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease
     return rough_plans(replace(bounds, per_item=1), part, CONFIDENCE)
 
 
-def _with_noise(statistic: StatisticRelease, noise: CountNoise, spread: Fraction) -> StatisticRelease:
-    match statistic:
-        case NoisyTotal():
-            return replace(statistic, noise=_counts(noise, spread))
-        case NoisyMean():
-            return replace(statistic, noise=_counts(noise, Fraction(f"{float(spread) * _ROOT_OF_TWO:.4g}")))
-        case OneQuantile():  # a pick of range 2/s costs the zCDP of noise of spread s, a half of 1/s^2
-            return replace(statistic, quantiles=replace(statistic.quantiles, epsilon=2 / spread))
-        case UsersFound():
-            return statistic
-        case _:
-            assert_never(statistic)
+def _laplace(scale: Fraction) -> Counts:
+    return LaplaceCounts(scale=scale)
 
 
-def _counts(noise: CountNoise, spread: Fraction) -> Counts:
-    return LaplaceCounts(scale=spread) if noise is CountNoise.LAPLACE else GaussianCounts(sigma=spread)
+def _gaussian(scale: Fraction) -> Counts:
+    return GaussianCounts(sigma=scale)
+
+
+_NOISE: dict[CountNoise, NoiseOfScale] = {CountNoise.LAPLACE: _laplace, CountNoise.GAUSSIAN: _gaussian}

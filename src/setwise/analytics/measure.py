@@ -1,0 +1,32 @@
+"""A measure: the whole number that one user adds to a group, which an engine computes and adds up."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """The whole number that one user adds to a group: (x - origin) / step, rounded and clipped to least .. most.
+
+    x is the number of the user's rows in the group (`column` None), or the number of those where the column is not null
+    (`counted`), or the sum of the column in them, or with `averaged` its mean. A user adds nothing when all values of
+    the column there are missing or not numbers. `in_cells` asks how many users add each whole number, instead of the
+    sum of what they add.
+
+    With `rows` every value is clipped by itself, and a user adds their mean as many times as they have values, at most
+    `rows` times; the engine then adds up that number of values beside the sum, instead of the number of users who add
+    something. `doubling` asks for the place of x among bins whose ends double (`DoublingBounds`), and `groups` for the
+    number of groups that a user has.
+    """
+
+    column: str | None = None
+    counted: bool = False
+    averaged: bool = False
+    rows: int | None = None
+    doubling: bool = False
+    groups: bool = False
+    origin: Fraction = Fraction(0)
+    step: Fraction = Fraction(1)
+    least: int = 0
+    most: int = 1
+    in_cells: bool = False
