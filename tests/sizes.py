@@ -85,3 +85,6 @@ RESTORED = (10_000, 100_000) if FULL else (1_000, 4_000)
 
 CALLS = 10_000 if FULL else 400
 """Calls of an agent that tries to overspend, and to learn from refusals."""
+
+TAMPERED_PAIRS = 1 if FULL else 97
+"""Of the pairs of changed or deleted entries and movements of a ledger, one in so many is tried."""

@@ -41,16 +41,24 @@ def audit(url):
             )
         }
         entries = run(
-            "SELECT holder, position, kind, key, period, at, uses, content, previous, hash "
+            "SELECT holder, position, kind, key, period, at, uses, content, previous, hash, moves "
             "FROM ledger_entries ORDER BY holder, position"
         )
         moves = run("SELECT account, holder, what, amount FROM ledger_movements ORDER BY account, position, number")
+        placed = run("SELECT account, position, holder, period, what, amount FROM ledger_movements ORDER BY number")
+        seals = run("SELECT body FROM ledger_openings WHERE kind = 'seal'")
+    sealed = json.loads(seals[0][0])["details"]["accounts"] if seals else {}
+    moved = {}
+    for account, position, *move in placed:
+        moved.setdefault((account, position), []).append(move)
     books = {holder: Audited() for holder, terms in openings.items() if terms["kind"] != "cap"}
     chains = {holder: (0, hashes[holder]) for holder in books}
-    for holder, position, kind, key, period, at, uses, text, previous, hashed in entries:
+    for holder, position, kind, key, period, at, uses, text, previous, hashed, said in entries:
         count, head = chains[holder]
         assert (position, previous) == (count + 1, head), f"entry {position} of {holder} is out of line"
         record = {"account": openings[holder]["name"], "key": key, "kind": kind, "period": period}
+        record |= {"moves": said} if position > sealed.get(openings[holder]["name"], [0])[0] else {}
+        assert json.loads(said) == moved.get((holder, position), [])
         assert hashed == _link(head, position, at, {**record, "text": text, "uses": uses})
         chains[holder] = (position, hashed)
         _book(books[holder], kind, key, period, json.loads(uses), text)
@@ -68,6 +76,10 @@ def _link(previous, position, at, record):
 
 
 def _book(book, kind, key, period, uses, text):
+    if kind == "release":
+        assert not uses
+        assert book.charges[key.partition("\n")[0]][0] == period
+        return
     if kind == "slice":
         assert not uses
         book.slices.update(json.loads(text))

@@ -120,6 +120,19 @@ def test_a_second_name_cannot_evade_a_cap(ledger):
     assert ledger.account("joe")._terms.cap == 1
 
 
+def test_an_account_for_no_dataset_cannot_pay_under_a_second_name(ledger):
+    """The account and the cap are known by one name of the table, and the question comes by the other."""
+    ledger.register_dataset("visits", reads="table")
+    ledger.register_dataset("sales", reads="table")
+    ledger.open_filter("free", epsilon=1.0, delta=1e-6, rule="zcdp")
+    ledger.account("free").check_dataset("sales")
+    ledger.open_filter("ada", epsilon=1.0, delta=1e-6, dataset="visits", rule="zcdp")
+    with pytest.raises(InvalidParameter, match="is not one of them"):
+        ledger.account("free").check_dataset("sales")
+    with pytest.raises(InvalidParameter, match="is not one of them"):
+        ledger.check_pays(account="new", dataset="", known_as="sales")
+
+
 def test_registering_again_changes_nothing(ledger):
     for _ in range(3):
         ledger.register_dataset("visits", reads="table", by="eve")

@@ -1,5 +1,6 @@
 """Versions of the schema: old stores are brought up, later ones refused."""
 
+import json
 import sqlite3
 import threading
 from contextlib import closing
@@ -14,7 +15,7 @@ from setwise.ledger.stores import migrations
 from setwise.ledger.stores.connect import connect
 from setwise.ledger.stores.migrations import schema_faults
 from tests.ledger.auditor import audit
-from tests.ledger.raw import raw_connection
+from tests.ledger.raw import raw_connection, without_triggers
 from tests.ledger.test_accounts import uses
 
 
@@ -29,14 +30,26 @@ def test_a_new_store_has_had_every_migration(ledger, store_url):
         (2, "triggers"),
         (3, "acts"),
         (4, "slices"),
+        (5, "moves"),
     ]
 
 
 @pytest.fixture
 def old_url(store_url):
     """A store of version 2 as it was written then: a cap, a set-wise account with three entries, a filter with one."""
+    return stored(store_url, 2)
+
+
+@pytest.fixture
+def url_of_version_4(store_url):
+    """A store of version 4: two caps (by wallet, by zCDP), four accounts with 12 entries, two signed heads."""
+    return stored(store_url, 4)
+
+
+def stored(store_url, version):
+    """Fill an empty store from the kept file of a version, and return its address."""
     kind = "postgresql" if "://" in store_url else "sqlite"
-    script = (Path(__file__).parent / f"version_2.{kind}.sql").read_text()
+    script = (Path(__file__).parent / f"version_{version}.{kind}.sql").read_text()
     if kind == "postgresql":
         with psycopg.connect(store_url, autocommit=True) as connection:
             connection.execute(script)
@@ -60,12 +73,45 @@ def test_a_store_of_version_2_is_brought_up(old_url, clock, tmp_path):
         ledger.freeze("ada", by="eve")
         assert (ledger.cap("visits").epsilon.method, ledger.cap("visits").charges) == ("zcdp-filter", 2)
         assert not ledger.verify().faults
-    assert rows(old_url, "SELECT max(version) FROM ledger_versions") == [(4,)]
+    assert rows(old_url, "SELECT max(version) FROM ledger_versions") == [(5,)]
     audit(old_url)
 
 
-def test_a_store_that_was_brought_up_is_like_a_new_one(old_url, tmp_path):
+def test_a_store_of_version_4_is_brought_up_and_its_movements_are_sealed(url_of_version_4, clock):
+    url, key = url_of_version_4, b"kept outside the database"
+    hashes = rows(url, "SELECT holder, position, hash FROM ledger_entries ORDER BY holder, position")
+    clock.move(hours=2)
+    with Ledger.open(url, clock=clock) as ledger:
+        assert not ledger.verify(key=key).faults
+        assert ledger.acts()[-1].kind == "seal"
+        assert rows(url, "SELECT holder, position, hash FROM ledger_entries ORDER BY holder, position") == hashes
+        assert ledger.account("ada").charge(uses("gaussian:30"), key="one", request="q").answer == "tea"
+        for name, mech in (("ada", "gaussian:30"), ("bob", "pure:0.1"), ("cyd", "gaussian:20")):
+            ledger.account(name).charge(uses(mech), key="after", request="q")
+        ledger.sign(key)
+        assert not ledger.verify(key=key).faults
+        # an early payment is deleted with its listing in the entry and its part of the balance
+        with without_triggers(url) as run:
+            ((account, position),) = run(
+                "SELECT account, position FROM ledger_movements WHERE what = 'slice:wallet' AND amount < 0 "
+                "ORDER BY number LIMIT 1"
+            )
+            run(
+                "DELETE FROM ledger_movements WHERE account = ? AND position = ? AND what = 'slice:wallet'",
+                *(account, position),
+            )
+            moves = json.loads(
+                run("SELECT moves FROM ledger_entries WHERE holder = ? AND position = ?", account, position)[0][0]
+            )
+            kept = json.dumps([move for move in moves if move[2] != "slice:wallet"], separators=(",", ":"))
+            run("UPDATE ledger_entries SET moves = ? WHERE holder = ? AND position = ?", kept, account, position)
+        assert any("in the seal" in str(fault) for fault in ledger.verify().faults)
+
+
+@pytest.mark.parametrize("version", [2, 4])
+def test_a_store_that_was_brought_up_is_like_a_new_one(store_url, tmp_path, version):
     """`schema_faults` compares every table, constraint and trigger with those of a new store."""
+    old_url = stored(store_url, version)
     Ledger.open(old_url).close()
     if "://" not in old_url:
         fresh = str(tmp_path / "fresh.db")
@@ -81,13 +127,13 @@ def test_a_store_that_was_brought_up_is_like_a_new_one(old_url, tmp_path):
 
 def test_a_store_of_a_later_version_is_refused(ledger, store_url):
     with raw_connection(store_url) as run:
-        run("INSERT INTO ledger_versions VALUES (5, 'more', 0)")
-    with pytest.raises(StoreFailed, match=r"version 5.*up to 4.*install a later Setwise"):
+        run("INSERT INTO ledger_versions VALUES (6, 'more', 0)")
+    with pytest.raises(StoreFailed, match=r"version 6.*up to 5.*install a later Setwise"):
         Ledger.open(store_url)
 
 
 def test_a_migration_that_fails_leaves_nothing(store_url, monkeypatch):
-    def broken(connection):
+    def broken(connection, at):
         connection.exec_driver_sql("CREATE TABLE ledger_half (number INTEGER)")
         connection.exec_driver_sql("CREATE TABLE ledger_half (number INTEGER)")
 
@@ -115,7 +161,7 @@ def test_many_may_open_a_new_store_at_once(store_url):
     for thread in threads:
         thread.join()
     assert failures == []
-    assert len(rows(store_url, "SELECT version FROM ledger_versions")) == 4
+    assert len(rows(store_url, "SELECT version FROM ledger_versions")) == 5
 
 
 def test_reopening_changes_nothing(ledger, store_url):

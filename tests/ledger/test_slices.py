@@ -231,6 +231,28 @@ def run_together(work, count):
         thread.join()
 
 
+def test_a_slice_is_never_paid_by_a_stale_price(ledger, store_url):
+    """Another charge comes between the pricing of a charge and its entry: the price is found anew."""
+    ada, *_ = open_accounts(ledger)
+    ada.charge(uses("pure:0.05"), key="first", request="q")  # ada holds a slice that pays for more
+    rival, between = ledger.account("ada"), ["bounded-range:0.1x8"]
+    pay_cap = ada._pay_cap
+
+    def overtaken(connection, cap, wanted, held, rule):
+        taken, paid = pay_cap(connection, cap, wanted, held, rule)
+        if between and not taken:
+            rival.charge(uses(between.pop()), key="rival", request="q")
+        return taken, paid
+
+    ada._pay_cap = overtaken
+    ada.charge(uses("pure:0.05"), key="second", request="q")
+    assert not between
+    keys = [entry.contents.key for entry in ledger.history("ada") if entry.contents.kind == "charge"]
+    assert keys == ["first", "rival", "second"]
+    assert not ledger.verify().faults
+    audit(store_url)
+
+
 def test_accounts_race_for_the_rest_of_a_cap(ledger, store_url):
     accounts = open_accounts(ledger, names=[f"account {number}" for number in range(6)], epsilon=1.0)
     granted, errors = [], []
@@ -360,18 +382,12 @@ def drop_constraints(run, store_url):
             run(*constraint)
 
 
-def insert_entry(run, kind):
-    """Insert the next entry of the account number 2 by hand."""
-    ((count, head),) = run("SELECT entries, head FROM ledger_accounts WHERE holder = 2")
-    values = (2, count + 1, kind, "hand", "", 1, "[]", "x", "x", head, f"{count}{kind}")
+def insert_entry(run, kind, moves, *, account=2, key="hand"):
+    """Insert the next entry of an account by hand, with the movements that it lists."""
+    ((count, head),) = run("SELECT entries, head FROM ledger_accounts WHERE holder = ?", account)
+    said = json.dumps([[holder, "", what, amount] for holder, what, amount in moves])
+    values = (account, count + 1, kind, key, "", 1, "[]", "x", "x", head, f"{count}{kind}", said)
     run(f"INSERT INTO ledger_entries VALUES ({', '.join('?' * len(values))})", *values)
-    return count + 1
-
-
-def insert_movements(run, position, moves):
-    columns = "account, position, holder, period, what, amount"
-    for holder, what, amount in moves:
-        run(f"INSERT INTO ledger_movements ({columns}) VALUES (2, ?, ?, '', ?, ?)", position, holder, what, amount)
 
 
 REFUSED = [
@@ -384,6 +400,11 @@ REFUSED = [
     ("charge", [(2, "slice:wallet", 5)]),
     ("charge", [(2, "slice:wallet", -(2**60))]),
     ("charge", [(1, "wallet", -5)]),
+    ("charge", [(2, "wallet", 5), (1, "wallet", -5), (2, "slice:wallet", -5)]),
+    ("charge", [(2, "wallet", 5)]),  # nothing of the slice
+    ("charge", [(2, "slice:wallet", -5)]),  # nothing of the account
+    ("charge", []),
+    ("slice", []),
 ]
 
 
@@ -393,9 +414,8 @@ def test_the_database_itself_refuses_what_no_slice_may_move(ledger, store_url):
     with raw_connection(store_url) as run:
         for kind, moves in REFUSED:
             run("BEGIN")
-            position = insert_entry(run, kind)
             with pytest.raises(REFUSALS):
-                insert_movements(run, position, moves)
+                insert_entry(run, kind, moves)
             run("ROLLBACK")
     assert not ledger.verify().faults
 

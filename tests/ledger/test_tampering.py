@@ -99,11 +99,12 @@ def test_only_the_edited_entry_is_named(filled, store_url):
 def test_any_edited_entry_with_a_new_hash_is_named(filled, store_url):
     with intrusion(store_url) as (run, mend):
         for position in POSITIONS:
-            kind, key, period, at, drawn, previous = run(
-                "SELECT kind, key, period, at, uses, previous FROM ledger_entries WHERE holder = 2 AND position = ?",
+            kind, key, period, at, drawn, previous, moves = run(
+                "SELECT kind, key, period, at, uses, previous, moves FROM ledger_entries "
+                "WHERE holder = 2 AND position = ?",
                 position,
             )[0]
-            forged = Contents(account="ada", kind=kind, key=key, period=period, uses=drawn, text="forged")
+            forged = Contents(account="ada", kind=kind, key=key, period=period, uses=drawn, text="forged", moves=moves)
             run(
                 "UPDATE ledger_entries SET content = 'forged', digest = ?, hash = ? WHERE holder = 2 AND position = ?",
                 forged.digest(),

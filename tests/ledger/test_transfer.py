@@ -2,13 +2,30 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 
 from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger.ledger import Ledger
+from setwise.ledger.records import Contents, digest, link
 from tests.ledger.auditor import audit
 from tests.ledger.test_accounts import uses
+
+
+def written_export(lines):
+    """Return the text of an export with these lines; the hashes of its entries and the digest at its end are redone."""
+    heads = {json.loads(line["body"])["name"]: line["hash"] for line in lines if "epsilon" in line.get("body", "")}
+    running, texts = "", []
+    for line in lines:
+        if "entry" in line:
+            names = {"account", "kind", "key", "period", "uses", "text", "moves"}
+            contents = Contents(**{name: value for name, value in line.items() if name in names})
+            said = contents.digest() if "moves" in line else contents.digest_without_moves()
+            line["hash"] = heads[line["account"]] = link(heads[line["account"]], line["entry"], line["at"], said)
+        texts.append(json.dumps(line, sort_keys=True, ensure_ascii=False))
+        running = digest(running + texts[-1])
+    return "\n".join([*texts, json.dumps({"end": running, "lines": len(texts)})]) + "\n"
 
 
 @pytest.fixture
@@ -50,6 +67,32 @@ def test_a_restored_ledger_is_the_same(ledger, exported, other_url, clock):
         other.account("bob").charge(uses("gaussian:20"), key="m", request="q")
         assert not other.verify().faults
     audit(other_url)
+
+
+def test_an_export_of_format_3_restores(other_url, clock):
+    """It was written before entries listed their movements, by the version that kept stores of version 4."""
+    text = (Path(__file__).parent / "format_3.jsonl").read_text()
+    with Ledger.open(other_url, clock=clock) as other:
+        assert other.restore(io.StringIO(text)) == 12
+        assert not other.verify(key=b"kept outside the database").faults
+        assert other.acts()[-1].kind == "seal"
+        other.account("ada").charge(uses("gaussian:30"), key="after", request="q")
+        assert not other.verify().faults
+
+
+def test_an_export_whose_hashes_fit_but_whose_entries_do_not_is_not_restored(ledger, exported, other_url, clock):
+    """Only the verification at the end tells."""
+    lines = [json.loads(line) for line in exported.splitlines()[:-1]]
+    assert written_export(lines) == exported
+    (charge,) = [line for line in lines if line.get("key") == "l"]
+    assert charge["period"] == "2026-12"
+    charge["period"] = "2027-01"
+    charge["moves"] = charge["moves"].replace("2026-12", "2027-01")
+    with Ledger.open(other_url, clock=clock) as other:
+        with pytest.raises(InvalidParameter, match="is not in the period '2027-01'"):
+            other.restore(io.StringIO(written_export(lines)))
+        assert other.accounts() == ()
+        assert other.restore(io.StringIO(exported)) == 4
 
 
 def test_restoring_needs_an_empty_ledger(ledger, exported):

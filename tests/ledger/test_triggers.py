@@ -109,8 +109,9 @@ def test_no_line_is_added_to_what_is_open(spent):
 
 
 ENTRY = (
-    "INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, digest, previous, hash) "
-    "VALUES (2, {position}, '{kind}', '{key}', '{period}', {at}, '[]', 'x', 'x', {previous}, 'x')"
+    "INSERT INTO ledger_entries "
+    "(holder, position, kind, key, period, at, uses, content, digest, previous, hash, moves) "
+    "VALUES (2, {position}, '{kind}', '{key}', '{period}', {at}, '[]', 'x', 'x', {previous}, 'x', '{moves}')"
 )
 
 
@@ -120,12 +121,20 @@ def test_no_entry_out_of_line(spent):
         {"kind": "settle", "key": "k"},
         {"kind": "charge", "key": "k"},
         {"kind": "refund"},
+        {"moves": ""},
+        {"moves": "[]"},  # a charge that pays nothing
+        {"moves": '[[2,"","pure:0.1",1]]'},  # nothing of the cap
+        {"moves": '[[1,"","rho",1]]'},  # nothing of the account
+        {"kind": "release", "key": "k", "moves": "[]"},  # no part
+        {"kind": "release", "key": "l\n1", "moves": "[]"},  # no such charge
+        {"kind": "release", "key": "k\n1"},  # a release that moves something
     ]
     if "://" not in spent:  # PostgreSQL gives every entry its place itself
         wrongs += [{"position": 7}, {"previous": "'x'"}]
     with raw_connection(spent) as run:
         (at, head, count), *_ = run("SELECT at, head, entries FROM ledger_accounts WHERE holder = 2")
         right = {"position": count + 1, "kind": "charge", "key": "new", "period": "", "at": at, "previous": f"'{head}'"}
+        right["moves"] = '[[2,"","pure:0.1",1],[1,"","rho",1]]'
         for wrong in wrongs:
             with pytest.raises(REFUSALS):
                 run(ENTRY.format(**{**right, **wrong}))
@@ -137,6 +146,7 @@ def test_no_answer_is_replaced(ledger, spent):
     with raw_connection(spent) as run:
         (at, head, count), *_ = run("SELECT at, head, entries FROM ledger_accounts WHERE holder = 2")
         again = {"position": count + 1, "kind": "settle", "key": "l", "period": "", "at": at, "previous": f"'{head}'"}
+        again["moves"] = "[]"
         insert = ENTRY if "://" in spent else ENTRY.replace("INSERT", "INSERT OR REPLACE")
         with pytest.raises(REFUSALS):
             run(insert.format(**again))

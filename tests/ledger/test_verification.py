@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from setwise.errors import InvalidParameter, StoreFailed
-from setwise.ledger.audit.verification import read_key
+from setwise.ledger.audit.heads import HeadFile, read_key
 from setwise.ledger.ledger import Ledger
-from setwise.ledger.records import Contents, link
+from setwise.ledger.records import Contents, canonical, link
 from setwise.ledger.register import record_hash
 from tests import sizes
 from tests.ledger.raw import raw_connection, without_triggers
@@ -31,12 +31,13 @@ def redo_hashes(run):
     for holder, name in run("SELECT holder, name FROM ledger_accounts"):
         head = starts.get(holder, "0" * 64)
         rows = run(
-            "SELECT position, kind, key, period, at, uses, content FROM ledger_entries WHERE holder = ? "
+            "SELECT position, kind, key, period, at, uses, content, moves FROM ledger_entries WHERE holder = ? "
             "ORDER BY position",
             holder,
         )
-        for position, kind, key, period, at, drawn, text in rows:
-            own = Contents(account=name, kind=kind, key=key, period=period, uses=drawn, text=text).digest()
+        for position, kind, key, period, at, drawn, text, moves in rows:
+            said = Contents(account=name, kind=kind, key=key, period=period, uses=drawn, text=text, moves=moves)
+            own = said.digest()
             hashed = link(head, position, at, own)
             run(
                 "UPDATE ledger_entries SET digest = ?, previous = ?, hash = ? WHERE holder = ? AND position = ?",
@@ -44,6 +45,18 @@ def redo_hashes(run):
             )
             head = hashed
         run("UPDATE ledger_accounts SET head = ? WHERE holder = ?", head, holder)
+
+
+def rewrite_moves(run):
+    """List in every entry the movements that the table of movements has for it."""
+    for holder, position in run("SELECT holder, position FROM ledger_entries"):
+        moved = run(
+            "SELECT holder, period, what, amount FROM ledger_movements WHERE account = ? AND position = ? "
+            "ORDER BY number",
+            *(holder, position),
+        )
+        text = canonical([list(move) for move in moved])
+        run("UPDATE ledger_entries SET moves = ? WHERE holder = ? AND position = ?", text, holder, position)
 
 
 HASHES = {"hash", "previous", "digest", "head"}
@@ -82,7 +95,10 @@ COLUMNS = {
     "openings": ("holder", "kind", "name", "lines", "at", "body", "previous", "hash"),
     "lines": ("holder", "what", "place", "total"),
     "accounts": ("holder", "name", "kind", "dataset", "cap", "entries", "charges", "at", "period", "analyst", "state"),
-    "entries": ("holder", "position", "kind", "key", "period", "at", "uses", "content", "digest", "previous", "hash"),
+    "entries": (
+        *("holder", "position", "kind", "key", "period", "at", "uses", "content", "digest", "previous", "hash"),
+        "moves",
+    ),
     "movements": ("number", "account", "position", "holder", "period", "what", "amount"),
     "balances": ("holder", "period", "what", "total", "spent", "movement"),
 }
@@ -125,6 +141,7 @@ def test_a_settlement_that_returns_more_than_its_charge_drew_is_found(ledger, st
     with without_triggers(store_url) as run:
         run("UPDATE ledger_entries SET uses = '[\"pure:0.1x4\"]' WHERE kind = 'settle'")
         run("UPDATE ledger_movements SET amount = -4 WHERE amount = -1")
+        rewrite_moves(run)
         run("UPDATE ledger_balances SET spent = 3")
         redo_hashes(run)
     assert [str(fault) for fault in ledger.verify().faults] == [
@@ -184,6 +201,125 @@ def test_a_cut_off_end_is_found_by_the_age_of_the_last_signed_head(ledger, store
     assert not ledger.verify(key=KEY).faults
     (fault,) = ledger.verify(key=KEY, within=timedelta(hours=1)).faults
     assert "its end may have been cut off" in str(fault)
+
+
+@pytest.fixture
+def last_head(tmp_path):
+    """A file outside the database for the last signed head."""
+    return HeadFile(tmp_path / "outside" / "key.head")
+
+
+def copy_of(url):
+    """Return every row of a ledger, as a backup has them."""
+    with raw_connection(url) as run:
+        return {table: run(f"SELECT * FROM ledger_{table}") for table in COLUMNS}
+
+
+def put_back(url, rows):
+    """Replace every row of a ledger by those of an older copy."""
+    with without_triggers(url) as run:
+        for table in reversed(COLUMNS):
+            run(f"DELETE FROM ledger_{table}")
+        for table, saved in rows.items():
+            for row in saved:
+                run(f"INSERT INTO ledger_{table} VALUES ({', '.join('?' * len(row))})", *row)
+
+
+def test_an_old_copy_that_was_put_back_is_not_signed(ledger, store_url, clock, last_head):
+    last_head.path.parent.mkdir()
+    ledger.open_setwise("ada", ["pure:0.1x9"], delta=1e-6)
+    account = ledger.account("ada")
+    account.charge(uses("pure:0.1"), key="1", request="q")
+    ledger.sign(KEY, last_head=last_head)
+    older = copy_of(store_url)
+    clock.move(minutes=10)
+    account.charge(uses("pure:0.1"), key="2", request="q")
+    ledger.sign(KEY, last_head=last_head)
+    put_back(store_url, older)
+    assert not ledger.verify(key=KEY, within=timedelta(hours=1)).faults  # the database alone cannot tell
+    (fault,) = ledger.verify(key=KEY, last_head=last_head).faults
+    assert "no longer has the head, number 3" in str(fault)
+    for attempt in (ledger.sign, ledger.keep_head):
+        with pytest.raises(StoreFailed, match="older copy"):
+            attempt(KEY, last_head=last_head)
+    assert len(copy_of(store_url)["openings"]) == 2
+    ledger.sign(KEY, last_head=last_head, anew=True)
+    account.charge(uses("pure:0.1"), key="3", request="q")
+    ledger.sign(KEY, last_head=last_head)
+    assert not ledger.verify(key=KEY, last_head=last_head).faults
+    assert last_head.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_does_not_continue_the_last_head_is_not_signed(ledger, store_url, clock):
+    ledger.open_setwise("ada", ["pure:0.1x9"], delta=1e-6)
+    account = ledger.account("ada")
+    for number in range(3):
+        account.charge(uses("pure:0.1"), key=str(number), request="q")
+        if number == 1:
+            ledger.sign(KEY)
+    changes = [
+        "UPDATE ledger_entries SET content = 'other' WHERE position = 3",
+        "UPDATE ledger_entries SET hash = 'other' WHERE position = 2",
+        "DELETE FROM ledger_entries WHERE position = 3",
+        "UPDATE ledger_accounts SET head = 'other'",
+        "UPDATE ledger_openings SET body = replace(body, '0.1x9', '0.1x8') WHERE holder = 1",
+        "DELETE FROM ledger_accounts",
+    ]
+    with intrusion(store_url) as (run, mend):
+        for change in changes:
+            run(change)
+            with pytest.raises(StoreFailed, match="not signed"):
+                ledger.sign(KEY)
+            mend()
+    with pytest.raises(StoreFailed, match="not signed with this key"):
+        ledger.sign(b"another key altogether")
+    ledger.sign(KEY)
+    assert not ledger.verify(key=KEY).faults
+
+
+def test_a_missing_last_head_is_taken_from_the_ledger_only_while_it_is_recent(ledger, clock, last_head):
+    last_head.path.parent.mkdir()
+    ledger.sign(KEY)
+    with pytest.raises(StoreFailed, match="--anew"):
+        ledger.sign(KEY, last_head=last_head)
+    clock.move(hours=30)
+    with pytest.raises(StoreFailed, match="--anew"):
+        ledger.keep_head(KEY, last_head, within=timedelta(hours=24))
+    assert last_head.read() is None
+    ledger.keep_head(KEY, last_head, within=timedelta(hours=48))
+    assert last_head.read().number == 1
+    ledger.sign(KEY, last_head=last_head)
+    assert last_head.read().number == 2
+
+
+def test_a_head_stamped_a_year_ahead_is_not_recent(ledger, clock):
+    """Its clock was wrong: it neither passes for a recent head nor makes later ones wrong."""
+    clock.move(days=365)
+    ledger.sign(KEY)
+    clock.move(days=-365)
+    (fault,) = ledger.verify(key=KEY, within=timedelta(hours=1)).faults
+    assert "lacks a recent signed head (none)" in str(fault)
+    ledger.sign(KEY)
+    assert not ledger.verify(key=KEY, within=timedelta(hours=1)).faults
+
+
+def test_the_signature_of_a_head_covers_the_records_before_it(ledger, store_url):
+    """An act is rewritten and all hashes are redone: only the signature tells."""
+    ledger.record("person.added", by="root", subject="Ada")
+    ledger.sign(KEY)
+    with without_triggers(store_url) as run:
+        run("UPDATE ledger_openings SET body = replace(body, 'root', 'joe') WHERE kind = 'act'")
+        redo_hashes(run)
+    assert not ledger.verify().faults
+    (fault,) = ledger.verify(key=KEY).faults
+    assert "not signed with this key" in str(fault)
+
+
+def test_files_that_hold_no_head(last_head):
+    last_head.path.parent.mkdir()
+    last_head.path.write_text("{}")
+    with pytest.raises(InvalidParameter, match="does not hold a signed head"):
+        last_head.read()
 
 
 def test_what_was_signed_must_still_be_there(ledger, store_url, clock):

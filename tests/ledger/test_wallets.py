@@ -14,9 +14,9 @@ from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger import amounts
 from setwise.ledger.amounts import UNITS, WALLET
 from setwise.ledger.ledger import Ledger
-from setwise.ledger.records import digest
 from tests.ledger.raw import without_triggers
 from tests.ledger.test_accounts import uses, written
+from tests.ledger.test_transfer import written_export
 from tests.ledger.test_verification import redo_hashes
 
 ADMITTED = [("pure:0.4", 5), ("pure:0.1", 20), ("pure:0.05", 79), ("bounded-range:0.1", 79), ("gaussian:20", 80)]
@@ -228,12 +228,9 @@ def format_2(export):
     """Return an export as it was written before it said what was paid."""
     lines = [json.loads(line) for line in export.splitlines()[:-1]]
     lines[0]["format"] = "setwise-ledger-2"
-    running, texts = "", []
     for line in lines:
-        line.pop("moved", None)
-        texts.append(json.dumps(line, sort_keys=True, ensure_ascii=False))
-        running = digest(running + texts[-1])
-    return "\n".join([*texts, json.dumps({"end": running, "lines": len(texts)})]) + "\n"
+        line.pop("moves", None)
+    return written_export(lines)
 
 
 def test_registered_draws_and_a_wallet_in_one_account(ledger):

@@ -48,6 +48,35 @@ def rewritten(connection: psycopg.Connection) -> list[str]:
     return drops + [f"CREATE OR REPLACE FUNCTION {function}() {replaced}" for function in {row[2] for row in triggers}]
 
 
+def test_the_application_cannot_shadow_tables_with_temporary_ones(
+    roles: tuple[str, str], postgresql_server: PostgresqlServer
+):
+    """The role may make none. Were it allowed to, the guards would still read the tables of the ledger."""
+    owner, application = roles
+    with Ledger.open(owner) as ledger:
+        ledger.open_setwise("ada", ["pure:0.1x1"], delta=1e-6)
+        ledger.account("ada").charge(["pure:0.1"], key="1", request="q")
+    shadow = "CREATE TEMPORARY TABLE {0} (LIKE public.{0} INCLUDING DEFAULTS)"
+    with psycopg.connect(application, autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(shadow.format("ledger_accounts"))
+        database = connection.info.dbname
+    with psycopg.connect(owner.replace("setwise_owner@", "postgres@"), autocommit=True) as superuser:
+        superuser.execute(f"GRANT TEMPORARY ON DATABASE {database} TO setwise_app")
+    with psycopg.connect(application, autocommit=True) as connection:
+        for table in ("ledger_accounts", "ledger_movements", "ledger_balances", "ledger_lines", "ledger_entries"):
+            connection.execute(shadow.format(table))
+        connection.execute("INSERT INTO ledger_accounts SELECT * FROM public.ledger_accounts")
+        with pytest.raises(psycopg.errors.IntegrityError):  # the one registered use was drawn
+            connection.execute(
+                "INSERT INTO public.ledger_entries (holder, kind, key, period, at, uses, content, digest, moves) "
+                """VALUES (1, 'charge', '2', '', 1, '["pure:0.1"]', 'q', 'x', '[[1,"","pure:0.1",1]]')"""
+            )
+    with Ledger.open(owner) as ledger:
+        assert ledger.account("ada").entries() == 1
+        assert not ledger.verify().faults
+
+
 def test_a_replica_runs_as_a_role_that_cannot_touch_the_triggers(
     roles: tuple[str, str], start: Callable[..., Replica], tmp_path: Path, setwise: Callable[..., Done]
 ):

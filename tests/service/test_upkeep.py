@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from setwise.errors import InvalidParameter
+from setwise.ledger.audit.heads import HeadFile, sign
+from setwise.service.upkeep import Upkeep
 from tests.service.replica import Replica
 from tests.service.team import TOP_3, Team, ask, gather, open_account
 
@@ -47,6 +49,69 @@ def test_replicas_share_the_signing_of_heads(start: Callable[..., Replica], key:
     assert gauge(team, "setwise_ledger_signed_seconds") >= signed
     assert first.service.ledger.verify(key=key.read_bytes()).faults == ()
     assert first.service.ledger.verify(key=b"x" * 32).faults != ()
+
+
+def test_an_old_copy_that_was_put_back_is_neither_signed_nor_verified(
+    start: Callable[..., Replica], key: Path, caplog: pytest.LogCaptureFixture
+):
+    """The replica's own schedule runs after the roll-back, and the head kept outside tells."""
+    replica = start(head_key=key, head_hours=1.0, verify_hours=1.0)
+    team, upkeep = gather(replica), replica.service.upkeep
+    upkeep.do_what_is_due()
+    file = Path(replica.service.settings.ledger)
+    replica.service.ledger.close()
+    copied = {path: path.read_bytes() for path in file.parent.glob(f"{file.name}*")}
+    ask(team.ada, "lost")
+    replica.service.ledger.sign(key.read_bytes(), last_head=HeadFile.beside(key))
+    assert heads(team) == 2
+    replica.service.ledger.close()
+    replica.service.database.close()
+    for path in file.parent.glob(f"{file.name}*"):
+        path.unlink()
+    for path, content in copied.items():
+        path.write_bytes(content)
+    assert team.steward.get("/audit").json()["faults"][0].startswith("the ledger no longer has the head")
+    replica.clock.ahead += HOUR + 1
+    upkeep.do_what_is_due()
+    assert heads(team) == 1
+    assert gauge(team, "setwise_ledger_faults") > 0
+    assert any("older copy" in record.message for record in caplog.records)
+
+
+def test_verification_uses_the_key_and_the_age_of_the_last_head(
+    start: Callable[..., Replica], key: Path, tmp_path: Path
+):
+    """By the schedule and over REST: a head that another key signed is a fault, and so is an old one."""
+    (tmp_path / "other").write_bytes(b"another key altogether")
+    first = start(head_key=tmp_path / "other")
+    first.service.upkeep.do_what_is_due()
+    assert first.service.upkeep.verify().faults == ()
+    replica = start(verify_hours=1.0, head_key=key)
+    service, steward = replica.service, replica.as_holder(first.steward)
+    replica.clock.ahead += HOUR + 1
+    service.upkeep.do_what_is_due()
+    (told,) = re.findall(r"^setwise_ledger_faults (\S+)$", steward.get("/metrics").text, re.MULTILINE)
+    assert float(told) > 0
+    for faults in (steward.get("/audit").json()["faults"], service.upkeep.verify().faults):
+        assert any("not signed with this key" in str(fault) for fault in faults)
+    by_the_hour = service.settings.model_copy(update={"head_key": tmp_path / "other", "head_hours": 1e-9})
+    (fault,) = Upkeep(service.ledger, service.jobs, service.metrics, by_the_hour).verify().faults
+    assert "lacks a recent signed head" in str(fault)
+
+
+def test_one_head_stamped_a_year_ahead_does_not_stop_signing(start: Callable[..., Replica], key: Path):
+    replica = start(head_key=key, head_hours=1.0)
+    team, ledger = gather(replica), replica.service.ledger
+    with ledger._store.writing() as connection:
+        sign(connection, key.read_bytes(), int((replica.clock() + 365 * 24 * HOUR) * 1e6))
+    replica.service.upkeep.do_what_is_due()
+    assert heads(team) == 2
+    assert team.steward.get("/audit").json()["verified"]
+
+
+def test_a_head_file_that_cannot_be_written_stops_the_start(start: Callable[..., Replica], key: Path, tmp_path: Path):
+    with pytest.raises(InvalidParameter, match="SETWISE_HEAD_FILE"):
+        start(head_key=key, head_file=tmp_path / "missing" / "head")
 
 
 def test_a_key_that_is_missing_or_short_stops_the_start(start: Callable[..., Replica], tmp_path: Path):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Table
 
+    from setwise.ledger.audit.heads import HeadFile
     from setwise.ledger.ledger import Ledger
 
 ledger_app = typer.Typer(
@@ -198,6 +199,12 @@ def history(
         output.print_entries(name, entries)
 
 
+LastHead = Annotated[
+    Path | None,
+    typer.Option(help="The file outside the database that keeps the last signed head; KEY.head unless given."),
+]
+
+
 @ledger_app.command()
 def verify(
     head: Annotated[str | None, typer.Option(help="The head an earlier verify printed: nothing may be new.")] = None,
@@ -208,18 +215,20 @@ def verify(
     within: Annotated[
         float | None, typer.Option(metavar="HOURS", help="With --key, the hours within which a head must be signed.")
     ] = None,
+    last_head: LastHead = None,
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
     """Recompute every chain and every balance; name each entry that is not as it was written."""
-    from setwise.ledger.audit.verification import Anchor, read_key
+    from setwise.ledger.audit.heads import read_key
+    from setwise.ledger.audit.verification import Anchor
 
     if within is not None and (key is None or not 0 < within < _MOST_HOURS):
         raise InvalidParameter("--within takes a number of hours above 0, and needs --key")
     anchor = None if since is None else Anchor.parse(_text_of(since))
     secret, age = None if key is None else read_key(key), None if within is None else timedelta(hours=within)
     with inspected_ledger(ledger) as opened:
-        found = opened.verify(head=head, since=anchor, key=secret, within=age)
+        found = opened.verify(head=head, since=anchor, key=secret, within=age, last_head=_head_file(last_head, key))
     if as_json:
         output.print_json(found.to_dict())
     elif not found.faults:
@@ -236,13 +245,27 @@ _MOST_HOURS = 24 * 366 * 100
 @ledger_app.command(name="sign")
 def sign_head(
     key: Annotated[Path, typer.Option(help="A file with a key of 16 bytes or more, kept away from the database.")],
+    last_head: LastHead = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Sign although the last head kept outside is missing or not in this ledger.")
+    ] = False,
     ledger: LedgerUrl = DEFAULT_LEDGER,
 ) -> None:
-    """Append a signed head, and print it: run this on a schedule, so that a cut-off end is found."""
-    from setwise.ledger.audit.verification import read_key
+    """Check the ledger against the last signed head, append a new one, and print it. Run this on a schedule.
+
+    A ledger that no longer has the last head, such as an old copy that was put back, is not signed.
+    """
+    from setwise.ledger.audit.heads import read_key
 
     with existing_ledger(ledger) as opened:
-        output.print_json(opened.sign(read_key(key)).to_dict())
+        output.print_json(opened.sign(read_key(key), last_head=_head_file(last_head, key), anew=anew).to_dict())
+
+
+def _head_file(path: Path | None, key: Path | None) -> "HeadFile | None":
+    """Return the file that keeps the last signed head: the one named, else the one beside the key."""
+    from setwise.ledger.audit.heads import HeadFile
+
+    return HeadFile(path) if path is not None else None if key is None else HeadFile.beside(key)
 
 
 By = Annotated[str, typer.Option("--by", help="Who does this; it is kept for good.")]

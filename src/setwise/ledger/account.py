@@ -14,7 +14,17 @@ from setwise.accounting.notation import as_uses, format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals, WalletTotals
 from setwise.ledger.cap import SharedCap
-from setwise.ledger.records import Clock, Contents, Entry, EntryKind, check_name, check_text, microseconds, write_uses
+from setwise.ledger.records import (
+    Clock,
+    Contents,
+    Entry,
+    EntryKind,
+    check_name,
+    check_text,
+    microseconds,
+    release_key,
+    write_uses,
+)
 from setwise.ledger.register import check_pays
 from setwise.ledger.slices import Rule
 from setwise.ledger.status import AccountStatus, pathwise_bound, status_of
@@ -207,6 +217,47 @@ class Account:
             return settled.contents.text
         return answer
 
+    def release(self, receipt: Receipt, *, part: str, answer: str) -> str:
+        """Store one more answer that an earlier charge has paid for; return the answer that is stored.
+
+        This is for a question that is paid once and answered in parts, such as running totals whose whole series was
+        charged at the opening. A release charges nothing. Its key is the key of the charge with `part`, the name of the
+        part. The first answer under a part stays, so repeating a release changes nothing; show only what is returned.
+
+        Raises `BudgetExhausted` if the account is frozen or closed and the part was not released before.
+        """
+        check_text(answer, "answer")
+        if receipt.account != self.name:
+            raise InvalidParameter(f"the receipt is of the account {receipt.account!r}, not of {self.name!r}")
+        key = release_key(receipt.key, check_name(part, "part"))
+        draft = Draft(
+            holder=self._holder,
+            at=microseconds(self._clock.now()),
+            contents=self._contents("release", key, receipt.period, (), answer),
+            movements=(),
+        )
+        try:
+            self._store.append(draft)
+        except Refused:
+            with self._store.reading() as connection:
+                released = entry_under(connection, self._holder, self.name, "release", key)
+                state = last_of(connection, self._holder).state
+            if released is not None:
+                return released.contents.text
+            if state != "open":
+                raise BudgetExhausted(
+                    f"the account {self.name!r} is {state} and releases nothing; ask a steward"
+                ) from None
+            raise InvalidParameter(f"{self.name!r} has no such charge under the key {receipt.key!r}") from None
+        return answer
+
+    def released(self, receipt: Receipt, *, part: str) -> str | None:
+        """Return the answer that was released for a part of a charge, or None if there is none yet."""
+        with self._store.reading() as connection:
+            key = release_key(receipt.key, check_name(part, "part"))
+            entry = entry_under(connection, self._holder, self.name, "release", key)
+        return None if entry is None else entry.contents.text
+
     def give_back(self) -> bool:
         """Give back what the account holds of its dataset's cap; return whether it held anything.
 
@@ -240,7 +291,7 @@ class Account:
         with self._store.reading() as connection:
             counts: dict[Guarantee, int] = {}
             for entry in entries_of(connection, self._holder, self.name):
-                if entry.contents.period == status.period and entry.contents.kind != "slice":
+                if entry.contents.period == status.period and entry.contents.kind in ("charge", "settle"):
                     sign = 1 if entry.contents.kind == "charge" else -1  # a settlement lists what came back
                     for use in entry.uses:
                         counts[use.guarantee] = counts.get(use.guarantee, 0) + sign * use.count

@@ -20,7 +20,8 @@ from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.amounts import Totals, WalletTotals, wallet_totals, zcdp_totals
 from setwise.ledger.audit.export import Restoration, export
-from setwise.ledger.audit.verification import Anchor, Verification, sign, verify
+from setwise.ledger.audit.heads import CLOCK_SLACK, HeadFile, KeptHead, adopt_head, sign
+from setwise.ledger.audit.verification import Anchor, Verification, verify
 from setwise.ledger.cap import SharedCap
 from setwise.ledger.records import Clock, Entry, SystemClock, check_label, check_name, microseconds
 from setwise.ledger.register import (
@@ -290,21 +291,62 @@ class Ledger:
         since: Anchor | None = None,
         key: bytes | None = None,
         within: timedelta | None = None,
+        last_head: HeadFile | None = None,
     ) -> Verification:
         """Recompute every chain and every balance, and name each entry that is not as it was written.
 
         With `head`, the digest of an earlier anchor, nothing may have changed since; with `since`, an earlier anchor,
         entries may have been added, and nothing else. With `key`, every signed head must be signed with it, and one of
-        them `within` that time, so that a ledger whose end was cut off is found.
+        them `within` that time, so that a ledger whose end was cut off is found. With `last_head`, the ledger must
+        still have the head in that file, so that an older copy is found.
         """
-        oldest = None if within is None else microseconds(self._clock.now() - within)
+        now = self._clock.now()
+        oldest = None if within is None else microseconds(now - within)
+        kept = None if last_head is None else last_head.read()
         with self._store.reading() as connection:
-            return verify(connection, head=head, since=since, key=key, oldest_head=oldest)
+            return verify(
+                connection,
+                head=head,
+                since=since,
+                key=key,
+                oldest_head=oldest,
+                latest_head=microseconds(now + CLOCK_SLACK),
+                kept=kept,
+            )
 
-    def sign(self, key: bytes) -> Record:
-        """Append a signed head: where each chain ends now, signed with a key that is kept outside the database."""
+    def sign(
+        self, key: bytes, *, last_head: HeadFile | None = None, within: timedelta | None = None, anew: bool = False
+    ) -> Record:
+        """Append a signed head: where each chain ends now, signed with a key that is kept outside the database.
+
+        The ledger is checked before it is signed: its register and signatures, the entries at which earlier heads saw
+        the accounts end, and all entries since. With `last_head` it must also have the head in that file, which then
+        keeps the new one. If there is no such file yet, the last head in the ledger must be `within` that time; `anew`
+        skips this comparison, for an operator who knows that the ledger is the right one.
+
+        Raises `StoreFailed`, without signing, for a ledger that does not fit.
+        """
+        if last_head is not None and not anew:
+            self.keep_head(key, last_head, within=within)
         with self._store.writing() as connection:
-            return sign(connection, key, microseconds(self._clock.now()))
+            record = sign(connection, key, microseconds(self._clock.now()))
+        if last_head is not None:
+            if anew:
+                last_head.path.unlink(missing_ok=True)
+            last_head.keep(KeptHead.of(record))
+        return record
+
+    def keep_head(self, key: bytes, last_head: HeadFile, *, within: timedelta | None = None) -> None:
+        """Check the ledger against the head kept in a file, and keep its last head there, which others may have signed.
+
+        Without a file yet, the last head in the ledger is kept if it was signed `within` that time.
+        """
+        now = self._clock.now()
+        oldest = None if within is None else microseconds(now - within)
+        with self._store.reading() as connection:
+            head = adopt_head(connection, key, last_head.read(), oldest, microseconds(now + CLOCK_SLACK))
+        if head is not None:
+            last_head.keep(head)
 
     def export(self, stream: TextIO, *, tables: Sequence[Table] = ()) -> int:
         """Write the whole ledger as JSON lines, with other tables of its database if asked; return their number."""
@@ -317,7 +359,8 @@ class Ledger:
         On PostgreSQL this takes the owner of the tables, because triggers are dropped and created again.
         """
         with self._store.writing() as connection:
-            return Restoration(connection, self._store.address, tables).run(stream)
+            at = microseconds(self._clock.now())
+            return Restoration(connection, self._store.address, tables, at).run(stream)
 
     def cap(self, dataset: str) -> AccountStatus | None:
         """Return how the cap of a dataset stands, or None when it has none."""

@@ -68,8 +68,12 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-EntryKind = Literal["charge", "settle", "slice"]
-"""A slice moves units between a cap and what the account holds of it."""
+EntryKind = Literal["charge", "settle", "slice", "release"]
+"""The kinds of entries.
+
+A charge pays for uses, a settlement stores the answer of a charge, a slice moves units between a cap and the account's
+slice of it, and a release stores one more answer that an earlier charge has paid for, so it charges nothing.
+"""
 
 
 def write_uses(uses: Iterable[Use]) -> str:
@@ -107,7 +111,8 @@ def link(previous: str, position: int, at: int, contents: str) -> str:
 class Contents:
     """What an entry says, before it has a place in the chain.
 
-    `text` is the request of a charge, the answer of a settlement, or the units that move between cap and slice.
+    `text` is the request of a charge, the answer of a settlement or a release, or the units that move between cap and
+    slice. `moves` lists the entry's movements: JSON rows of holder, period, balance name and amount.
     """
 
     account: str
@@ -116,10 +121,24 @@ class Contents:
     period: str
     uses: str
     text: str
+    moves: str = "[]"
 
     def digest(self) -> str:
-        """Return the digest of the canonical text."""
+        """Return the digest of all fields: the hash of the entry covers it, and so covers the movements."""
         return digest(canonical({name: getattr(self, name) for name in Contents.__slots__}))
+
+    def digest_without_moves(self) -> str:
+        """Return the digest of an entry from before version 5 of the schema, when hashes did not cover movements."""
+        names = [name for name in Contents.__slots__ if name != "moves"]
+        return digest(canonical({name: getattr(self, name) for name in names}))
+
+
+def release_key(charge_key: str, part: str) -> str:
+    """Return the key of a release: the key of its charge and the part that is released, on two lines.
+
+    Names are printable, so neither contains a line break, and the database finds the charge by the first line.
+    """
+    return f"{charge_key}\n{part}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

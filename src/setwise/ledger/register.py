@@ -4,7 +4,7 @@ Each record has a number, `holder`, which identifies the account or cap that it 
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -18,7 +18,7 @@ from setwise.ledger.stores.schema import accounts, lines, openings
 from setwise.ledger.terms import WHOLE_LIFE, Terms
 
 State = Literal["open", "frozen", "closed"]
-ActKind = Literal["dataset", "freeze", "thaw", "close", "act", "head"]
+ActKind = Literal["dataset", "freeze", "thaw", "close", "act", "head", "seal"]
 ACTS: tuple[ActKind, ...] = get_args(ActKind)
 
 
@@ -128,6 +128,17 @@ def write_act(connection: Connection, act: Act, at: int) -> Record:
     """Append an act."""
     check_label(act.by, "by")
     return _append(connection, act.kind, act.action if act.kind == "act" else act.subject, act.body(), at, {})
+
+
+def moves_digest(moves: Iterable[str]) -> str:
+    """Return one digest over the movements of an account's entries, each as the text that entries store."""
+    return digest("\n".join(moves))
+
+
+def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> Record:
+    """Append the seal: per account, how many entries were hashed without their movements, and a digest of these."""
+    details = {"accounts": {name: list(end) for name, end in ends.items()}}
+    return write_act(connection, Act(kind="seal", action="seal", by="", subject="", details=details), at)
 
 
 def account_row(record: Record) -> dict[str, object]:

@@ -230,6 +230,8 @@ def moved_by(
     """Return what an entry moves when so much was spent; without what a charge takes of a slice."""
     if contents.kind == "slice":
         return sliced(holder, terms.cap or 0, read_amounts(contents.text))
+    if contents.kind == "release":
+        return []
     uses = read_uses(contents.uses)
     if contents.kind == "charge":
         return drawn(holder, terms, cap, uses, contents.period, spent)

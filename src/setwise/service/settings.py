@@ -139,6 +139,11 @@ class Settings(BaseSettings):
     head_key: Path | None = Field(
         None, description="a file with the key that heads of the ledger are signed with, kept outside the database"
     )
+    head_file: Path | None = Field(
+        None,
+        description="the file outside the database that keeps the last signed head; by default the key's name with "
+        "`.head`. A ledger that no longer has this head is not signed",
+    )
     head_hours: Seconds = Field(24.0, description="how often a head is signed, when there is a key")
     verify_hours: Seconds | None = Field(
         None, description="how often this replica verifies the whole ledger; one of several replicas is enough"

@@ -10,9 +10,9 @@ from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import WALLET, Totals, WalletTotals
 from setwise.ledger.records import Entry, link, moment_of, read_amounts, read_uses, write_amounts, write_uses
-from setwise.ledger.register import Record
+from setwise.ledger.register import Record, moves_digest
 from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
-from setwise.ledger.stores.base import Movement
+from setwise.ledger.stores.base import Movement, read_moves, write_moves
 from setwise.ledger.stores.read_queries import entry_rows, movements_of, read_entry
 from setwise.ledger.terms import WHOLE_LIFE, from_slice, moved_by, own_draws, period_id
 
@@ -59,7 +59,8 @@ class Chain:
 class ChainCheck:
     """Recompute the chain of an account, and add what it should have spent to a tally.
 
-    `shut` are the positions, from the first to before the second, in which the account was frozen or closed.
+    `shut` are the positions, from the first to before the second, in which the account was frozen or closed. `sealed`
+    is how many entries were hashed without their movements, and the digest of these movements in the seal.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class ChainCheck:
         tally: Tally,
         witnesses: Witnesses,
         shut: Sequence[range],
+        sealed: tuple[int, str] = (0, ""),
     ) -> None:
         self._holder = record.holder
         self._terms = record.terms
@@ -77,6 +79,9 @@ class ChainCheck:
         self._tally = tally
         self._witnesses = witnesses
         self._shut = shut
+        self._sealed, self._sealed_digest = sealed
+        self._sealed_moves: list[str] = []
+        self._charged: dict[str, str] = {}  # by key, the period of every charge
         self._priced: dict[tuple[str, str, str], list[Movement]] = {}
         self._unsettled: dict[str, tuple[str, str]] = {}  # by key, the period and uses of a charge
         self._chain = Chain(head=record.hash, at=record.at)
@@ -101,6 +106,8 @@ class ChainCheck:
         for position, said in self._witnesses.items():
             if position > chain.count:
                 self._fault(position, f"is missing, and {said[0][1]} has it")
+        if self._sealed and moves_digest(self._sealed_moves) != self._sealed_digest:
+            chain.faults.append(Fault(self._terms.name, None, "has early movements other than those in the seal"))
         return chain
 
     def _check(self, row: RowMapping, found: list[Movement]) -> None:
@@ -109,7 +116,11 @@ class ChainCheck:
         gap = entry.position != chain.count + 1
         if gap:
             self._fault(chain.count + 1, f"is missing: entry {entry.position} comes after entry {chain.count}")
-        own = entry.contents.digest()
+        if entry.position <= self._sealed:
+            own = entry.contents.digest_without_moves()
+            self._sealed_moves.append(entry.contents.moves)
+        else:
+            own = entry.contents.digest()
         if own != row["digest"] or entry.hash != link(entry.previous, entry.position, entry.at, own):
             self._fault(entry.position, "was changed: its hash does not fit what it says")
         elif not gap and entry.previous != chain.head:
@@ -133,12 +144,18 @@ class ChainCheck:
                 self._check_charge(entry)
             elif contents.kind == "settle":
                 self._check_settlement(entry)
+            elif contents.kind == "release":
+                self._check_release(entry)
             else:
                 self._check_slice(entry)
+            said = {_place(movement): movement.amount for movement in read_moves(contents.moves)}
+            moved = {_place(movement): movement.amount for movement in found}
+            if said != moved or write_moves(read_moves(contents.moves)) != contents.moves:
+                self._fault(entry.position, "has movements other than those under its hash")
             if write_uses(merged(entry.uses)) != contents.uses:
                 self._fault(entry.position, "lists its uses in another form than the ledger writes")
             expected = self._expected(entry, found)
-        except (InvalidParameter, ValueError):
+        except (InvalidParameter, ValueError, TypeError):
             self._fault(entry.position, "draws what is not registered")
             return
         if self._agree(entry, found, expected):
@@ -152,6 +169,7 @@ class ChainCheck:
 
     def _check_charge(self, entry: Entry) -> None:
         self._unsettled[entry.contents.key] = entry.contents.period, entry.contents.uses
+        self._charged[entry.contents.key] = entry.contents.period
         if entry.contents.period != period_id(self._terms.period, moment_of(entry.at)):
             self._fault(entry.position, f"is not in the period {entry.contents.period!r}")
         if any(entry.position in positions for positions in self._shut):
@@ -167,6 +185,14 @@ class ChainCheck:
             self._fault(entry.position, "returns more than its charge drew")
         if not {use.guarantee for use in entry.uses} <= {use.guarantee for use in self._terms.uses}:
             self._fault(entry.position, "returns draws that are not registered, and nothing else comes back")
+
+    def _check_release(self, entry: Entry) -> None:
+        """Check that a release has a charge of its period and charges nothing, and that the account was open."""
+        charge_key, mark, part = entry.contents.key.partition("\n")
+        if self._charged.get(charge_key) != entry.contents.period or not (mark and part) or entry.uses:
+            self._fault(entry.position, "releases what no charge has paid for")
+        if any(entry.position in positions for positions in self._shut):
+            self._fault(entry.position, "was released while the account was frozen or closed")
 
     def _check_slice(self, entry: Entry) -> None:
         """Check that a slice moves units of the cap's lines, and gives up at most one rule."""
@@ -204,6 +230,7 @@ class ChainCheck:
         paid = {what: moved[line] for what, line in SLICES.items() if line in moved}
         rule = next((rule for rule in Rule if cap.accepts(entry.uses, held, paid, rule)), None)
         if rule is None:
+            self._fault(entry.position, "does not pay the cap what its uses cost")
             return own
         if rule is not Rule.BOTH:
             self._chain.by_one_rule.append((entry.position, rule))

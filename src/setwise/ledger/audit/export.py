@@ -17,16 +17,28 @@ from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import WALLET, Totals, WalletTotals
 from setwise.ledger.audit.verification import verify
 from setwise.ledger.records import Contents, Entry, EntryKind, check_text, digest, link, read_uses
-from setwise.ledger.register import ACTS, Act, Record, account_row, next_state, records_of, write_act, write_record
+from setwise.ledger.register import (
+    ACTS,
+    Act,
+    Record,
+    account_row,
+    moves_digest,
+    next_state,
+    records_of,
+    write_act,
+    write_record,
+    write_seal,
+)
 from setwise.ledger.slices import SLICES
-from setwise.ledger.stores.base import Movement
+from setwise.ledger.stores.base import Movement, read_moves, write_moves
 from setwise.ledger.stores.migrations import drop_triggers, renew_triggers
-from setwise.ledger.stores.read_queries import entries_of, movements_of
+from setwise.ledger.stores.read_queries import entries_of
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
 from setwise.ledger.terms import WHOLE_LIFE, Terms, moved_by
 
-FORMAT = "setwise-ledger-3"
-_FORMATS = ("setwise-ledger-1", "setwise-ledger-2", FORMAT)
+FORMAT = "setwise-ledger-4"
+_WITHOUT_MOVES = ("setwise-ledger-1", "setwise-ledger-2", "setwise-ledger-3")
+"""Formats of exports from before entries stored their movements; these are computed anew, and sealed."""
 
 
 def export(connection: Connection, stream: TextIO, tables: Sequence[Table]) -> int:
@@ -47,9 +59,7 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
         yield {"opening": record.holder, "at": record.at, "body": record.body, "hash": record.hash}
     for record in known:
         if record.kind not in ACTS and (terms := record.terms).kind != "cap":
-            moved = _moved(connection, record.holder) if _is_priced(terms) else {}
-            for entry in entries_of(connection, record.holder, terms.name):
-                yield _entry_record(entry) | ({"moved": moved[entry.position]} if entry.position in moved else {})
+            yield from map(_entry_record, entries_of(connection, record.holder, terms.name))
     for table in tables:
         for row in connection.execute(select(table).order_by(*table.primary_key)).mappings():
             yield {"table": table.name, "row": {name: _to_json(value) for name, value in row.items()}}
@@ -58,15 +68,6 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 def _is_priced(terms: Terms) -> bool:
     """Return whether charges are priced by what is left, so that restoring needs to know what they moved."""
     return terms.slices or isinstance(terms.totals, WalletTotals)
-
-
-def _moved(connection: Connection, holder: int) -> dict[int, dict[str, int]]:
-    """Return what each entry moved of the account's own lines."""
-    found: dict[int, dict[str, int]] = {}
-    for position, movement in movements_of(connection, holder):
-        if movement.holder == holder:
-            found.setdefault(position, {})[movement.what] = movement.amount
-    return found
 
 
 def _entry_record(entry: Entry) -> dict[str, object]:
@@ -80,6 +81,7 @@ def _entry_record(entry: Entry) -> dict[str, object]:
         "at": entry.at,
         "uses": contents.uses,
         "text": contents.text,
+        "moves": contents.moves,
         "hash": entry.hash,
     }
 
@@ -143,10 +145,11 @@ class Restoration:
     and the whole is verified before the transaction ends.
     """
 
-    def __init__(self, connection: Connection, address: str, tables: Sequence[Table]) -> None:
+    def __init__(self, connection: Connection, address: str, tables: Sequence[Table], at: int) -> None:
         if connection.execute(select(openings.c.holder).limit(1)).first():
             raise InvalidParameter(f"the ledger {address} is not empty; restore into a new one")
         self._connection = connection
+        self._at = at
         self._tables = {table.name: table for table in tables}
         self._accounts: dict[str, _Account] = {}
         self._totals: dict[int, Totals | None] = {}
@@ -154,6 +157,9 @@ class Restoration:
         self._priced: dict[tuple[str, str, str, str], list[Movement]] = {}
         self._balances: dict[tuple[int, str, str], tuple[int, int]] = {}
         self._number = 0
+        self._has_moves = True
+        self._sealed: dict[str, int] = {}
+        self._moves: dict[str, list[str]] = {}
         self._waiting: dict[Table, list[dict[str, object]]] = {entries: [], movements: []}
 
     def run(self, stream: TextIO) -> int:
@@ -182,8 +188,9 @@ class Restoration:
     def _write(self, record: dict[str, Any], number: int) -> int:
         try:
             if number == 1:
-                if record.get("format") not in _FORMATS:
+                if record.get("format") not in (FORMAT, *_WITHOUT_MOVES):
                     raise InvalidParameter(f"the first line does not say {FORMAT}")
+                self._has_moves = record["format"] == FORMAT
             elif "opening" in record:
                 self._open(record)
             elif "table" in record:
@@ -204,6 +211,8 @@ class Restoration:
             if act.kind in ("freeze", "thaw", "close"):
                 row = self._accounts[act.subject].row
                 row["state"] = next_state(row["state"], act.kind)  # type: ignore[arg-type]
+            elif act.kind == "seal":
+                self._sealed = {name: int(count) for name, (count, _) in act.details["accounts"].items()}
             return
         terms = Terms.read(body)
         record = write_record(self._connection, terms, at)
@@ -229,7 +238,16 @@ class Restoration:
             uses=_text(line, "uses"),
             text=_text(line, "text"),
         )
-        position, at, own = int(str(row["entries"])) + 1, _whole(line, "at"), contents.digest()
+        position, at = int(str(row["entries"])) + 1, _whole(line, "at")
+        if self._has_moves:
+            contents = replace(contents, moves=_text(line, "moves"))
+            moves = read_moves(contents.moves)
+        else:
+            moves = self._priced_moves(account, contents, line.get("moved"))
+            contents = replace(contents, moves=write_moves(moves))
+            self._moves.setdefault(account.terms.name, []).append(contents.moves)
+        early = not self._has_moves or position <= self._sealed.get(account.terms.name, 0)
+        own = contents.digest_without_moves() if early else contents.digest()
         hashed = link(str(row["head"]), position, at, own)
         _same(hashed, line["hash"])
         self._put(
@@ -246,26 +264,29 @@ class Restoration:
                 "digest": own,
                 "previous": row["head"],
                 "hash": hashed,
+                "moves": contents.moves,
             },
         )
-        self._move(account, contents, position, line.get("moved"))
+        self._move(account, position, moves)
         row["entries"], row["head"], row["at"] = position, hashed, at
         row["charges"] = int(str(row["charges"])) + (contents.kind == "charge")
         row["period"] = max(str(row["period"]), contents.period)
 
-    def _move(self, account: _Account, contents: Contents, position: int, moved: dict[str, int] | None) -> None:
+    def _priced_moves(self, account: _Account, contents: Contents, moved: dict[str, int] | None) -> list[Movement]:
+        """Return the movements of an entry from an export that does not list them."""
         known = (contents.account, contents.kind, contents.uses, contents.period)
         if _is_priced(account.terms):  # a price that depends on what is left
             places = self._balances
             before = {
                 what: places.get((account.holder, contents.period, what), (0, 0))[0] for what in account.terms.lines()
             }
-            found = account.moves(contents, before, moved)
-        elif known in self._priced:
-            found = self._priced[known]
-        else:
-            found = self._priced[known] = account.moves(contents, {}, None)
-        for move in found:
+            return account.moves(contents, before, moved)
+        if known not in self._priced:
+            self._priced[known] = account.moves(contents, {}, None)
+        return self._priced[known]
+
+    def _move(self, account: _Account, position: int, moves: Sequence[Movement]) -> None:
+        for move in moves:
             self._number += 1
             place = (move.holder, move.period, move.what)
             spent = self._balances.get(place, (0, 0))[0] + move.amount
@@ -312,6 +333,9 @@ class Restoration:
                 self._connection.execute(accounts.update().where(accounts.c.holder == holder).values(**account.row))
         except DBAPIError:
             raise InvalidParameter("the lines of the export do not fit together") from None
+        if self._moves:
+            ends = {name: (len(moves), moves_digest(moves)) for name, moves in self._moves.items()}
+            write_seal(self._connection, ends, self._at)
         for table in (movements, *self._tables.values()):
             _continue_numbers(self._connection, table)
         renew_triggers(self._connection)

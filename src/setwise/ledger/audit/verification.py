@@ -1,16 +1,11 @@
 """Verification: every chain and every balance recomputed and compared with what the store holds.
 
-Two things show what the store alone cannot: an anchor, kept outside it, and signed heads. A signed head says where each
-chain ended at a moment, signed with a key that the database does not have, and is an act in the register. Whoever cuts
-off the end of a ledger cuts off its last signed heads as well and cannot make new ones: the last one left is too old.
+Two things show what the store alone cannot: an anchor, kept outside it, and signed heads (heads.py).
 """
 
-import hashlib
-import hmac
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from sqlalchemy import Connection, Table, and_, select
@@ -18,7 +13,8 @@ from sqlalchemy import Connection, Table, and_, select
 from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import Totals
 from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
-from setwise.ledger.records import NOTHING_BEFORE, canonical, digest
+from setwise.ledger.audit.heads import KeptHead, check_kept, check_signatures
+from setwise.ledger.records import NOTHING_BEFORE, digest
 from setwise.ledger.register import (
     ACTS,
     Act,
@@ -28,7 +24,6 @@ from setwise.ledger.register import (
     next_state,
     record_hash,
     records_of,
-    write_act,
 )
 from setwise.ledger.slices import RULE, CapTotals
 from setwise.ledger.stores.migrations import schema_faults
@@ -89,53 +84,6 @@ class Verification:
         }
 
 
-SHORTEST_KEY = 16
-"""Bytes of the shortest key."""
-
-
-def read_key(path: Path) -> bytes:
-    """Return the key in a file, without the line end; raise `InvalidParameter` for one that is too short."""
-    try:
-        key = path.read_bytes().rstrip(b"\r\n")
-    except OSError as error:
-        raise InvalidParameter(f"the key {path} cannot be read: {error.strerror}") from None
-    if len(key) < SHORTEST_KEY:
-        raise InvalidParameter(f"the key {path} must have at least {SHORTEST_KEY} bytes, not {len(key)}")
-    return key
-
-
-def sign(connection: Connection, key: bytes, at: int) -> Record:
-    """Append a signed head: the number and hash of the last entry of each account that moved since the one before."""
-    known = records_of(connection)
-    signed: dict[str, list[object]] = {}
-    for record in known:
-        if record.kind == "head":
-            signed |= record.act.details["accounts"]
-    rows = connection.execute(select(accounts.c.name, accounts.c.entries, accounts.c.head))
-    moved = {row.name: [row.entries, row.head] for row in rows if row.entries}
-    details: dict[str, object] = {"accounts": {name: end for name, end in moved.items() if signed.get(name) != end}}
-    previous = known[-1].hash if known else NOTHING_BEFORE
-    details["signature"] = _signature(key, previous, at, details)
-    return write_act(connection, Act(kind="head", action="head", by="", subject="", details=details), at)
-
-
-def check_signatures(heads: Iterable[Record], key: bytes, *, oldest: int | None) -> Iterator[Fault]:
-    """Check every signature, and that the last head was signed no earlier than the stamp `oldest`."""
-    last = None
-    for last in heads:
-        details = dict(last.act.details)
-        signature = details.pop("signature")
-        if not hmac.compare_digest(str(signature), _signature(key, last.previous, last.at, details)):
-            yield Fault(None, None, f"has a head, number {last.holder}, that was not signed with this key")
-    if oldest is not None and (last is None or last.at < oldest):
-        when = "none" if last is None else f"the last is of {last.moment:%Y-%m-%d %H:%M:%S}"
-        yield Fault(None, None, f"lacks a recent signed head ({when}): its end may have been cut off")
-
-
-def _signature(key: bytes, previous: str, at: int, details: dict[str, object]) -> str:
-    return hmac.new(key, f"{previous}\n{at}\n{canonical(details)}".encode(), hashlib.sha256).hexdigest()
-
-
 def verify(
     connection: Connection,
     *,
@@ -143,12 +91,15 @@ def verify(
     since: Anchor | None = None,
     key: bytes | None = None,
     oldest_head: int | None = None,
+    latest_head: int | None = None,
+    kept: KeptHead | None = None,
 ) -> Verification:
     """Recompute everything in one consistent view.
 
     With `head`, the digest of an earlier anchor, nothing may have changed since; with `since`, an earlier anchor,
     entries may have been added, and nothing else. With `key`, every signed head must be signed with it, and with
-    `oldest_head`, a stamp, the last of them no earlier than that.
+    `oldest_head`, a timestamp, one of them no earlier than that and no later than `latest_head`. The register must
+    still have the head `kept` outside the database.
     """
     faults = [Fault(None, None, what) for what in schema_faults(connection) + _store_faults(connection)]
     known = records_of(connection)
@@ -157,6 +108,8 @@ def verify(
     heads = [record for record in known if record.kind == "head" and _act(record) is not None]
     witnessed = _witnesses(heads, since)
     states = _States(known)
+    seal, seal_faults = _read_seal(known)
+    faults += seal_faults
     tally: Tally = {}
     chains: dict[str, Chain] = {}
     for record in known:
@@ -164,7 +117,9 @@ def verify(
         if own is not None and own.kind != "cap":
             shared = terms[own.cap].totals if own.cap in terms else None
             cap = shared if isinstance(shared, Totals | CapTotals) else None
-            chain = ChainCheck(record, cap, tally, witnessed.pop(own.name, {}), states.shut(own.name)).run(connection)
+            sealed = seal.get(own.name, (0, ""))
+            check = ChainCheck(record, cap, tally, witnessed.pop(own.name, {}), states.shut(own.name), sealed)
+            chain = check.run(connection)
             chains[own.name] = chain
             faults += [*chain.faults, *_check_account(connection, record, chain, states.now(own.name))]
     faults += _check_rules(terms, tally, chains)
@@ -179,7 +134,8 @@ def verify(
         if hashes.get(number) != since.openings[1]:
             faults.append(Fault(None, None, f"no longer has record {number} of the anchor"))
     if key is not None:
-        faults += check_signatures(heads, key, oldest=oldest_head)
+        faults += check_signatures(heads, key, oldest=oldest_head, latest=latest_head)
+    faults += check_kept(known, kept)
     return Verification(anchor=anchor, entries=sum(chain.count for chain in chains.values()), faults=tuple(faults))
 
 
@@ -205,6 +161,20 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
         if position:
             places.setdefault(position, []).append((hashed, "the anchor"))
     return found
+
+
+def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
+    """Return the seal, per account, and what is wrong with it: there is at most one, and it names accounts."""
+    seals = [act for record in known if record.kind == "seal" and (act := _act(record)) is not None]
+    if not seals:
+        return {}, []
+    faults = [Fault(None, None, "has more than one seal of early movements")] if len(seals) > 1 else []
+    try:
+        return {
+            str(name): (int(count), str(end)) for name, (count, end) in seals[0].details["accounts"].items()
+        }, faults
+    except (ValueError, TypeError, AttributeError):
+        return {}, [*faults, Fault(None, None, "has a seal of early movements that cannot be read")]
 
 
 class _States:
@@ -251,7 +221,7 @@ def _terms(record: Record) -> Terms | None:
 
 def _act(record: Record) -> Act | None:
     """Return the act of a record, None when its text is not one of the fields that such an act has."""
-    fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None}
+    fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None, "seal": {"accounts"}}
     try:
         act = record.act
         names = fields.get(act.kind, {"reason", "entries"})

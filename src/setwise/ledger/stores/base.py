@@ -3,15 +3,16 @@
 A new store implements `Store` here, brings triggers of its own, and is chosen by its address in connect.py.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from setwise.ledger.records import Contents, Entry
+from setwise.ledger.records import Contents, Entry, canonical
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,19 @@ class Movement:
     period: str
     what: str
     amount: int
+
+
+def write_moves(movements: Iterable[Movement]) -> str:
+    """Return movements as a JSON list of [holder, period, what, amount], in their order."""
+    return canonical([[move.holder, move.period, move.what, move.amount] for move in movements])
+
+
+def read_moves(text: str) -> list[Movement]:
+    """Return the movements of a JSON list, or raise `ValueError`."""
+    rows = json.loads(text)
+    if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == 4 for row in rows):
+        raise ValueError("not a list of movements")
+    return [Movement(*row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +50,10 @@ class Draft:
     contents: Contents
     movements: Sequence[Movement]
     position: int | None = None
+
+    def contents_with_moves(self) -> Contents:
+        """Return the contents with the movements written into them, as they are hashed and stored."""
+        return replace(self.contents, moves=write_moves(self.movements))
 
 
 class Refused(Exception):

@@ -15,6 +15,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     Table,
     UniqueConstraint,
+    bindparam,
     create_engine,
     func,
     insert,
@@ -25,19 +26,29 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from setwise.errors import StoreFailed
+from setwise.ledger.register import moves_digest, write_seal
 from setwise.ledger.stores import postgresql_triggers, sqlite_triggers
+from setwise.ledger.stores.read_queries import moves_of
 from setwise.ledger.stores.schema import SCHEMA, accounts, entries, openings, versions
 
 
-def _tables(connection: Connection) -> None:
+def _tables(connection: Connection, _: int) -> None:
     SCHEMA.create_all(connection)
+
+
+def _triggers(connection: Connection, _: int) -> None:
+    renew_triggers(connection)
 
 
 def renew_triggers(connection: Connection) -> None:
     """Drop every trigger of the ledger and create those of this version."""
     drop_triggers(connection)
-    triggers = {"sqlite": sqlite_triggers, "postgresql": postgresql_triggers}[connection.dialect.name]
-    for statement in triggers.statements():
+    if connection.dialect.name == "sqlite":
+        statements = sqlite_triggers.statements()
+    else:
+        schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+        statements = postgresql_triggers.statements(schema)
+    for statement in statements:
         connection.exec_driver_sql(statement)
 
 
@@ -54,7 +65,7 @@ def drop_triggers(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def _acts(connection: Connection) -> None:
+def _acts(connection: Connection, _: int) -> None:
     """Let the register hold acts, and accounts a state and their analyst."""
     if "state" not in {column["name"] for column in inspect(connection).get_columns(accounts.name)}:
         drop_triggers(connection)
@@ -83,7 +94,7 @@ _ACTS_IN_POSTGRESQL = (
 )
 
 
-def _slices(connection: Connection) -> None:
+def _slices(connection: Connection, _: int) -> None:
     """Let accounts have entries that move units between a cap and what they hold of it."""
     drop_triggers(connection)
     if connection.dialect.name == "sqlite":
@@ -96,6 +107,48 @@ def _slices(connection: Connection) -> None:
             "CHECK (kind IN ('charge', 'settle', 'slice'))"
         )
     renew_triggers(connection)
+
+
+def _moves(connection: Connection, at: int) -> None:
+    """Write the movements of each entry into the entry, and allow releases.
+
+    The hashes of entries that are there already stay, because signed heads refer to them. What these entries moved is
+    put under the hash of one record of the register instead, the seal.
+    """
+    drop_triggers(connection)
+    if "moves" not in {column["name"] for column in inspect(connection).get_columns(entries.name)}:
+        kind = "TEXT" if connection.dialect.name == "sqlite" else 'text COLLATE "C"'
+        connection.exec_driver_sql(f"ALTER TABLE ledger_entries ADD COLUMN moves {kind} NOT NULL DEFAULT ''")
+    if connection.dialect.name == "sqlite":
+        _rewrite_checks(connection, entries, openings)
+    else:
+        for statement in _MOVES_IN_POSTGRESQL:
+            connection.exec_driver_sql(statement)
+    ends = {}
+    for holder, name in connection.execute(select(accounts.c.holder, accounts.c.name).order_by(accounts.c.holder)):
+        moves = moves_of(connection, holder)
+        if moves:
+            _write_moves(connection, holder, moves)
+            ends[name] = (len(moves), moves_digest(moves))
+    if ends:
+        write_seal(connection, ends, at)
+    renew_triggers(connection)
+
+
+_MOVES_IN_POSTGRESQL = (
+    "ALTER TABLE ledger_openings DROP CONSTRAINT IF EXISTS ledger_kind_of_opening",
+    """ALTER TABLE ledger_openings ADD CONSTRAINT ledger_kind_of_opening CHECK
+             (kind IN ('setwise', 'filter', 'cap', 'dataset', 'freeze', 'thaw', 'close', 'act', 'head', 'seal'))""",
+    "ALTER TABLE ledger_entries DROP CONSTRAINT IF EXISTS ledger_kind_of_entry",
+    """ALTER TABLE ledger_entries ADD CONSTRAINT ledger_kind_of_entry CHECK
+             (kind IN ('charge', 'settle', 'slice', 'release'))""",
+)
+
+
+def _write_moves(connection: Connection, holder: int, moves: list[str]) -> None:
+    own = (entries.c.holder == holder) & (entries.c.position == bindparam("place"))
+    rows = [{"place": position, "text": text} for position, text in enumerate(moves, 1)]
+    connection.execute(update(entries).where(own).values(moves=bindparam("text")), rows)
 
 
 def _rewrite_checks(connection: Connection, *changed: Table) -> None:
@@ -114,11 +167,12 @@ def _rewrite_checks(connection: Connection, *changed: Table) -> None:
     connection.exec_driver_sql("PRAGMA writable_schema = RESET")
 
 
-MIGRATIONS: tuple[tuple[str, Callable[[Connection], None]], ...] = (
+MIGRATIONS: tuple[tuple[str, Callable[[Connection, int], None]], ...] = (
     ("tables", _tables),
-    ("triggers", renew_triggers),
+    ("triggers", _triggers),
     ("acts", _acts),
     ("slices", _slices),
+    ("moves", _moves),
 )
 """A store of version n has had the first n. The first makes the tables as they are now; later ones keep them."""
 
@@ -146,7 +200,7 @@ def migrate(connection: Connection, address: str, at: int) -> None:
     if version == 0:
         versions.create(connection, checkfirst=True)
     for number, (name, apply) in enumerate(MIGRATIONS[version:], version + 1):
-        apply(connection)
+        apply(connection, at)
         connection.execute(insert(versions), {"version": number, "name": name, "at": at})
 
 
@@ -185,7 +239,10 @@ def _expected_in_sqlite() -> Objects:
 
 
 _FUNCTIONS = """
-SELECT 'function ' || proname, prosrc FROM pg_proc
+SELECT 'function ' || proname,
+       CASE WHEN proconfig = ARRAY['search_path=' || quote_ident(current_schema()) || ', pg_temp'] AND NOT prosecdef
+            THEN prosrc ELSE 'with another search path: ' || prosrc END
+  FROM pg_proc
  WHERE pronamespace = current_schema()::regnamespace AND starts_with(proname, 'ledger_')
 """
 _TRIGGERS = """

@@ -25,18 +25,10 @@ SET lock_timeout = '60s'
 """Durable whatever the server's defaults are, and no waiting for ever."""
 
 _APPEND = """
-WITH entry AS (
-  INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, digest)
-       VALUES (%(holder)s, %(position)s, %(kind)s, %(key)s, %(period)s, %(at)s, %(uses)s, %(content)s, %(digest)s)
-    RETURNING holder, position, previous, hash
-), moved AS (
-  INSERT INTO ledger_movements (account, position, holder, period, what, amount)
-       SELECT entry.holder, entry.position, moves.holder, moves.period, moves.what, moves.amount
-         FROM entry, unnest(%(holders)s::bigint[], %(periods)s::text[], %(whats)s::text[], %(amounts)s::bigint[])
-              WITH ORDINALITY AS moves (holder, period, what, amount, place)
-        ORDER BY moves.place
-)
-SELECT position, previous, hash FROM entry
+INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, moves, digest)
+     VALUES (%(holder)s, %(position)s, %(kind)s, %(key)s, %(period)s, %(at)s, %(uses)s, %(content)s, %(moves)s,
+             %(digest)s)
+  RETURNING position, previous, hash
 """
 
 _INTEGRITY = "23"
@@ -128,7 +120,7 @@ class PostgresqlStore:
 
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
         """Append an entry inside a transaction of `writing`."""
-        contents = draft.contents
+        contents = draft.contents_with_moves()
         values = {
             "holder": draft.holder,
             "position": draft.position,
@@ -139,10 +131,7 @@ class PostgresqlStore:
             "uses": contents.uses,
             "content": contents.text,
             "digest": contents.digest(),
-            "holders": [movement.holder for movement in draft.movements],
-            "periods": [movement.period for movement in draft.movements],
-            "whats": [movement.what for movement in draft.movements],
-            "amounts": [movement.amount for movement in draft.movements],
+            "moves": contents.moves,
         }
         try:
             position, previous, hashed = connection.exec_driver_sql(_APPEND, values).one()

@@ -75,13 +75,30 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'ledger: no such account' USING ERRCODE = 'foreign_key_violation';
   END IF;
-  IF NEW.kind = 'charge' AND last.state <> 'open' THEN
+  IF NEW.kind IN ('charge', 'release') AND last.state <> 'open' THEN
     RAISE EXCEPTION 'ledger: the account is not open' USING ERRCODE = 'restrict_violation';
   END IF;
   IF NEW.kind = 'settle'
      AND NOT EXISTS (SELECT 1 FROM ledger_entries
                      WHERE holder = NEW.holder AND key = NEW.key AND kind = 'charge' AND period = NEW.period) THEN
     RAISE EXCEPTION 'ledger: only a charge can be settled' USING ERRCODE = 'foreign_key_violation';
+  END IF;
+  IF NEW.kind = 'release'
+     AND (NEW.moves <> '[]' OR NEW.uses <> '[]' OR strpos(NEW.key, chr(10)) = 0
+       OR NOT EXISTS (SELECT 1 FROM ledger_entries
+                       WHERE holder = NEW.holder AND kind = 'charge' AND period = NEW.period
+                         AND key = split_part(NEW.key, chr(10), 1))) THEN
+    RAISE EXCEPTION 'ledger: a release charges nothing and has a charge that paid for it'
+      USING ERRCODE = 'foreign_key_violation';
+  END IF;
+  IF NOT starts_with(NEW.moves, '[') OR (NEW.kind = 'slice' AND NEW.moves = '[]')
+     OR (NEW.kind = 'charge'
+       AND (NOT EXISTS (SELECT 1 FROM jsonb_array_elements(NEW.moves::jsonb) m
+                         WHERE (m->>0)::bigint = NEW.holder AND NOT starts_with(m->>2, 'slice:'))
+         OR (last.cap IS NOT NULL
+           AND NOT EXISTS (SELECT 1 FROM jsonb_array_elements(NEW.moves::jsonb) m
+                            WHERE (m->>0)::bigint = last.cap OR starts_with(m->>2, 'slice:'))))) THEN
+    RAISE EXCEPTION 'ledger: a charge pays from its account and from the cap' USING ERRCODE = 'restrict_violation';
   END IF;
   IF NEW.position <> last.entries + 1 THEN
     RAISE EXCEPTION 'ledger: another entry came first' USING ERRCODE = 'serialization_failure';
@@ -101,6 +118,9 @@ BEGIN
      SET entries = NEW.position, charges = charges + (NEW.kind = 'charge')::int, head = NEW.hash, at = NEW.at,
          period = greatest(period, NEW.period)
    WHERE holder = NEW.holder;
+  INSERT INTO ledger_movements (account, position, holder, period, what, amount)
+       SELECT NEW.holder, NEW.position, (m->>0)::bigint, m->>1, m->>2, (m->>3)::bigint
+         FROM jsonb_array_elements(NEW.moves::jsonb) WITH ORDINALITY AS moves (m, place) ORDER BY place;
   RETURN NULL;
 END $$
 """
@@ -108,9 +128,12 @@ END $$
 _MOVEMENT_APPLIES = """
 CREATE FUNCTION ledger_movements_apply() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF NOT EXISTS (
+  IF pg_trigger_depth() < 2 OR NOT EXISTS (
     SELECT 1 FROM ledger_entries e JOIN ledger_accounts a ON a.holder = e.holder
      WHERE e.holder = NEW.account AND e.position = NEW.position AND a.entries = NEW.position
+       AND EXISTS (SELECT 1 FROM jsonb_array_elements(e.moves::jsonb) m
+                    WHERE (m->>0)::bigint = NEW.holder AND m->>1 = NEW.period AND m->>2 = NEW.what
+                      AND (m->>3)::bigint = NEW.amount)
        AND ((e.kind = 'charge' AND NEW.amount > 0 AND NOT starts_with(NEW.what, 'slice:')
              AND ((NEW.holder = a.holder AND NEW.period = e.period) OR (NEW.holder = a.cap AND NEW.period = '')))
          OR (e.kind IN ('charge', 'slice') AND NEW.amount < 0 AND starts_with(NEW.what, 'slice:')
@@ -157,7 +180,7 @@ END $$
 _BALANCE_MOVES = """
 CREATE FUNCTION ledger_balances_move() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF pg_trigger_depth() < 2
+  IF pg_trigger_depth() < 3
      OR (NEW.holder, NEW.period, NEW.what, NEW.total) IS DISTINCT FROM (OLD.holder, OLD.period, OLD.what, OLD.total)
      OR NEW.movement = OLD.movement
      OR NOT EXISTS (SELECT 1 FROM ledger_movements
@@ -216,6 +239,12 @@ def triggers() -> list[tuple[str, str, str]]:
     ]
 
 
-def statements() -> list[str]:
-    """Return the statements that create every function and trigger."""
-    return [*_FUNCTIONS, *(text for _, _, text in triggers())]
+def statements(schema: str) -> list[str]:
+    """Return the statements that create every function and trigger in a schema.
+
+    Functions find tables in that schema before they look at temporary ones. Otherwise anybody who may make a temporary
+    table `ledger_accounts` could let the checks read that one.
+    """
+    path = f"LANGUAGE plpgsql SET search_path = {schema}, pg_temp AS"
+    made = [text.replace("LANGUAGE plpgsql AS", path, 1) for text in _FUNCTIONS]
+    return [*made, *(text for _, _, text in triggers())]

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, select, text, tuple_
 
 from setwise.ledger.records import Contents, Entry, EntryKind
-from setwise.ledger.stores.base import Movement
+from setwise.ledger.stores.base import Movement, write_moves
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
 
 _PAGE = 5000
@@ -159,6 +159,17 @@ def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Mov
         after = (page[-1].position, page[-1].holder, page[-1].what)
 
 
+def moves_of(connection: Connection, holder: int) -> list[str]:
+    """Return what each entry of an account moved, as the text that new entries store, in the order of the entries."""
+    moved: dict[int, list[Movement]] = {}
+    columns = (movements.c.position, movements.c.holder, movements.c.period, movements.c.what, movements.c.amount)
+    found = select(*columns).where(movements.c.account == holder).order_by(movements.c.number)
+    for row in connection.execute(found):
+        moved.setdefault(row.position, []).append(Movement(row.holder, row.period, row.what, row.amount))
+    places = select(entries.c.position).where(entries.c.holder == holder).order_by(entries.c.position)
+    return [write_moves(moved.get(position, ())) for position in connection.execute(places).scalars()]
+
+
 def read_entry(account: str, row: Mapping[Any, Any]) -> Entry:
     """Return an entry from its row."""
     contents = Contents(
@@ -168,5 +179,6 @@ def read_entry(account: str, row: Mapping[Any, Any]) -> Entry:
         period=row["period"],
         uses=row["uses"],
         text=row["content"],
+        moves=row["moves"],
     )
     return Entry(contents=contents, position=row["position"], at=row["at"], previous=row["previous"], hash=row["hash"])

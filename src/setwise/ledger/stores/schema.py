@@ -45,7 +45,7 @@ openings = Table(
         "kind",
         _PLAIN,
         CheckConstraint(
-            "kind IN ('setwise', 'filter', 'cap', 'dataset', 'freeze', 'thaw', 'close', 'act', 'head')",
+            "kind IN ('setwise', 'filter', 'cap', 'dataset', 'freeze', 'thaw', 'close', 'act', 'head', 'seal')",
             name="ledger_kind_of_opening",
         ),
         nullable=False,
@@ -110,7 +110,7 @@ entries = Table(
     Column(
         "kind",
         _PLAIN,
-        CheckConstraint("kind IN ('charge', 'settle', 'slice')", name="ledger_kind_of_entry"),
+        CheckConstraint("kind IN ('charge', 'settle', 'slice', 'release')", name="ledger_kind_of_entry"),
         nullable=False,
     ),
     Column("key", _PLAIN, nullable=False),
@@ -121,6 +121,7 @@ entries = Table(
     Column("digest", _PLAIN, nullable=False),
     Column("previous", _PLAIN, nullable=False),
     Column("hash", _PLAIN, nullable=False),
+    Column("moves", _PLAIN, nullable=False, server_default=""),
     PrimaryKeyConstraint("holder", "position"),
     UniqueConstraint("holder", "key", "kind", name="ledger_one_entry_per_key"),
     CheckConstraint("position > 0"),

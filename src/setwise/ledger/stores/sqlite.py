@@ -31,11 +31,8 @@ _LONGEST_PAUSE = 0.004
 
 _LAST = "SELECT entries, head FROM ledger_accounts WHERE holder = ?"
 _ENTRY = """
-INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, digest, previous, hash)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-_MOVEMENT = """
-INSERT INTO ledger_movements (account, position, holder, period, what, amount) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO ledger_entries (holder, position, kind, key, period, at, uses, content, moves, digest, previous, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 
@@ -107,18 +104,14 @@ class SqliteStore:
     def append_in(self, connection: Connection, draft: Draft) -> Entry:
         """Append an entry inside a transaction of `writing`."""
         count, head = connection.exec_driver_sql(_LAST, (draft.holder,)).one()
-        contents, position, at = draft.contents, count + 1, draft.at
+        contents, position, at = draft.contents_with_moves(), count + 1, draft.at
         if draft.position not in (None, position):
             raise Overtaken
         own = contents.digest()
         hashed = link(head, position, at, own)
-        said = (contents.kind, contents.key, contents.period, at, contents.uses, contents.text)
+        said = (contents.kind, contents.key, contents.period, at, contents.uses, contents.text, contents.moves)
         try:
             connection.exec_driver_sql(_ENTRY, (draft.holder, position, *said, own, head, hashed))
-            if draft.movements:
-                place = (draft.holder, position)
-                moves = [(*place, move.holder, move.period, move.what, move.amount) for move in draft.movements]
-                connection.exec_driver_sql(_MOVEMENT, moves)
         except IntegrityError:
             raise Refused from None
         return Entry(contents=contents, position=position, at=at, previous=head, hash=hashed)

@@ -76,7 +76,7 @@ _ENTRY_FOLLOWS = """
 CREATE TRIGGER ledger_entries_follow BEFORE INSERT ON ledger_entries
 WHEN NOT EXISTS (SELECT 1 FROM ledger_accounts a
                  WHERE a.holder = NEW.holder AND NEW.position = a.entries + 1 AND NEW.previous = a.head
-                   AND (NEW.kind <> 'charge' OR a.state = 'open'))
+                   AND (NEW.kind NOT IN ('charge', 'release') OR a.state = 'open'))
 BEGIN SELECT RAISE(ABORT, 'ledger: an entry follows the one before it in an open account'); END
 """
 
@@ -88,6 +88,33 @@ WHEN NEW.kind = 'settle'
 BEGIN SELECT RAISE(ABORT, 'ledger: only a charge can be settled'); END
 """
 
+_RELEASE_HAS_CHARGE = """
+CREATE TRIGGER ledger_entries_release BEFORE INSERT ON ledger_entries
+WHEN NEW.kind = 'release'
+  AND (NEW.moves <> '[]' OR NEW.uses <> '[]'
+    OR NOT EXISTS (SELECT 1 FROM ledger_entries
+                    WHERE holder = NEW.holder AND kind = 'charge' AND period = NEW.period
+                      AND key = substr(NEW.key, 1, instr(NEW.key, char(10)) - 1)))
+BEGIN SELECT RAISE(ABORT, 'ledger: a release charges nothing and has a charge that paid for it'); END
+"""
+
+_ENTRY_PAYS = """
+CREATE TRIGGER ledger_entries_pay BEFORE INSERT ON ledger_entries
+WHEN NOT json_valid(NEW.moves)
+  OR (NEW.kind = 'slice' AND NEW.moves = '[]')
+  OR (NEW.kind = 'charge'
+    AND (NOT EXISTS (SELECT 1 FROM json_each(NEW.moves) m
+                      WHERE json_extract(m.value, '$[0]') = NEW.holder
+                        AND json_extract(m.value, '$[2]') NOT GLOB 'slice:*')
+      OR NOT EXISTS (SELECT 1 FROM ledger_accounts a
+                      WHERE a.holder = NEW.holder
+                        AND (a.cap IS NULL
+                          OR EXISTS (SELECT 1 FROM json_each(NEW.moves) m
+                                      WHERE json_extract(m.value, '$[0]') = a.cap
+                                         OR json_extract(m.value, '$[2]') GLOB 'slice:*')))))
+BEGIN SELECT RAISE(ABORT, 'ledger: a charge pays from its account and from the cap'); END
+"""
+
 _ENTRY_APPLIES = """
 CREATE TRIGGER ledger_entries_apply AFTER INSERT ON ledger_entries
 BEGIN
@@ -95,6 +122,10 @@ BEGIN
      SET entries = NEW.position, charges = charges + (NEW.kind = 'charge'), head = NEW.hash, at = NEW.at,
          period = max(period, NEW.period)
    WHERE holder = NEW.holder;
+  INSERT INTO ledger_movements (account, position, holder, period, what, amount)
+       SELECT NEW.holder, NEW.position, json_extract(m.value, '$[0]'), json_extract(m.value, '$[1]'),
+              json_extract(m.value, '$[2]'), json_extract(m.value, '$[3]')
+         FROM json_each(NEW.moves) m ORDER BY m.key;
 END
 """
 
@@ -103,6 +134,9 @@ CREATE TRIGGER ledger_movements_belong BEFORE INSERT ON ledger_movements
 WHEN NOT EXISTS (
   SELECT 1 FROM ledger_entries e JOIN ledger_accounts a ON a.holder = e.holder
    WHERE e.holder = NEW.account AND e.position = NEW.position AND a.entries = NEW.position
+     AND EXISTS (SELECT 1 FROM json_each(e.moves) m
+                  WHERE json_extract(m.value, '$[0]') = NEW.holder AND json_extract(m.value, '$[1]') = NEW.period
+                    AND json_extract(m.value, '$[2]') = NEW.what AND json_extract(m.value, '$[3]') = NEW.amount)
      AND ((e.kind = 'charge' AND NEW.amount > 0 AND NEW.what NOT GLOB 'slice:*'
            AND ((NEW.holder = a.holder AND NEW.period = e.period) OR (NEW.holder = a.cap AND NEW.period = '')))
        OR (e.kind IN ('charge', 'slice') AND NEW.amount < 0 AND NEW.what GLOB 'slice:*'
@@ -182,6 +216,8 @@ def statements() -> list[str]:
         _ACCOUNT_ADVANCES,
         _ENTRY_FOLLOWS,
         _SETTLE_HAS_CHARGE,
+        _RELEASE_HAS_CHARGE,
+        _ENTRY_PAYS,
         _ENTRY_APPLIES,
         _MOVEMENT_BELONGS,
         _MOVEMENT_APPLIES,

@@ -70,9 +70,12 @@ async def metrics(request: Request) -> PlainTextResponse:
 
 @router.get("/audit", response_model=AuditView)
 async def audit(request: Request) -> dict[str, object]:
-    """Recompute every chain and every balance of the ledger, and name each entry that is not as it was written."""
+    """Recompute every chain and every balance of the ledger, and name each entry that is not as it was written.
+
+    With a signing key, heads must be signed with it and be recent. The service's own tables must fit the ledger.
+    """
     service = service_of(request)
-    found = await service.threads.run(service.ledger.verify)
+    found = await service.threads.run(service.upkeep.verify)
     service.metrics.audited(len(found.faults), service.authenticator.now())
     return audited(found)
 

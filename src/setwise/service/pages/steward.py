@@ -57,7 +57,7 @@ def _members(service: Service) -> list[dict[str, object]]:
     return [{"person": each, "tokens": service.people.tokens(each.name)} for each in service.people.all()]
 
 
-_KINDS = {"charge": "charge", "settle": "answer stored", "slice": "slice of the cap"}
+_KINDS = {"charge": "charge", "settle": "answer stored", "slice": "slice of the cap", "release": "part released"}
 _ENTRIES = 200
 _ACTS = 200
 
@@ -83,7 +83,7 @@ async def audit_page(request: Request, account: str = "") -> Response:
 async def verify(request: Request, head: Annotated[str, Query(pattern="^([0-9a-f]{64})?$")] = "") -> Response:
     """Recompute every chain and balance of the ledger; with an earlier head, nothing may have changed since."""
     service = service_of(request)
-    found = await service.threads.run(service.ledger.verify, head=head or None)
+    found = await service.threads.run(service.upkeep.verify, head=head or None)
     if not head:
         service.metrics.audited(len(found.faults), service.authenticator.now())
     return JSONResponse(audited(found))
