@@ -70,7 +70,9 @@ class LocalTables:
         """Return the plan of a SELECT and, where the account cannot pay, what it lacks."""
         with self._turn:
             plan = self._session(dataset).explain(sql, **words)
-            return {**plan.to_dict(), "shortage": self._account.shortage(plan.uses)}
+            uses = plan.uses
+            told = {"shortage": self._account.shortage(uses), "warning": self._account.warning(uses)}
+            return {**plan.to_dict(), **told}
 
     def ask(self, dataset: str, sql: str, words: BudgetWords, key: str) -> Told:
         """Ask under a key; the same question under the same key is the same answer, for free."""

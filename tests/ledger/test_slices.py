@@ -190,6 +190,56 @@ def test_once_a_rule_is_given_up_only_the_other_pays(ledger, store_url):
     audit(store_url)
 
 
+def test_a_cap_that_keeps_its_wallet_is_not_ended_by_a_pure_draw(ledger, store_url):
+    """By default one large pure use ends Gaussian noise for everybody; a preview says so before."""
+    ada, *_ = open_accounts(ledger)
+    assert "ends Gaussian noise for all accounts" in ada.warning(uses("pure:0.9"))
+    assert "ends paying by the sum" in ada.warning(uses("gaussian:40"))
+    assert ada.warning(uses("pure:0.05")) is None
+    ledger.set_cap("sales", epsilon=2.0, delta=1e-6, failure_share=0.0, keep="wallet")
+    ledger.open_filter("cyd", epsilon=20.0, delta=1e-5, dataset="sales")
+    cyd = ledger.account("cyd")
+    assert cyd.warning(uses("pure:0.9")) is None
+    assert cyd.shortage(uses("pure:0.9")) is not None
+    with pytest.raises(BudgetExhausted):
+        cyd.charge(uses("pure:0.9"), key="1", request="q")
+    for number in range(3):
+        cyd.charge(uses("gaussian:20", "pure:0.05"), key=f"k{number}", request="q")
+    cap = ledger.cap("sales")
+    assert [use.guarantee.kind for use in (*cap.spent, *cap.left)] == ["gaussian", "gaussian"]
+    assert grants([cyd], "gaussian:20") > 70
+    ledger.set_cap("visits-2", epsilon=2.0, delta=1e-6, failure_share=0.0, keep="sum")
+    ledger.open_filter("dan", epsilon=20.0, delta=1e-5, dataset="visits-2")
+    dan = ledger.account("dan")
+    assert grants([dan], "pure:0.4") == 5
+    with pytest.raises(BudgetExhausted):
+        dan.charge(uses("gaussian:1000"), key="g", request="q")
+    assert ledger.cap("visits-2").share_left == pytest.approx(0.0, abs=1e-12)
+    assert not ledger.verify().faults
+    for refused in ({"keep": "both"}, {"keep": "wallet", "rule": "zcdp"}):
+        with pytest.raises(InvalidParameter, match="keep"):
+            ledger.set_cap("other", epsilon=2.0, delta=1e-6, **refused)
+
+
+def test_a_steward_chooses_later_which_rule_a_cap_keeps(ledger, store_url):
+    ada, bob, _ = open_accounts(ledger)
+    ada.charge(uses("pure:0.05"), key="1", request="q")
+    ledger.keep_rule("visits", "wallet", by="eve")
+    assert line(store_url, "rule") == [(1, Rule.WALLET)]
+    assert bob.warning(uses("pure:0.9")) is None
+    with pytest.raises(BudgetExhausted):
+        bob.charge(uses("pure:0.9"), key="1", request="q")
+    bob.charge(uses("gaussian:40"), key="2", request="q")
+    assert [record.to_dict()["action"] for record in ledger.acts()] == ["cap.kept"]
+    for keep in ("wallet", "sum", "either"):
+        with pytest.raises(InvalidParameter):
+            ledger.keep_rule("visits", keep)
+    with pytest.raises(InvalidParameter, match="no cap"):
+        ledger.keep_rule("sales", "wallet")
+    assert not ledger.verify().faults
+    audit(store_url)
+
+
 def test_a_sum_that_was_passed_is_never_used(ledger, store_url):
     ada, bob, _ = open_accounts(ledger)
     bob.charge(uses("pure:0.1"), key="k", request="q")  # bob holds a slice of the sum

@@ -37,6 +37,10 @@ class AccountPayer(Payer, Protocol):
         """Return in words what is missing to pay for the uses, or None when enough is left; nothing is charged."""
         ...
 
+    def warning(self, uses: Sequence[Use]) -> str | None:
+        """Return in words what paying for the uses would end for other accounts, or None; nothing is charged."""
+        ...
+
     def check_dataset(self, known_as: str) -> None:
         """Raise `InvalidParameter` when draws on the dataset of that name must be paid for by another account."""
         ...

@@ -299,6 +299,10 @@ class Session(Askable):
         fitting = None if lacking is None else self._fitting(query, budget, plan)
         return lacking if fitting is None else f"{lacking}; {fitting}"
 
+    def warning(self, plan: Plan) -> str | None:
+        """Return in words what a plan would end for other accounts under the dataset's cap, or None."""
+        return None if self._account is None else self._account.warning(plan.uses)
+
     def _fitting(self, query: Query, budget: AskedBudget, plan: Plan) -> str | None:
         account = self._account
         if account is None or not isinstance(budget, Total):

@@ -95,7 +95,7 @@ def _spent(given: Given) -> "BudgetWords":
 
 def _preview(session: "Session", query: "Query", budget: "AskedBudget", given: Given) -> None:
     plan = session.preview(query, budget)
-    output.show_preview(plan, session.shortage(query, budget, plan), as_json=given.as_json)
+    output.show_preview(plan, session.shortage(query, budget, plan), session.warning(plan), as_json=given.as_json)
 
 
 def _show(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | None", given: Given) -> None:

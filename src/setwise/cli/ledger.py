@@ -141,15 +141,42 @@ def cap(
     rule: Annotated[
         str, typer.Option(help="How charges add up: wallet, or zcdp for uses of which only their zCDP is known.")
     ] = "wallet",
+    keep: Annotated[
+        str,
+        typer.Option(
+            help="Which way to pay the cap keeps: wallet (any noise), sum (of epsilons, pure noise only), or either: "
+            "both, until a question fits one of them only and ends the other for everybody."
+        ),
+    ] = "either",
     ledger: LedgerUrl = DEFAULT_LEDGER,
     as_json: AsJson = False,
 ) -> None:
     """Limit all accounts on a dataset together, for good; before the first of them is opened."""
     with open_ledger(ledger) as opened:
-        opened.set_cap(dataset, epsilon=epsilon, delta=delta, failure_share=failure_share, rule=rule)
+        opened.set_cap(
+            dataset,
+            epsilon=epsilon,
+            delta=delta,
+            failure_share=failure_share,
+            rule=rule,
+            keep=keep,  # type: ignore[arg-type]  # checked there, where the error names it
+        )
         status = opened.cap(dataset)
     assert status is not None
     output.print_status(status, as_json=as_json)
+
+
+@ledger_app.command()
+def keep(
+    dataset: Dataset,
+    rule: Annotated[str, typer.Argument(metavar="wallet|sum", help="The way to pay that the cap keeps.")],
+    by: Annotated[str, typer.Option("--by", help="Who does this; it is kept for good.")] = "",
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+) -> None:
+    """Let a cap that could be paid in either way be paid from its wallet, or by the sum of epsilons, from now on."""
+    with existing_ledger(ledger) as opened:
+        opened.keep_rule(dataset, rule, by=by)  # type: ignore[arg-type]  # checked there
+    typer.echo(f"the cap of {dataset} is paid by {rule} from now on")
 
 
 @ledger_app.command()

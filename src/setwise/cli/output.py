@@ -445,10 +445,10 @@ def _count_bar(each: "Item", reach: float, width: int) -> "Text":
     return Text.assemble(("█" * likely, "blue"), ("░" * max(0, possible - likely), "blue"))
 
 
-def show_preview(plan: "Plan", shortage: str | None, *, as_json: bool) -> None:
+def show_preview(plan: "Plan", shortage: str | None, warning: str | None = None, *, as_json: bool) -> None:
     """Print what would be run, what it costs at most, how far off it may be, and why an account cannot pay for it."""
     if as_json:
-        print_json({**plan.to_dict(), "shortage": shortage})
+        print_json({**plan.to_dict(), "shortage": shortage, "warning": warning})
         return
     rows = [
         ("mechanism", plan.mechanism),
@@ -461,6 +461,8 @@ def show_preview(plan: "Plan", shortage: str | None, *, as_json: bool) -> None:
         rows.append(("by itself", f"{rounded_up(epsilon)} at delta {rounded_up(delta)}"))
     if shortage is not None:
         rows.append(("too little left", shortage))
+    if warning is not None:
+        rows.append(("warning", warning))
     expected = plan.error
     if expected.radius is not None and expected.expected_error is not None:
         within = f"within ±{expected.radius:,} with probability {float(expected.confidence):.0%}"

@@ -65,6 +65,12 @@ def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[
     return f"it needs {', '.join(lacking)}, and {told} is left" if lacking else ""
 
 
+_ENDED = {
+    Rule.WALLET: ("Gaussian noise", "ask with Gaussian noise or a smaller epsilon instead, or ask a steward"),
+    Rule.SUM: ("paying by the sum of epsilons", "Gaussian noise and small epsilons are still paid"),
+}
+"""What ends when a rule of a cap ends, and what an analyst can do."""
+
 _ATTEMPTS = 50
 """How often a charge is tried when what refused it was gone at a second look, or collected from other accounts."""
 
@@ -156,7 +162,7 @@ class Account:
             own = own_draws(self._holder, self._terms, wanted, contents.period, spent)
             if any(spent.get(move.what, 0) + move.amount > self._lines[move.what] for move in own):
                 raise Refused
-            taken, paid = self._pay_cap(connection, cap, wanted, held_in(spent), Rule(found.given_up))
+            taken, paid = self._pay_cap(connection, cap, wanted, held_in(spent), cap.totals.rule_of(found.given_up))
             charged = own + from_slice(self._holder, paid)
             if not taken:
                 return [draft(charged, position)]
@@ -306,6 +312,24 @@ class Account:
         own_draws(self._holder, self._terms, wanted, period, {})  # raises for a use that is not registered
         with self._store.reading() as connection:
             return self._missing(connection, wanted, period)
+
+    def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
+        """Return in words what the uses would end for all accounts under the dataset's cap, or None.
+
+        A cap that keeps either rule is paid by both until a use fits one of them only, which ends the other.
+        """
+        if not isinstance(self._cap, SharedCap):
+            return None
+        with self._store.reading() as connection:
+            left = self._cap.left(connection)
+        ended = self._cap.totals.rule_ended_by(merged(as_uses(uses)), left.total(), left.rule)
+        if ended is None:
+            return None
+        lost, remedy = _ENDED[ended]
+        return (
+            f"this ends {lost} for all accounts under the cap of the dataset {self._terms.dataset!r}, because the cap "
+            f"can pay for it in one way only; {remedy}"
+        )
 
     def __repr__(self) -> str:
         dataset = f" on {self._terms.dataset!r}" if self._terms.dataset else ""

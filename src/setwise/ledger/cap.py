@@ -56,7 +56,7 @@ class SharedCap:
             held=held,
             names={each.holder: each.name for each in slices},
             at={each.holder: each.at for each in slices},
-            rule=Rule(spent.get(RULE, 0)),
+            rule=self.totals.rule_of(spent.get(RULE, 0)),
         )
 
     def refill(
@@ -109,7 +109,7 @@ class SharedCap:
         if rule is None:
             return
         if rule is not left.rule:
-            self._give_up(account, name, rule, at)
+            self.keep_rule(account, name, rule, at)
         own = left.held.get(account, {})
         for what, units in self.totals.needs(uses, rule).items():
             lacking = units - own.get(what, 0) - left.free[what]
@@ -120,14 +120,17 @@ class SharedCap:
                 self.give_back(other, left.names[other], at, {what: lacking})
                 lacking -= max(min(lacking, held), held // 2)
 
-    def _give_up(self, account: int, name: str, rule: Rule, at: int) -> None:
-        """Pay by one rule only from now on, unless somebody else chose one first."""
+    def keep_rule(self, account: int, name: str, rule: Rule, at: int) -> bool:
+        """Let the cap be paid by `rule` only from now on; return False if a rule was chosen before.
+
+        The entry that says so stands in the chain of an account under the cap.
+        """
 
         def drafts(connection: Connection) -> list[Draft]:
             entries = priced_by(connection, account, WHOLE_LIFE).entries
             return [self.slice_entry(account, name, {RULE: int(rule)}, at, entries + 1)]
 
-        self._appended(account, drafts)
+        return self._appended(account, drafts)
 
     def _appended(self, account: int, drafts: Callable[[Connection], list[Draft]]) -> bool:
         try:

@@ -37,7 +37,7 @@ from setwise.ledger.register import (
     write_act,
     write_opening,
 )
-from setwise.ledger.slices import RULE, CapTotals
+from setwise.ledger.slices import RULE, CapTotals, Keep, Rule
 from setwise.ledger.status import AccountStatus, Joint, joint_of, status_of
 from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect, connect_to_read
@@ -174,6 +174,7 @@ class Ledger:
         delta: float,
         failure_share: float | None = None,
         rule: str = "wallet",
+        keep: Keep = "either",
     ) -> None:
         """Limit all accounts on a dataset together, whoever holds them, to a total (epsilon, delta) for good.
 
@@ -182,10 +183,21 @@ class Ledger:
         "wallet" accounts hold slices of the cap and pay from these; by the rule "zcdp" each charge draws on the cap
         itself.
 
+        A cap by wallet can be paid in two ways: from a Gaussian wallet, which pays for any noise, or by the sum of
+        epsilons, which pays for pure noise and can be larger. Every use so far must have been paid in the way that is
+        used. With `keep` "either" both are paid until a use fits one of them only; one large pure use can then end
+        Gaussian noise for everybody. With "wallet" or "sum" the cap keeps that way from the start.
+
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
         """
         share = _failure_share(rule, failure_share)
-        of_rule = CapTotals.for_promise if rule == "wallet" else zcdp_totals
+        totals: Totals | CapTotals
+        if rule == "wallet":
+            totals = CapTotals.for_promise(epsilon=epsilon, delta=delta, failure_share=share, keep=keep)
+        elif keep != "either":
+            raise InvalidParameter(f"keep = {keep!r} belongs to a cap by the rule wallet, not {rule}")
+        else:
+            totals = zcdp_totals(epsilon=epsilon, delta=delta, failure_share=share)
         terms = Terms(
             kind="cap",
             name=check_name(dataset, "dataset"),
@@ -195,7 +207,7 @@ class Ledger:
             epsilon=_promised(rule, epsilon),
             delta=float(delta),
             failure_share=float(share),
-            totals=of_rule(epsilon=epsilon, delta=delta, failure_share=share),
+            totals=totals,
         )
         with self._store.writing() as connection:
             if cap_of(connection, dataset) is not None:
@@ -378,6 +390,28 @@ class Ledger:
             spent[RULE] = int(left.rule)
             status = status_of(terms, WHOLE_LIFE, spent, charges)
             return replace(status, worth=Spent(_rho_drawn(connection, holder), status.worth.failure_sum))
+
+    def keep_rule(self, dataset: str, keep: Keep, *, by: str = "") -> None:
+        """Let the cap of a dataset, which could be paid in either way, be paid by "wallet" or by "sum" from now on.
+
+        Raises `InvalidParameter` if the cap keeps one way already, or has no open account whose chain can say so.
+        """
+        if keep not in ("wallet", "sum"):
+            raise InvalidParameter(f"keep must be wallet or sum, not {keep!r}")
+        with self._store.reading() as connection:
+            holder = cap_of(connection, check_name(dataset, "dataset"))
+            totals = None if holder is None else _terms_of(connection, holder).totals
+            if holder is None or not isinstance(totals, CapTotals) or totals.keep != "either":
+                raise InvalidParameter(f"the dataset {dataset!r} has no cap that could be paid in either way")
+            under = select(accounts.c.holder, accounts.c.name).where(accounts.c.cap == holder)
+            account = connection.execute(under.where(accounts.c.state == "open").limit(1)).one_or_none()
+        if account is None:
+            raise InvalidParameter(f"the cap of the dataset {dataset!r} has no open account; open one first")
+        rule = Rule.WALLET if keep == "wallet" else Rule.SUM
+        cap = SharedCap(self._store, holder, totals)
+        if not cap.keep_rule(account.holder, account.name, rule, microseconds(self._clock.now())):
+            raise InvalidParameter(f"the cap of the dataset {dataset!r} is paid in one way already")
+        self.record("cap.kept", by=by, subject=dataset, details={"keep": keep})
 
     def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
         """Give back to a dataset's cap what accounts hold of it that were not used for a while; return how many did.

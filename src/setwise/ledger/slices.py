@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 from functools import lru_cache
+from typing import Literal, assert_never, get_args
 
 from setwise.accounting.filters import Spent
 from setwise.accounting.guarantees import Use, total_loss
 from setwise.accounting.wallet import Wallet, wallet_shortage
+from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import (
     FAILURE,
     SUM,
@@ -49,6 +51,9 @@ class Rule(IntEnum):
     SUM = 3
 
 
+Keep = Literal["either", "wallet", "sum"]
+"""Which rule of a cap pays: the Gaussian wallet, the sum of epsilons, or either until one of them ends."""
+
 _FINENESS = 2
 _LEVELS = 40
 """Prices are computed with w 2^(-i/2) left behind a use, i = 1 to 40, w the cap's wallet; and with nothing left."""
@@ -65,21 +70,44 @@ _SHARE = 16
 
 @dataclass(frozen=True, slots=True)
 class CapTotals:
-    """The totals of a cap, as exact floats: its `wallet` as mu^2, the `limit` of summed losses, and `failure`."""
+    """The totals of a cap, as exact floats: its `wallet` as mu^2, the `limit` of summed losses, and `failure`.
+
+    `keep` says which rule pays: "wallet" or "sum" from the start, or "either": both, until a use fits one of them only.
+    """
 
     wallet: float
     limit: float
     failure: float
+    keep: Keep = "either"
 
     @classmethod
-    def for_promise(cls, *, epsilon: float, delta: float, failure_share: float) -> "CapTotals":
+    def for_promise(cls, *, epsilon: float, delta: float, failure_share: float, keep: Keep = "either") -> "CapTotals":
         """Return the totals that keep (epsilon, delta)-DP."""
+        if keep not in get_args(Keep):
+            raise InvalidParameter(f"keep must be one of {', '.join(get_args(Keep))}, not {keep!r}")
         wallet = Wallet.for_promise(epsilon=epsilon, delta=delta, failure_share=failure_share)
-        return cls(wallet.size, wallet.loss_limit, wallet.failure_limit)
+        return cls(wallet.size, wallet.loss_limit, wallet.failure_limit, keep)
 
     def lines(self) -> dict[str, int]:
-        """Return the units of each total."""
-        return {FAILURE: UNITS if self.failure else 0, RULE: int(Rule.SUM), SUM: UNITS, WALLET: UNITS}
+        """Return the units of each total. A cap that keeps one rule from the start has nothing of the other."""
+        return {
+            FAILURE: UNITS if self.failure else 0,
+            RULE: int(Rule.SUM) if self.keep == "either" else 0,
+            SUM: 0 if self.keep == "wallet" else UNITS,
+            WALLET: 0 if self.keep == "sum" else UNITS,
+        }
+
+    def rule_of(self, units: int) -> Rule:
+        """Return the rules by which the cap is paid after `units` of its line `RULE` were spent."""
+        match self.keep:
+            case "either":
+                return Rule(units)
+            case "wallet":
+                return Rule.WALLET
+            case "sum":
+                return Rule.SUM
+            case _:
+                assert_never(self.keep)
 
     def pay(self, uses: Sequence[Use], held: Mapping[str, int], rule: Rule) -> dict[str, int] | None:
         """Return the units that the uses take of a slice, per line of the cap; None when the slice cannot pay.
@@ -153,6 +181,13 @@ class CapTotals:
             return failure_shortage(uses, worth_below(left[FAILURE], self.failure))
         return wallet_shortage(uses, 0.0 if rule is Rule.SUM else worth_below(left[WALLET], self.wallet))
 
+    def rule_ended_by(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> Rule | None:
+        """Return the rule by which nobody could pay any more after these uses; None if none ends or they do not fit."""
+        after = self.rule_for(uses, left, rule)
+        if after is None or after is rule:
+            return None
+        return Rule.WALLET if after is Rule.SUM else Rule.SUM
+
     def _costs(self, uses: Sequence[Use]) -> "_Costs":
         return _costs_of(self, tuple(uses))
 
@@ -167,18 +202,18 @@ class CapTotals:
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
         """Return the lines of which one pays for a further use: one of two, until one is given up."""
-        return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[Rule(amounts[RULE])]
+        return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return what these units were spent on: one Gaussian of that mu^2, or the sum; and one failure."""
         failed = worth_above(amounts[FAILURE], self.failure)
-        if amounts[RULE] == Rule.SUM:
+        if self.rule_of(amounts[RULE]) is Rule.SUM:
             return spent_of_sum(worth_above(amounts[SUM], self.limit), failed)
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return uses that these units pay for together: a Gaussian or, without a wallet, a sum; and a failure."""
-        by_sum = amounts[RULE] == 0
+        by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
             0.0 if by_sum else worth_below(amounts[WALLET], self.wallet),
             worth_below(amounts[SUM], self.limit) if by_sum else 0.0,

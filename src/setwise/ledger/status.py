@@ -155,7 +155,7 @@ def _summed(totals: Totals | WalletTotals | CapTotals, amounts: Mapping[str, int
     match totals:  # else a use may have passed the sum
         case WalletTotals(limit=limit) if limit and amounts[SUM] < UNITS:
             return worth_above(amounts[SUM], limit)
-        case CapTotals(limit=limit) if amounts[RULE] != Rule.WALLET:
+        case CapTotals(limit=limit) if totals.rule_of(amounts[RULE]) is not Rule.WALLET:
             return worth_above(amounts[SUM], limit)
     return math.inf if any(amounts.values()) else 0.0
 

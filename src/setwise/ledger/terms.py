@@ -99,6 +99,8 @@ class Terms:
     def body(self) -> str:
         """Return the canonical text of the terms."""
         totals = None if self.totals is None else asdict(self.totals)
+        if totals is not None and totals.get("keep") == "either":
+            del totals["keep"]  # as caps were written before they could keep one rule from the start
         return canonical(
             {
                 "kind": self.kind,

@@ -289,9 +289,12 @@ def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]
     """Check that whoever paid a cap by one rule did so by the one that was not given up."""
     for own in terms.values():
         if own.slices and own.name in chains:
-            kept = tally.get((own.cap or 0, WHOLE_LIFE, RULE), 0)
+            cap = terms[own.cap].totals if own.cap in terms else None
+            if not isinstance(cap, CapTotals):
+                continue
+            kept = cap.rule_of(tally.get((own.cap or 0, WHOLE_LIFE, RULE), 0))
             for position, rule in chains[own.name].by_one_rule:
-                if rule != kept:
+                if rule is not kept:
                     yield Fault(own.name, position, "pays the cap by a rule that was given up, or was not the only one")
 
 

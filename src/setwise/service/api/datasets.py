@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
@@ -81,6 +81,11 @@ class CapBody(Body):
     delta: Delta
     rule: Rule = "wallet"
     failure_share: FailureShare | None = None
+    keep: Literal["either", "wallet", "sum"] = Field(
+        "either",
+        description="which way to pay the cap keeps: `wallet` (any noise), `sum` (of epsilons, pure noise only), or "
+        "`either`, until a question fits one of them only and ends the other for everybody",
+    )
 
 
 class ColumnView(BaseModel):
@@ -195,9 +200,14 @@ async def set_cap(
         with at_field("dataset"):
             service.datasets.get(dataset)
             service.ledger.set_cap(
-                dataset, epsilon=body.epsilon, delta=body.delta, rule=body.rule, failure_share=body.failure_share
+                dataset,
+                epsilon=body.epsilon,
+                delta=body.delta,
+                rule=body.rule,
+                failure_share=body.failure_share,
+                keep=body.keep,
             )
-        details = {"epsilon": body.epsilon, "delta": body.delta, "rule": body.rule}
+        details = {"epsilon": body.epsilon, "delta": body.delta, "rule": body.rule, "keep": body.keep}
         service.ledger.record("cap.set", by=by, subject=dataset, details=details)
 
     await service.threads.run(capped)
