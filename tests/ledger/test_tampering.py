@@ -6,8 +6,7 @@ import pytest
 
 from setwise.errors import InvalidParameter
 from setwise.ledger.audit.verification import Anchor
-from setwise.ledger.records import Contents, link
-from setwise.ledger.register import record_hash
+from setwise.ledger.records import Contents, link, record_hash
 from tests.ledger.raw import without_triggers
 from tests.ledger.test_accounts import uses
 from tests.sizes import some

@@ -10,8 +10,7 @@ import pytest
 from setwise.errors import InvalidParameter, StoreFailed
 from setwise.ledger.audit.heads import HeadFile, read_key
 from setwise.ledger.ledger import Ledger
-from setwise.ledger.records import Contents, canonical, link
-from setwise.ledger.register import record_hash
+from setwise.ledger.records import Contents, canonical, link, record_hash
 from tests import sizes
 from tests.ledger.raw import raw_connection, without_triggers
 from tests.ledger.test_accounts import uses

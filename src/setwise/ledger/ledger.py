@@ -1,7 +1,7 @@
 """The ledger: open accounts, find them, report their status, verify, export and restore."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
@@ -33,6 +33,7 @@ from setwise.ledger.register import (
     change_state,
     check_pays,
     register_dataset,
+    registrations_of,
     same_data,
     write_act,
     write_opening,
@@ -267,14 +268,40 @@ class Ledger:
         with self._store.reading() as connection:
             check_pays(connection, account=account, dataset=dataset, known_as=known_as)
 
-    def register_dataset(self, name: str, *, reads: str, by: str = "", apart: str = "") -> None:
-        """Record what a dataset reads: names that read the same share a cap and a joint promise.
+    def register_dataset(
+        self,
+        name: str,
+        *,
+        reads: str | Collection[str],
+        within: Collection[str] = (),
+        definition: str = "",
+        by: str = "",
+        apart: str = "",
+    ) -> None:
+        """Record what a dataset reads: names that read the same data share a cap and a joint promise.
 
-        `reads` identifies the data (a resolved path, a server with a table); its digest is kept. `apart` says why this
-        name is not joined with others that read the same. Repeating a registration changes nothing.
+        `reads` are texts that identify the data, such as resolved paths, inodes and folders, or a server with a table.
+        `within` are the folders that the data lies in: a name that reads one of these folders reads this data too.
+        `definition` is the text by which questions find the data, so that verification can tell whether it was changed.
+        Digests of these are kept. `apart` says why this name is not joined with others that read the same data.
+        Repeating a registration changes nothing.
         """
         with self._store.writing() as connection:
-            register_dataset(connection, name, reads, by=by, apart=apart, at=microseconds(self._clock.now()))
+            register_dataset(
+                connection,
+                name,
+                reads,
+                within=within,
+                definition=definition,
+                by=by,
+                apart=apart,
+                at=microseconds(self._clock.now()),
+            )
+
+    def registrations(self, name: str) -> tuple[Act, ...]:
+        """Return what was recorded about a dataset by `register_dataset`, in order."""
+        with self._store.reading() as connection:
+            return tuple(registrations_of(connection, name))
 
     def record(
         self, action: str, *, by: str = "", subject: str = "", details: Mapping[str, object] | None = None

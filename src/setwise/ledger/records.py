@@ -99,6 +99,11 @@ def read_amounts(text: str) -> dict[str, int]:
     return found
 
 
+def record_hash(previous: str, holder: int, at: int, body: str) -> str:
+    """Return the hash of a record of the register, over the hash of the record before it."""
+    return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")
+
+
 def link(previous: str, position: int, at: int, contents: str) -> str:
     """Return the hash of an entry: over the hash before it, its place, its stamp and the digest of its contents.
 

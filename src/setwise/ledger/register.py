@@ -4,7 +4,7 @@ Each record has a number, `holder`, which identifies the account or cap that it 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from sqlalchemy import Connection, insert, select, update
 
 from setwise.errors import BadRequest, InvalidParameter
-from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest, moment_of
+from setwise.ledger.records import NOTHING_BEFORE, canonical, check_label, check_name, digest, moment_of, record_hash
 from setwise.ledger.stores.read_queries import any_is_known
 from setwise.ledger.stores.schema import accounts, lines, openings
 from setwise.ledger.terms import WHOLE_LIFE, Terms
@@ -86,11 +86,6 @@ class Record:
         }
 
 
-def record_hash(previous: str, holder: int, at: int, body: str) -> str:
-    """Return the hash of a record, over the record before it."""
-    return digest(f"{previous}\n{holder}\n{at}\n{digest(body)}")
-
-
 def _append(connection: Connection, kind: str, name: str, body: str, at: int, totals: Mapping[str, int]) -> Record:
     """Append a record with its lines, inside a transaction that is alone in doing so."""
     last = connection.execute(
@@ -128,17 +123,6 @@ def write_act(connection: Connection, act: Act, at: int) -> Record:
     """Append an act."""
     check_label(act.by, "by")
     return _append(connection, act.kind, act.action if act.kind == "act" else act.subject, act.body(), at, {})
-
-
-def moves_digest(moves: Iterable[str]) -> str:
-    """Return one digest over the movements of an account's entries, each as the text that entries store."""
-    return digest("\n".join(moves))
-
-
-def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> Record:
-    """Append the seal: per account, how many entries were hashed without their movements, and a digest of these."""
-    details = {"accounts": {name: list(end) for name, end in ends.items()}}
-    return write_act(connection, Act(kind="seal", action="seal", by="", subject="", details=details), at)
 
 
 def account_row(record: Record) -> dict[str, object]:
@@ -199,14 +183,21 @@ def same_data(connection: Connection, dataset: str) -> frozenset[str]:
     Names are joined when they were ever registered to read the same thing, unless a steward said why they are apart.
     """
     rows = connection.execute(select(openings.c.body).where(openings.c.kind == "dataset")).scalars()
-    pairs = [(act.subject, act.details["reads"]) for act in map(Act.read, rows) if not act.details["apart"]]
-    names, reads = {dataset}, set[str]()
+    sources = [(act.subject, *_source_of(act)) for act in map(Act.read, rows) if not act.details["apart"]]
+    names = {dataset}
     while True:
-        more = {source for name, source in pairs if name in names} - reads
-        if not more:
+        reads = {source for name, own, _ in sources if name in names for source in own}
+        within = {folder for name, _, folders in sources if name in names for folder in folders}
+        joined = {name for name, own, folders in sources if own & (reads | within) or folders & reads}
+        if joined <= names:
             return frozenset(names)
-        reads |= more
-        names |= {name for name, source in pairs if source in reads}
+        names |= joined
+
+
+def _source_of(act: Act) -> tuple[set[str], set[str]]:
+    """Return the digests of what a registered dataset reads, and of the folders that it lies in."""
+    reads = act.details["reads"]
+    return {reads} if isinstance(reads, str) else set(reads), set(act.details.get("within", ()))
 
 
 def check_pays(connection: Connection, *, account: str, dataset: str, known_as: str) -> None:
@@ -236,13 +227,26 @@ def cap_of(connection: Connection, dataset: str) -> int | None:
     return connection.execute(found.order_by(openings.c.holder).limit(1)).scalar_one_or_none()
 
 
-def register_dataset(connection: Connection, name: str, reads: str, *, by: str, apart: str, at: int) -> None:
+def register_dataset(
+    connection: Connection,
+    name: str,
+    reads: str | Collection[str],
+    *,
+    within: Collection[str] = (),
+    definition: str = "",
+    by: str,
+    apart: str,
+    at: int,
+) -> None:
     """Record what a dataset reads; refuse a second name for data whose cap its accounts would not draw on."""
     check_name(name, "dataset")
-    check_name(digest(reads), "reads")
-    known = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name == name)
-    details = {"reads": digest(reads), "apart": apart}
-    if any(Act.read(body).details == details for body in connection.execute(known).scalars()):
+    details: dict[str, object] = {"apart": apart}
+    details["reads"] = digest(reads) if isinstance(reads, str) else sorted(map(digest, reads))
+    if within:
+        details["within"] = sorted(map(digest, within))
+    if definition:
+        details["definition"] = digest(definition)
+    if any(act.details == details for act in registrations_of(connection, name)):
         return
     before = _caps_drawn_on(connection, same_data(connection, name))
     write_act(connection, Act(kind="dataset", action="dataset", by=by, subject=name, details=details), at)
@@ -252,6 +256,12 @@ def register_dataset(connection: Connection, name: str, reads: str, *, by: str, 
             f"the dataset {name!r} reads what another dataset reads, and their accounts do not draw on one cap: close "
             "these accounts and open new ones under one name, or say why the two are apart"
         )
+
+
+def registrations_of(connection: Connection, name: str) -> list[Act]:
+    """Return what was recorded about a dataset, in order."""
+    known = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name == name)
+    return [Act.read(body) for body in connection.execute(known.order_by(openings.c.holder)).scalars()]
 
 
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:

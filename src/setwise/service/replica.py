@@ -14,6 +14,7 @@ from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.handler import QuestionService
 from setwise.service.queries.jobs import Jobs
 from setwise.service.queries.runner import Runner
+from setwise.service.reconciliation import has_definition, record_sources, table_faults
 from setwise.service.settings import Settings
 from setwise.service.storage.database import Database, DatabaseProbe, Threads, open_database
 from setwise.service.storage.datasets import Datasets
@@ -75,6 +76,8 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)
     calculators, planners = _workers(settings, _FEWER_USES), _workers(settings, _SMALLER_QUESTION)
     metrics.calculating.set_function(lambda: calculators.waiting + planners.waiting)
+    unrecorded = {name for name in datasets.definitions() if not has_definition(ledger, name)}
+    record_sources(ledger, datasets, engines, names=unrecorded)
     jobs = Jobs(database, replica=secrets.token_hex(8), heartbeat_seconds=settings.heartbeat_seconds, clock=clock)
     authenticator = Authenticator(database, threads, settings, clock=clock)
     questions = QuestionService(datasets, accounts, engines, planners, SystemRandomness())
@@ -99,7 +102,14 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         questions=questions,
         jobs=jobs,
         runner=Runner(questions.answer, jobs, metrics, threads, settings),
-        upkeep=Upkeep(ledger, jobs, metrics, settings, clock=clock),
+        upkeep=Upkeep(
+            ledger,
+            jobs,
+            metrics,
+            settings,
+            table_faults=lambda: table_faults(ledger, database, datasets),
+            clock=clock,
+        ),
     )
 
 

@@ -120,6 +120,13 @@ class Engine(ABC):
         with self._question(aggregation) as question:
             return question.statistics()
 
+    def relations(self) -> tuple[str, ...]:
+        """Return the names of the tables that a server reads for this table, with their schemas; empty for files.
+
+        A view is listed with the tables under it, so that two names of one table can be told to be the same.
+        """
+        return ()
+
     @without_driver_error
     def origin(self) -> tuple[str, str]:
         """Return the source's name and fingerprint, or raise `UnsuitableTable` when changes would not be noticed."""

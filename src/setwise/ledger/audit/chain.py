@@ -10,10 +10,11 @@ from setwise.accounting.guarantees import merged
 from setwise.errors import InvalidParameter
 from setwise.ledger.amounts import WALLET, Totals, WalletTotals
 from setwise.ledger.records import Entry, link, moment_of, read_amounts, read_uses, write_amounts, write_uses
-from setwise.ledger.register import Record, moves_digest
+from setwise.ledger.register import Record
 from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Movement, read_moves, write_moves
 from setwise.ledger.stores.read_queries import entry_rows, movements_of, read_entry
+from setwise.ledger.stores.seal import moves_digest
 from setwise.ledger.terms import WHOLE_LIFE, from_slice, moved_by, own_draws, period_id
 
 

@@ -22,18 +22,17 @@ from setwise.ledger.register import (
     Act,
     Record,
     account_row,
-    moves_digest,
     next_state,
     records_of,
     write_act,
     write_record,
-    write_seal,
 )
 from setwise.ledger.slices import SLICES
 from setwise.ledger.stores.base import Movement, read_moves, write_moves
 from setwise.ledger.stores.migrations import drop_triggers, renew_triggers
 from setwise.ledger.stores.read_queries import entries_of
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
+from setwise.ledger.stores.seal import moves_digest, write_seal
 from setwise.ledger.terms import WHOLE_LIFE, Terms, moved_by
 
 FORMAT = "setwise-ledger-4"

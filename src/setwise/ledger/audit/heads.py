@@ -19,8 +19,8 @@ from sqlalchemy import Connection, select
 
 from setwise.errors import InvalidParameter, StoreFailed
 from setwise.ledger.audit.chain import Fault
-from setwise.ledger.records import NOTHING_BEFORE, canonical, link, moment_of
-from setwise.ledger.register import Act, Record, record_hash, records_of, write_act
+from setwise.ledger.records import NOTHING_BEFORE, canonical, link, moment_of, record_hash
+from setwise.ledger.register import Act, Record, records_of, write_act
 from setwise.ledger.stores.read_queries import entry_rows, read_entry
 from setwise.ledger.stores.schema import accounts, entries
 

@@ -14,7 +14,7 @@ from setwise.errors import InvalidParameter, SetwiseError
 from setwise.ledger.amounts import Totals
 from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
 from setwise.ledger.audit.heads import KeptHead, check_kept, check_signatures
-from setwise.ledger.records import NOTHING_BEFORE, digest
+from setwise.ledger.records import NOTHING_BEFORE, digest, record_hash
 from setwise.ledger.register import (
     ACTS,
     Act,
@@ -22,7 +22,6 @@ from setwise.ledger.register import (
     State,
     account_row,
     next_state,
-    record_hash,
     records_of,
 )
 from setwise.ledger.slices import RULE, CapTotals
@@ -224,9 +223,10 @@ def _act(record: Record) -> Act | None:
     fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None, "seal": {"accounts"}}
     try:
         act = record.act
-        names = fields.get(act.kind, {"reason", "entries"})
-        sound = act.kind == record.kind and (names is None or act.details.keys() == names)
-        return act if sound else None
+        names, found = fields.get(act.kind, {"reason", "entries"}), set(act.details)
+        if act.kind == "dataset":
+            found -= {"within", "definition"}  # which registrations by earlier versions lack
+        return act if act.kind == record.kind and (names is None or found == names) else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 

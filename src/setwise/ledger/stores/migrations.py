@@ -26,10 +26,10 @@ from sqlalchemy import (
 from sqlalchemy.schema import CreateTable
 
 from setwise.errors import StoreFailed
-from setwise.ledger.register import moves_digest, write_seal
 from setwise.ledger.stores import postgresql_triggers, sqlite_triggers
 from setwise.ledger.stores.read_queries import moves_of
 from setwise.ledger.stores.schema import SCHEMA, accounts, entries, openings, versions
+from setwise.ledger.stores.seal import moves_digest, write_seal
 
 
 def _tables(connection: Connection, _: int) -> None:

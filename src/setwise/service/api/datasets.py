@@ -28,6 +28,7 @@ from setwise.service.api.schemas import (
 )
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
+from setwise.service.reconciliation import record_sources
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, service_of
 from setwise.service.settings import EngineKind
@@ -263,7 +264,16 @@ def _registered(service: Service, body: DatasetBody, by: str) -> dict[str, Any]:
     with at_field("name"):
         service.datasets.check_free(dataset.name)
     with at_field("apart"):
-        service.ledger.register_dataset(dataset.name, reads=service.engines.reads(dataset), by=by, apart=body.apart)
+        record_sources(service.ledger, service.datasets, service.engines)  # folders may hold new files by now
+        source = service.engines.source(dataset)
+        service.ledger.register_dataset(
+            dataset.name,
+            reads=source.reads,
+            within=source.within,
+            definition=dataset.text(),
+            by=by,
+            apart=body.apart,
+        )
     with at_field("name"):
         return shown(service, service.datasets.add(dataset, by=by))
 

@@ -5,7 +5,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import assert_never
 from urllib.parse import urlsplit
 
@@ -13,7 +13,7 @@ from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import NOT_JOINED, Beside, Joined, open_engine
 from setwise.analytics.engines.files import files_of
 from setwise.analytics.engines.joins import Join
-from setwise.analytics.engines.prepared import read_prepared
+from setwise.analytics.engines.sources import Source, file_source
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.service.problems import at_field
@@ -170,20 +170,27 @@ class Engines:
             raise InvalidParameter(f"the service was started without {kind}; start it with --engine for {kind}")
         return found[0]
 
-    def reads(self, dataset: Dataset) -> str:
+    def source(self, dataset: Dataset) -> Source:
         """Return what identifies the data of a table, whatever its data set is called: without passwords.
 
-        What was prepared is the data that it was prepared from.
+        Files are identified by what their path leads to, tables of a server by the name in full and, on PostgreSQL,
+        by the tables under a view.
         """
-        source = self._located(dataset.table, dataset.engine)
-        if Path(source).is_absolute():
-            prepared = read_prepared(Path(source))
-            path, mark, table = (source if prepared is None else prepared.origin).partition("::")
-            return f"file {Path(path).resolve()}{mark}{table}"
+        located = self._located(dataset.table, dataset.engine)
+        if Path(located).is_absolute():
+            return file_source(located)
         address = self._address(dataset.engine)
         server = urlsplit(address)
         where = f"{server.hostname}:{server.port or ''}{server.path}" if server.hostname else address
-        return f"{dataset.engine} {where} {source}"
+        names = {located, *_full_names(located, dataset.engine, server.path.strip("/"))}
+        if dataset.engine is EngineKind.POSTGRESQL:
+            with self._opened(dataset) as engine:  # not one that is kept by its name, which is not registered yet
+                names |= set(engine.relations())
+        folders = [str(parent) for parent in PurePosixPath(located).parents if "/" in located]
+        return Source(
+            reads=tuple(f"{dataset.engine} {where} {name}" for name in sorted(names)),
+            within=tuple(f"{dataset.engine} {where} {folder}" for folder in folders),
+        )
 
     def _without_folder(self, error: UnsuitableTable) -> UnsuitableTable:
         """Show paths as they were given, from the data folder on."""
@@ -216,6 +223,20 @@ class Engines:
         if not inside:
             raise UnsuitableTable("a table must lie in the data folder of the service; give its path from there")
         return str(folder / table)
+
+
+def _full_names(table: str, kind: EngineKind, database: str) -> set[str]:
+    """Return a table's name with the database that a name without one is looked up in, as the engine compares names."""
+    match kind:
+        case EngineKind.CLICKHOUSE:
+            return {table if "." in table else f"{database or 'default'}.{table}"}
+        case EngineKind.SPARK if "/" not in table:
+            name = table.lower().removeprefix("spark_catalog.")
+            return {name if "." in name else f"default.{name}"}
+        case EngineKind.SPARK:
+            return {table.rstrip("/")}
+        case _:
+            return set()
 
 
 def _types_of(dataset: Dataset, prefix: str = "") -> dict[str, Kind]:

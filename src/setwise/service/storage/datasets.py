@@ -113,6 +113,12 @@ class Datasets:
             self._remembered[name] = Dataset.read(definition)
         return self._remembered[name]
 
+    def definitions(self) -> dict[str, str]:
+        """Return the stored text of every definition, by name."""
+        query = select(schema.datasets.c.name, schema.datasets.c.definition).order_by(schema.datasets.c.name)
+        with self._database.reading() as connection:
+            return {row.name: row.definition for row in connection.execute(query)}
+
     def all(self) -> list[Dataset]:
         """Return every data set, by name."""
         query = select(schema.datasets.c.definition).order_by(schema.datasets.c.name)

@@ -27,6 +27,7 @@ from setwise.analytics.engines.postgresql.tables import (
     found_join,
     found_table,
     quoted_table,
+    read_relations,
     store_table,
     table_fingerprint,
 )
@@ -68,6 +69,15 @@ class PostgresqlEngine(Engine):
     def rows(self) -> int | None:
         """Return the planner's estimate of how many rows there are."""
         return self._relation.rows
+
+    @without_driver_error
+    def relations(self) -> tuple[str, ...]:
+        """Return the tables that are read, a view with the tables under it, each with its schema."""
+        origin = self._origin if self._manifest is None else self._manifest.origin
+        if origin is None:
+            return ()
+        with self._connected() as connection:
+            return read_relations(connection, origin)
 
     def close(self) -> None:
         """Nothing to let go of: connections end with their questions."""

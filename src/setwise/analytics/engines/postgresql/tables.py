@@ -105,6 +105,24 @@ def store_table(
     connection.execute(f"COMMENT ON TABLE {escaped} IS {written}", {})
 
 
+_READ_RELATIONS = """
+    WITH RECURSIVE read (oid) AS (
+      SELECT to_regclass(%(name)s)::oid
+      UNION
+      SELECT d.refobjid FROM read JOIN pg_rewrite w ON w.ev_class = read.oid
+        JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+                        AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> read.oid)
+    SELECT n.nspname, c.relname FROM read JOIN pg_class c ON c.oid = read.oid
+      JOIN pg_namespace n ON n.oid = c.relnamespace ORDER BY 1, 2
+"""
+
+
+def read_relations(connection: psycopg.Connection[Any], table: str) -> tuple[str, ...]:
+    """Return a table, or a view and the tables and views under it, each as schema and name."""
+    rows = connection.execute(_READ_RELATIONS, {"name": quoted_table(table)}).fetchall()
+    return tuple(f"{schema}.{name}" for schema, name in rows)
+
+
 LONGEST_NAME = 63
 """Bytes of a name; the server cuts longer ones, and two of them could become one."""
 

@@ -1,0 +1,30 @@
+"""The seal: one record of the register that puts the movements of early entries under a hash.
+
+Before version 5 of the schema, the hash of an entry did not cover its movements. The migration to that version, and the
+restoring of an old export, append a seal. It says, per account, how many entries are of that kind, and has a digest of
+what they moved.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import Connection, insert, select
+
+from setwise.ledger.records import NOTHING_BEFORE, canonical, digest, record_hash
+from setwise.ledger.stores.schema import openings
+
+
+def moves_digest(moves: Iterable[str]) -> str:
+    """Return one digest over the movements of an account's entries, each as the text that entries store."""
+    return digest("\n".join(moves))
+
+
+def write_seal(connection: Connection, ends: Mapping[str, tuple[int, str]], at: int) -> None:
+    """Append the seal: per account, how many entries were hashed without their movements, and a digest of these."""
+    details = {"accounts": {name: list(end) for name, end in ends.items()}}
+    body = canonical({"kind": "seal", "action": "seal", "by": "", "subject": "", "details": details})
+    columns = (openings.c.holder, openings.c.hash)
+    last = connection.execute(select(*columns).order_by(openings.c.holder.desc()).limit(1)).one_or_none()
+    number, previous = (1, NOTHING_BEFORE) if last is None else (last.holder + 1, last.hash)
+    hashed = record_hash(previous, number, at, body)
+    record = {"holder": number, "kind": "seal", "name": "", "lines": 0, "at": at, "body": body}
+    connection.execute(insert(openings), {**record, "previous": previous, "hash": hashed})
