@@ -7,20 +7,22 @@ import psycopg
 
 from setwise.ledger.records import Contents, link
 from setwise.ledger.stores import sqlite_triggers
+from setwise.ledger.stores.base import Movement, write_moves
 
-_ENTRIES = "holder, position, kind, key, period, at, uses, content, digest, previous, hash"
+_ENTRIES = "holder, position, kind, key, period, at, uses, content, moves, digest, previous, hash"
 _MOVEMENTS = "account, position, holder, period, what, amount"
 _ACCOUNT = "SELECT holder, head, at FROM ledger_accounts WHERE name = "
 _LINE = "pure:0.1"
 
 
 def _entries(name: str, holder: int, head: str, at: int, count: int) -> Iterator[tuple[object, ...]]:
-    uses = f'["{_LINE}"]'
+    said = {"kind": "charge", "period": "", "uses": f'["{_LINE}"]', "text": "count"}
+    moves = write_moves([Movement(holder, "", _LINE, 1)])
     for position in range(1, count + 1):
-        contents = Contents(account=name, kind="charge", key=f"old-{position}", period="", uses=uses, text="count")
+        contents = Contents(account=name, key=f"old-{position}", moves=moves, **said)  # type: ignore[arg-type]
         own = contents.digest()
         hashed = link(head, position, at, own)
-        yield (holder, position, "charge", contents.key, "", at, uses, contents.text, own, head, hashed)
+        yield (holder, position, "charge", contents.key, "", at, contents.uses, "count", moves, own, head, hashed)
         head = hashed
 
 
@@ -38,7 +40,7 @@ def fill_sqlite(url: str, name: str, count: int) -> None:
             last = str(row[-1])
             yield row
 
-    connection.executemany(f"INSERT INTO ledger_entries ({_ENTRIES}) VALUES ({', '.join('?' * 11)})", rows())
+    connection.executemany(f"INSERT INTO ledger_entries ({_ENTRIES}) VALUES ({', '.join('?' * 12)})", rows())
     connection.executemany(
         f"INSERT INTO ledger_movements ({_MOVEMENTS}) VALUES (?, ?, ?, '', '{_LINE}', 1)",
         ((holder, position, holder) for position in range(1, count + 1)),

@@ -250,7 +250,7 @@ def _check_containers(deploy: Path) -> None:
         seen = {name for name, password in passwords.items() if password in environment}
         _check(f"{part} has the application's password alone", seen == {"setwise_app"}, seen)
         listed = _inside(part, "sh", "-c", "ls /run/secrets 2>/dev/null; true")
-        _check(f"{part} sees no secrets of the database", not listed.strip(), listed)
+        _check(f"{part} sees the signing key and no secrets of the database", listed.split() == ["head_key"], listed)
     address = f"postgresql://setwise_app:{passwords['setwise_app']}@127.0.0.1/setwise"
     for statement in ("ALTER TABLE ledger_entries DISABLE TRIGGER ALL", "DROP TABLE ledger_entries CASCADE"):
         said = _inside("database", "psql", address, "-c", statement)
@@ -330,6 +330,8 @@ def _check_service(scratch: Path, deploy: Path) -> None:
     _check("the other replica serves alone", statuses == [200] * 20, statuses)
     again = json.loads(get("/api/v1/queries", question, **bearer, **key)[1])
     _check("the same key has the same answer there", again["answer"] == query["answer"], again)
+    trail = json.loads(get("/api/v1/trail", **bearer)[1])
+    _check("a head of the ledger is signed", any(act["action"] == "head" for act in trail), trail)
     audit = json.loads(get("/api/v1/audit", **bearer)[1])
     _check("the ledger is verified", audit["verified"] and not audit["faults"], audit)
 

@@ -93,7 +93,9 @@ def test_history_verify_export_restore(in_folder):
     verified = json.loads(found)
     assert (verified["verified"], verified["entries"], verified["faults"]) == (True, 2, [])
     (in_folder / "anchor.json").write_text(found)
+    (in_folder / "out.jsonl").touch(mode=0o644)
     run("export", "out.jsonl")
+    assert (in_folder / "out.jsonl").stat().st_mode & 0o777 == 0o600
     assert run("export") == (in_folder / "out.jsonl").read_text()
     assert json.loads(run("restore", "out.jsonl", "--ledger", "other.db", "--json"))["entries"] == 2
     run("verify", "--ledger", "other.db", "--head", verified["head"], "--since", "anchor.json")

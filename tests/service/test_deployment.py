@@ -15,7 +15,9 @@ import pytest
 import yaml
 
 from setwise.errors import StoreFailed
+from setwise.ledger.audit.heads import read_key
 from setwise.ledger.ledger import Ledger
+from setwise.service.settings import Settings
 from tests.command_line import Done
 from tests.servers.postgresql import PostgresqlServer
 from tests.service.replica import Replica
@@ -124,6 +126,31 @@ def test_the_secrets_are_where_compose_looks_for_them(tmp_path: Path):
     address = (tmp_path / "secrets/replica.env").read_text()
     assert address == f"SETWISE_LEDGER=postgresql://setwise_app:{password}@database/setwise\n"
     assert "owner" not in address
+
+
+def test_replicas_sign_heads_and_verify_by_the_files_of_the_deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The settings that compose and systemd give a replica are complete, and the key that they name is long enough."""
+    shutil.copy(DEPLOY / "make-secrets.sh", tmp_path)
+    subprocess.run(["sh", "make-secrets.sh"], check=True, cwd=tmp_path)
+    assert len(read_key(tmp_path / "secrets/head_key")) == 64
+    unit = (DEPLOY / "setwise.service").read_text()
+    by_systemd = dict(re.findall(r"(SETWISE_(?:HEAD|VERIFY)_\w+)=(\S+)", unit))
+    assert "LoadCredential=head.key:" in unit
+    assert f"StateDirectory=setwise {Path(by_systemd['SETWISE_HEAD_FILE']).parts[1]}\n" in unit
+    for name in ("first", "second"):
+        replica = COMPOSE["services"][name]
+        by_compose = {key: value for key, value in replica["environment"].items() if "HEAD" in key or "VERIFY" in key}
+        assert by_compose.keys() == by_systemd.keys()
+        assert replica["secrets"] == [Path(by_compose["SETWISE_HEAD_KEY"]).name]
+        assert f"heads:{Path(by_compose['SETWISE_HEAD_FILE']).parent}" in replica["volumes"]
+        for given in (by_compose, by_systemd):
+            for key, value in given.items():
+                monkeypatch.setenv(key, value)
+            settings = Settings(ledger="x")
+            assert settings.head_key is not None
+            assert settings.head_file is not None
+            assert settings.head_file.parent != settings.head_key.parent
+            assert (settings.head_hours, settings.verify_hours) == (1.0, 24.0)
 
 
 def test_no_role_is_left_without_its_password_when_a_secret_cannot_be_read(tmp_path: Path):

@@ -1,5 +1,6 @@
 """`setwise ledger`: open accounts, see how they stand, and prove what happened."""
 
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
@@ -408,9 +409,18 @@ def _stream(file: str, mode: str) -> AbstractContextManager[TextIO]:
     if file == "-":
         return nullcontext(sys.stdout if mode == "w" else sys.stdin)
     try:
-        return Path(file).open(mode, encoding="utf-8")  # type: ignore[return-value]
+        if mode == "r":
+            return Path(file).open(encoding="utf-8")
+        return _private_file(file)
     except OSError as error:
         raise InvalidParameter(f"{file} cannot be opened: {_reason(error)}") from None
+
+
+def _private_file(file: str) -> TextIO:
+    """Open a file for writing that only its owner can read: an export holds every request and answer."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    os.fchmod(descriptor, 0o600)  # a file that was there keeps its permissions otherwise
+    return os.fdopen(descriptor, "w", encoding="utf-8")
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
