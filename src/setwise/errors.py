@@ -17,6 +17,7 @@
     │   ├── TooManyRequests            more requests than a person may make at once
     │   └── MissingExtra               an optional dependency that is not installed
     ├── BudgetExhausted                exit 3: the account cannot pay for this
+    ├── AnswerWithheld                 exit 4: a charged question that could not be answered; its stored outcome
     └── Unavailable                    exit 4: something outside the request failed
         ├── EngineFailed               the database engine that reads the data
         └── StoreFailed                the database that keeps the ledger
@@ -105,6 +106,12 @@ class BudgetExhausted(SetwiseError):
     """The account cannot pay for this."""
 
     exit_code = 3
+
+
+class AnswerWithheld(SetwiseError):
+    """A question that was charged and could not be answered: its stored outcome, which a retry returns again."""
+
+    exit_code = 4
 
 
 class Unavailable(SetwiseError):

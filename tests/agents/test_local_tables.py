@@ -9,6 +9,7 @@ from mcp import Client
 import setwise
 from setwise import Ledger, compose
 from setwise.agents import LocalTables, agent_server
+from setwise.mechanisms.statistics import DoublingBounds
 from tests import sizes
 
 USERS = 400
@@ -29,11 +30,14 @@ def served(tmp_path):
     """Return a function that serves the visits of so many users on an account of a new ledger."""
     opened, names = [], count()
 
-    def serve(*, users=USERS, epsilon=2.0, **options):
+    def serve(*, users=USERS, epsilon=2.0, large=None, **options):
         ledger = Ledger.open(str(tmp_path / f"{next(names)}.db"))
         ledger.open_filter("agent", epsilon=epsilon, delta=1e-6, dataset="visits")
         account = ledger.account("agent")
-        session = setwise.open(visits(users), user="who", account=account, dataset="visits")
+        table = visits(users)
+        if large is not None:
+            table = table.append_column("spent", pa.array([large] * len(table), pa.int64()))
+        session = setwise.open(table, user="who", account=account, dataset="visits")
         opened.extend((session, ledger))
         tables = LocalTables({"visits": session}, account, **({"answer_step": 0.0} | options))
         return agent_server(tables), ledger
@@ -211,3 +215,18 @@ def test_a_hostile_agent_never_overspends_and_learns_nothing_from_refusals(serve
     assert spent[0] == spent[1]
     refusals = [text for _, refused, text in told[0] if refused]
     assert any("left" in text for text in refusals)  # it came to the end of the budget
+
+
+def test_600_attempts_under_one_key_are_one_outcome(served, monkeypatch):
+    """A sum whose bound is found would be planned with noise too wide to draw, if its step stayed 1."""
+    server, ledger = served(large=2**33)
+    drawn = []
+    release = DoublingBounds.release
+    monkeypatch.setattr(DoublingBounds, "release", lambda *given: drawn.append(1) or release(*given))
+    sql = "SELECT SUM(spent, contribution_bounds_per_group => AUTO) AS total FROM visits"
+    calls = [("ask", {"dataset": "visits", "sql": sql, "epsilon": 0.5, "key": "one"})] * 600
+    told = talk(server, calls)
+    assert {refused for refused, _ in told} == {False}
+    assert len({str(answer["rows"]) for _, answer in told}) == 1
+    assert len(drawn) == 1
+    assert ledger.account("agent").status().charges == 1

@@ -113,7 +113,7 @@ def session(tmp_path):
     (tmp_path / "films.csv").write_text(CSV)
     pq.write_table(table([(user, 20 + user % 50) for user in range(3000)], PEOPLE), tmp_path / "people.parquet")
     public, private = {"films": tmp_path / "films.csv"}, {"people": tmp_path / "people.parquet"}
-    with setwise.open(table(RATED, RATINGS), user="who", public=public, private=private) as opened:
+    with setwise.open(table(RATED, RATINGS), user="who", name="r", public=public, private=private) as opened:
         yield opened
 
 
@@ -167,7 +167,7 @@ def test_joins_that_cannot_be_are_refused_before_anything_is_charged(session, jo
 def test_a_table_with_the_user_column_is_not_public(tmp_path):
     people = table([(1, 20)], PEOPLE)
     with (
-        setwise.open(table(RATED, RATINGS), user="who", public={"people": people}) as session,
+        setwise.open(table(RATED, RATINGS), user="who", name="r", public={"people": people}) as session,
         pytest.raises(InvalidParameter, match="so it is not public"),
     ):
         session.join("people", using="who")
@@ -175,7 +175,7 @@ def test_a_table_with_the_user_column_is_not_public(tmp_path):
 
 def test_a_name_of_two_tables_says_which():
     other = pa.table({"film": pa.array(range(7), pa.int64()), "stars": ["x", "y", "x", "y", "x", "y", "x"]})
-    with setwise.open(table(RATED, RATINGS), user="who", public={"marks": other}) as session:
+    with setwise.open(table(RATED, RATINGS), user="who", name="r", public={"marks": other}) as session:
         text = "SELECT {}, COUNT(DISTINCT who) AS n FROM r JOIN marks USING (film) GROUP BY {}"
         with pytest.raises(InvalidParameter, match=r"write r\.stars or marks\.stars"):
             session.sql(text.format("stars", "stars"), contributions=1, **TOTAL)
@@ -190,7 +190,7 @@ def test_a_name_of_two_tables_says_which():
 def test_names_that_differ_in_case_say_which():
     """DuckDB took both for the first."""
     other = pa.table({"film": pa.array(range(7), pa.int64()), "Stars": ["x", "y", "x", "y", "x", "y", "x"]})
-    with setwise.open(table(RATED, RATINGS), user="who", public={"marks": other}) as session:
+    with setwise.open(table(RATED, RATINGS), user="who", name="r", public={"marks": other}) as session:
         text = "SELECT {}, COUNT(DISTINCT who) AS n FROM r JOIN marks USING (film) WHERE r.stars = 1 GROUP BY {}"
         with pytest.raises(InvalidParameter, match=r"write marks\.Stars"):
             session.sql(text.format("Stars", "Stars"), contributions=1, **TOTAL)
@@ -269,7 +269,7 @@ def test_names_are_quoted(tmp_path):
     odd = 'f"); DROP TABLE x; --'
     rated = pa.table({"who": list(range(500)), odd: [n % 2 for n in range(500)]})
     films = pa.table({odd: [0, 1], "it's": ["no", "yes"]})
-    with setwise.open(rated, user="who", public={"o'dd": films}) as session:
+    with setwise.open(rated, user="who", name="r", public={"o'dd": films}) as session:
         found = session.join("o'dd", using=odd).histogram(item="it's", contributions=1, **TOTAL)
     assert set(found.labels) == {"no", "yes"}
 

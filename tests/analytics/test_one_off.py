@@ -23,20 +23,21 @@ class Pausing(dict):
 
 def test_two_threads_with_one_key_and_two_requests():
     budget = OneOff()
-    budget._receipts = Pausing()
+    budget._charges = Pausing()
     accepted, refused = [], []
 
     def charge(request, epsilon):
         try:
-            budget.charge([Use(PureDP(epsilon=epsilon))], key="k", request=request)
+            budget.charge([Use(PureDP(epsilon=epsilon))], (epsilon, 0.0), key="k", request=request)
             accepted.append(epsilon)
         except KeyConflict:
             refused.append(epsilon)
 
     first = threading.Thread(target=charge, args=("one", 1.0))
     first.start()
-    budget._receipts.looked_up.wait()
+    budget._charges.looked_up.wait()
     charge("two", 0.1)
     first.join()
     assert len(accepted) == len(refused) == 1
     assert [use.guarantee.epsilon for (use,) in budget.charges] == accepted
+    assert budget.totals == ((accepted[0], 0.0),)

@@ -42,15 +42,15 @@ class RecordedBudget(OneOff):
         self.events = events
         self.refuses = refuses
 
-    def charge(self, uses, *, key, request):
+    def charge(self, uses, total, *, key, request):
         self.events.append("charge")
         if self.refuses:
             raise BudgetExhausted("nothing is left")
-        return super().charge(uses, key=key, request=request)
+        return super().charge(uses, total, key=key, request=request)
 
-    def settle(self, receipt: Receipt, *, answer, returned=()):
+    def settle(self, receipt: Receipt, *, answer):
         self.events.append("settle")
-        return super().settle(receipt, answer=answer, returned=returned)
+        return super().settle(receipt, answer=answer)
 
 
 def watched(**budget):

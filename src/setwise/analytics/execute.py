@@ -1,25 +1,31 @@
-"""The way of a question: charge, then data, then noise, then the stored answer."""
+"""Execution of a planned question: charge it, read the table, add noise, store the outcome.
 
+`execute` is the one place where private rows are read after a charge.
+"""
+
+import json
+import logging
 import math
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from hashlib import sha256
 from typing import Protocol
 
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.guarantees import Use
 from setwise.analytics.answer import PrivateAnswer
-from setwise.analytics.bounds_search import found_in
-from setwise.analytics.budget import Budget
+from setwise.analytics.bounds_search import SearchMemory, bounds_in_answer
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.payer import Payer
-from setwise.analytics.planning import BoundsSearch, ExecutablePlan
+from setwise.analytics.planning import ExecutablePlan
 from setwise.analytics.precision import releases_of, statistics_error, statistics_note
 from setwise.analytics.present.order import arranged
 from setwise.analytics.present.text import counted_number, ending, interval_note, left_out_note, measured
 from setwise.analytics.query import EVERYTHING, Query
-from setwise.errors import SetwiseError
+from setwise.errors import AnswerWithheld, EngineFailed, SetwiseError, Unavailable, UnknownColumn, UnsuitableTable
+from setwise.ledger.account import Receipt
 from setwise.ledger.records import canonical
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.labels import Label
@@ -47,36 +53,138 @@ class Reader(Protocol):
         ...
 
 
-def request_text(table: str, user: str, query: Query, budget: Budget) -> str:
-    """Return the canonical text of a request: two requests are the same when their texts are."""
-    asked = query.to_dict()
-    if isinstance(asked.get("domain"), list):
-        asked["domain"] = sha256(canonical(asked["domain"]).encode()).hexdigest()
-    spending = {name: value for name, value in budget.to_dict().items() if name != "kind"}
-    return canonical({"table": table, "user": user, "query": asked, "spending": spending})
+_WITHHELD = "withheld"
+"""The only name in the stored outcome of a question that was charged and could not be answered."""
+
+WITHHELD_REASON = (
+    "the question was charged and then could not be answered, because of a defect that was logged; this is its outcome, "
+    "and asking again under the same key returns it: tell whoever runs Setwise, and ask under another key"
+)
+"""The same sentence whatever happened, because what happened may depend on private rows."""
+
+_logger = logging.getLogger("setwise")
 
 
 def execute(
-    planned: ExecutablePlan, reader: Reader, payer: Payer, *, key: str, request: str, randomness: Randomness
+    planned: ExecutablePlan,
+    reader: Reader,
+    payer: Payer,
+    *,
+    key: str,
+    request: str,
+    randomness: Randomness,
+    searches: SearchMemory,
 ) -> tuple[str, bool]:
-    """Charge the plan, run it, store its answer; return the stored text, and whether it was there before.
+    """Charge the plan, run it and store its outcome; return the stored answer, and whether it was stored before.
 
-    Ensures: no row is read before the charge is made, and nothing is shown before it is stored. A key that was
-        answered before gets that answer again. Unused draws go back where they were registered beforehand.
+    This is the only place where private rows are read, so it is also the only place that decides what a caller can see
+    of a failure afterwards. The outcome of a charge is the answer, or the refusal `AnswerWithheld`, and is stored under
+    the key before it is shown: a retry returns the same outcome. The only errors that leave no outcome are those of
+    the engine and of the ledger's database. Such a run shows nothing that it drew, and a retry starts afresh, except
+    that it uses the bounds which a search in this process has drawn for the charge (`searches`).
+
+    Ensures: no row is read before the charge is stored. Unused draws are returned to an account that registered them.
+    Raises: what `payer.charge` refuses; then `EngineFailed`, `StoreFailed` or `AnswerWithheld`, and nothing else.
     """
     receipt = payer.charge(planned.plan.uses, key=key, request=request)
     if receipt.answer is not None:
-        return receipt.answer, True
-    answer = _answered(planned, reader, randomness)
-    registered = planned.plan.interaction is Interaction.SETWISE
-    returned = planned.unused(answer.spent) if registered else ()
-    return payer.settle(receipt, answer=answer.stored(), returned=returned), False
+        return _read_outcome(receipt.answer), True
+    outcome, returned = _run_to_outcome(planned, reader, randomness, receipt, searches)
+    try:
+        stored = payer.settle(receipt, answer=outcome, returned=returned)
+    except Unavailable:
+        raise
+    except Exception as error:  # an outcome that cannot be stored must not make room for another one
+        stored = payer.settle(receipt, answer=_withhold(error))
+    searches.forget(receipt)
+    return _read_outcome(stored), False
 
 
-def _answered(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
-    """Return the answer, from a mechanism that reads no more than it needs."""
-    if planned.search is not None:
-        return _after_search(planned, planned.search, reader, randomness)
+def _run_to_outcome(
+    planned: ExecutablePlan, reader: Reader, randomness: Randomness, receipt: Receipt, searches: SearchMemory
+) -> tuple[str, tuple[Use, ...]]:
+    """Return the text of the outcome, and the uses that go back to the account.
+
+    Raises `EngineFailed` only. Any other error, such as one of the second plan or of a conversion, may have been caused
+    by what was read, so that it becomes the outcome.
+    """
+    try:
+        answer = _answer_planned(planned, _EngineReader(reader), randomness, receipt, searches)
+        registered = planned.plan.interaction is Interaction.SETWISE
+        return answer.stored(), planned.unused(answer.spent) if registered else ()
+    except EngineFailed:
+        raise
+    except Exception as error:
+        return _withhold(error), ()
+
+
+def _withhold(error: Exception) -> str:
+    """Return the stored outcome of a question that could not be answered; log the kind of error and its place.
+
+    The error's message is neither stored nor logged, because it may quote what was read.
+    """
+    places = traceback.extract_tb(error.__traceback__)
+    place = f"{places[-1].filename}:{places[-1].lineno}" if places else "an unknown place"
+    _logger.error("a charged question was not answered: %s at %s", type(error).__name__, place)
+    return canonical({_WITHHELD: WITHHELD_REASON})
+
+
+def _read_outcome(stored: str) -> str:
+    """Return the text of a stored answer, or raise `AnswerWithheld` if the outcome is a refusal."""
+    if stored.startswith(f'{{"{_WITHHELD}":'):
+        raise AnswerWithheld(json.loads(stored)[_WITHHELD])
+    return stored
+
+
+class _EngineReader:
+    """A reader whose refusals are engine failures: by now the table was checked, so that it must have changed since.
+
+    Such refusals depend on the table's definition alone (see `Engine`), so that they may be shown.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        with _changed_since_check():
+            return self._reader.histogram(aggregation)
+
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        with _changed_since_check():
+            return self._reader.top(aggregation, most)
+
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        with _changed_since_check():
+            return self._reader.statistics(aggregation)
+
+
+@contextmanager
+def _changed_since_check() -> Iterator[None]:
+    try:
+        yield
+    except (UnsuitableTable, UnknownColumn) as error:
+        refusal = str(error)
+    else:
+        return
+    raise EngineFailed(f"the table changed after the question was checked: {refusal}")
+
+
+def _answer_planned(
+    planned: ExecutablePlan, reader: Reader, randomness: Randomness, receipt: Receipt, searches: SearchMemory
+) -> PrivateAnswer:
+    """Search for bounds if the plan asks for it, and return the answer."""
+    search = planned.search
+    if search is None:
+        return _release_answer(planned, reader, randomness)
+    found = searches.draw_once(
+        receipt, lambda: search.search.release(reader.statistics(search.aggregation), randomness)
+    )
+    bounded = search.plan_bounded(found)
+    return _with_found_bounds(_release_answer(bounded, reader, randomness), planned, bounded.query)
+
+
+def _release_answer(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -> PrivateAnswer:
+    """Return the answer of a plan without a search, whose mechanism reads no more than it needs."""
     query, mechanism, confidence = planned.query, planned.mechanism, planned.plan.error.confidence
     if isinstance(mechanism, GroupStatistics):
         return _of_statistics(
@@ -101,14 +209,10 @@ def _answered(planned: ExecutablePlan, reader: Reader, randomness: Randomness) -
     return _answer(planned, items, release.spent, release.complete, note)
 
 
-def _after_search(
-    planned: ExecutablePlan, before: BoundsSearch, reader: Reader, randomness: Randomness
-) -> PrivateAnswer:
-    """Find the bounds, plan the question with them, and answer it within what was set aside for it."""
-    query = before.search.release(reader.statistics(before.aggregation), randomness)
-    answer = _answered(before.continued(query), reader, randomness)
-    found = found_in(query, planned.query)
-    told = ", ".join(f"{name} {_in_words(value)}" for name, value in found.items())
+def _with_found_bounds(answer: PrivateAnswer, planned: ExecutablePlan, bounded: Query) -> PrivateAnswer:
+    """Return the answer of the `bounded` query with what the whole question costs, and the bounds that were found."""
+    found = bounds_in_answer(bounded, planned.query)
+    listed = ", ".join(f"{name} {_in_words(value)}" for name, value in found.items())
     return replace(
         answer,
         interaction=planned.plan.interaction,
@@ -119,7 +223,7 @@ def _after_search(
         mechanism=planned.plan.mechanism,
         spent=planned.plan.uses,
         alone=planned.plan.alone,
-        why=f"found within a tenth of epsilon: {told}; {answer.why}",
+        why=f"found within a tenth of epsilon: {listed}; {answer.why}",
         found=found,
     )
 

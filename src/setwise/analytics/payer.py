@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -47,44 +47,81 @@ class AccountPayer(Payer, Protocol):
 
 
 class OneOff:
-    """The payer of questions that bring their own total, kept in memory; it remembers what each was charged.
+    """The payer of questions that bring their own budget, kept in memory.
 
-    It refuses nothing: each question's total is its caller's word, and the plan is certified to stay within it.
+    It never refuses a charge: the caller chose the budget of each question, and the plan is certified to stay within
+    it. It remembers what each question was charged and the budget it brought, for `Session.guarantee`.
 
     >>> from setwise.accounting.guarantees import PureDP
-    >>> payer = OneOff()
+    >>> payer = OneOff().of_budget(0.5, 0.0)
     >>> receipt = payer.charge([Use(PureDP(epsilon=0.5))], key="a", request="{}")
-    >>> payer.settle(receipt, answer="42"), payer.charge([], key="a", request="{}").answer
+    >>> payer.settle(receipt, answer="42"), payer.charge(receipt.uses, key="a", request="{}").answer
     ('42', '42')
     """
 
-    __slots__ = ("_answers", "_lock", "_receipts", "_requests")
+    __slots__ = ("_answers", "_charges", "_lock")
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._receipts: dict[str, Receipt] = {}
-        self._requests: dict[str, str] = {}
+        self._charges: dict[str, _Charge] = {}
         self._answers: dict[str, str] = {}
 
-    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
-        """Remember the uses under the key; one thread at a time, so that a key is charged once."""
-        with self._lock:
-            if key not in self._receipts:
-                entry = len(self._receipts) + 1
-                self._receipts[key] = Receipt(account="one-off", key=key, entry=entry, period="", uses=tuple(uses))
-                self._requests[key] = request
-            elif self._requests[key] != request:
-                raise KeyConflict(f"key {key!r} was used for a different request; choose another key")
-            return replace(self._receipts[key], answer=self._answers.get(key))
+    def of_budget(self, epsilon: float, delta: float) -> "Payer":
+        """Return the payer of one question, whose uses are certified to keep (epsilon, delta)."""
+        return _QuestionPayer(self, (epsilon, delta))
 
-    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:  # noqa: ARG002
-        """Store the answer; the first one stays. Nothing is given back, because there is no account to give it to."""
+    def charge(self, uses: Sequence[Use], total: tuple[float, float], *, key: str, request: str) -> Receipt:
+        """Record the uses and the budget under the key, unless the key was charged before for the same request."""
+        with self._lock:
+            if key not in self._charges:
+                entry = len(self._charges) + 1
+                receipt = Receipt(account="one-off", key=key, entry=entry, period="", uses=tuple(uses))
+                self._charges[key] = _Charge(receipt=receipt, request=request, total=total)
+            charge = self._charges[key]
+            if (charge.request, charge.receipt.uses) != (request, tuple(uses)):
+                raise KeyConflict(f"key {key!r} was used for a different request; choose another key")
+            return replace(charge.receipt, answer=self._answers.get(key))
+
+    def settle(self, receipt: Receipt, *, answer: str) -> str:
+        """Store the answer under the key of the receipt, unless there is one; return the stored answer."""
         return self._answers.setdefault(receipt.key, answer)
 
     @property
     def charges(self) -> tuple[tuple[Use, ...], ...]:
-        """What each question was charged, in order."""
-        return tuple(receipt.uses for receipt in self._receipts.values())
+        """The uses of each question, in the order of the charges."""
+        return tuple(charge.receipt.uses for charge in self._charges.values())
+
+    @property
+    def totals(self) -> tuple[tuple[float, float], ...]:
+        """The (epsilon, delta) of each question that was charged, in the order of the charges."""
+        return tuple(charge.total for charge in self._charges.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Charge:
+    """A charge in memory: its receipt, the text of its request, and the (epsilon, delta) that its uses keep."""
+
+    receipt: Receipt
+    request: str
+    total: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _QuestionPayer:
+    """Pays for one question from `payer`; `total` is the question's budget.
+
+    The budget is recorded with the charge, so that a request which fails before its charge leaves nothing behind.
+    """
+
+    payer: OneOff
+    total: tuple[float, float]
+
+    def charge(self, uses: Sequence[Use], *, key: str, request: str) -> Receipt:
+        return self.payer.charge(uses, self.total, key=key, request=request)
+
+    def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:  # noqa: ARG002
+        """Store the answer. Nothing is returned, because there is no account to return it to."""
+        return self.payer.settle(receipt, answer=answer)
 
 
 _LEAST = 1e-3

@@ -14,7 +14,15 @@ from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
 from setwise.analytics.bins import group_of
-from setwise.analytics.bounds_search import Search, search_for, with_any_bounds
+from setwise.analytics.bounds_search import (
+    COARSE_STEPS,
+    FINE_STEPS,
+    FoundBounds,
+    Search,
+    budgeted_query,
+    has_open_bounds,
+    search_for,
+)
 from setwise.analytics.budget import Budget, Draws
 from setwise.analytics.engines.aggregation import Aggregation, check_suitable, columns_read
 from setwise.analytics.filter.parser import parse_filter
@@ -24,6 +32,7 @@ from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Schema
 from setwise.analytics.tables.domain import fitted, fitted_null_item
 from setwise.errors import BudgetExhausted, InvalidParameter, UnsuitableTable
+from setwise.ledger.records import canonical, check_text
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.planning.cost import certified_price
@@ -133,16 +142,25 @@ class ExecutablePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundsSearch:
-    """What is found before a question can be planned to its end, and what the rest of its plan needs."""
+    """A search for bounds with what the engine reads for it, and what the second plan needs.
+
+    `steps` is how many steps the larger bound of a sum of integers may have (see `Search.bounded_query`).
+    """
 
     search: Search
     aggregation: Aggregation
     user: str
     schema: Schema
+    steps: int
 
-    def continued(self, found: Query) -> ExecutablePlan:
-        """Return the plan of the query with the bounds found, within what was set aside for it."""
-        return plan_query(found, self.search.rest, self.user, self.schema, None)
+    def plan_bounded(self, found: FoundBounds) -> ExecutablePlan:
+        """Return the plan of the query with the bounds found, within the budget that remains after the search.
+
+        Ensures: does not raise for any bounds that the search can find, because `_with_search` has planned a query that
+            is at least as costly. A test plans every pair of bounds for every statistic and kind of column.
+        """
+        query = self.search.bounded_query(found, self.schema, self.steps)
+        return plan_query(query, self.search.remaining, self.user, self.schema, None)
 
 
 def groups_read(mechanism: Mechanism) -> int | None:
@@ -165,9 +183,10 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
 
     `status` is that of the account that pays, None when the question brings its own total.
     """
+    _check_encodable(query)
     if isinstance(budget, Total) and (search := search_for(query, budget)) is not None:
         return _with_search(search, budget, user, schema, status)
-    if query != with_any_bounds(query):
+    if has_open_bounds(query):
         raise InvalidParameter("bounds are found within a total: give an epsilon, or say low, high and contributions")
     fit = _fitted_query(query, schema)
     aggregation = aggregation_of(fit, user, schema)
@@ -190,11 +209,22 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
     )
 
 
+def _check_encodable(query: Query) -> None:
+    """Raise `InvalidParameter` if a column or filter of the query holds text that UTF-8 cannot write.
+
+    A lone surrogate is such text. Engines and ledgers cannot take it. Labels have been checked by `distinct_labels`.
+    """
+    check_text(canonical(replace(query, domain=None, k=None).to_dict()), "a question")
+
+
 def _with_search(
     search: Search, total: Total, user: str, schema: Schema, status: AccountStatus | None
 ) -> ExecutablePlan:
-    """Return a plan that finds bounds first; what answers the question then is one use of all that is left."""
-    costliest = plan_query(with_any_bounds(search.query), search.rest, user, schema, None)
+    """Return a plan that searches for bounds first, and then answers with one use of the remaining budget.
+
+    Raises what is wrong with the query or its budget, for whichever bounds the search may find.
+    """
+    costliest, steps = _plan_costliest(search, user, schema)
     overall, delta, alone = _promise(search.uses(), total, status)
     words = f"bounds are found first, within a tenth of epsilon; then {costliest.plan.mechanism}"
     unknown = ErrorEstimate(
@@ -202,9 +232,23 @@ def _with_search(
     )
     plan = _plan(f"auto+{costliest.plan.mechanism}", search.uses(), overall, delta, unknown, words, alone)
     before = BoundsSearch(
-        search=search, aggregation=search.aggregation(costliest.aggregation), user=user, schema=schema
+        search=search, aggregation=search.aggregation(costliest.aggregation), user=user, schema=schema, steps=steps
     )
     return replace(costliest, query=search.query, plan=plan, search=before)
+
+
+def _plan_costliest(search: Search, user: str, schema: Schema) -> tuple[ExecutablePlan, int]:
+    """Return the plan of the costliest query that the search can lead to, and how many steps its sums may have.
+
+    The finer steps are refused where they need noise that is too wide to be drawn; then the coarser ones are planned.
+    """
+    for steps in (FINE_STEPS, COARSE_STEPS):
+        try:
+            return plan_query(budgeted_query(search.query, steps), search.remaining, user, schema, None), steps
+        except InvalidParameter:
+            if steps == COARSE_STEPS:
+                raise
+    raise AssertionError("the loop returns or raises")
 
 
 def _promise(

@@ -17,6 +17,7 @@ from setwise.analytics.accuracy import plan_within
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Within, budget_of
+from setwise.analytics.bounds_search import SearchMemory
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import (
     IN_MEMORY,
@@ -30,14 +31,16 @@ from setwise.analytics.engines.connect import (
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
-from setwise.analytics.execute import execute, request_text
+from setwise.analytics.execute import execute
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.identity import TableIdentity, identify_source, request_text
 from setwise.analytics.payer import AccountPayer, OneOff, what_fits
 from setwise.analytics.planning import ExecutablePlan, Plan, plan_query
 from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.domain import fitted_null_item, read_domain
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
+from setwise.ledger.records import check_text
 from setwise.mechanisms.labels import Cell, Label
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import Total
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
 
 
 NOTHING_BESIDE = Beside()
+
+IN_MEMORY_NAME = "source"
+"""The name of a table in memory that was opened without one."""
 
 JoinedOpener: TypeAlias = Callable[[str, Sequence[Join]], Engine]
 """Opens a table, under a name, with others joined to it."""
@@ -73,6 +79,7 @@ class Session(Askable):
         advice: str = "",
         beside: Beside = NOTHING_BESIDE,
         open_joined: JoinedOpener | None = None,
+        identity: TableIdentity | None = None,
     ) -> None:
         self._engine = engine
         self._beside = beside
@@ -85,8 +92,9 @@ class Session(Askable):
         self._name = name
         self._randomness = randomness
         self._account = account
+        self._identity = TableIdentity(name=name, user=user) if identity is None else identity
         self._one_off = OneOff()
-        self._totals: dict[str, tuple[float, float]] = {}  # epsilon and delta of each question with its own total
+        self._searches = SearchMemory()
 
     def __repr__(self) -> str:
         return f"<setwise session on {self._name!r}, users in {self._user!r}, {len(self._one_off.charges)} question(s)>"
@@ -108,6 +116,7 @@ class Session(Askable):
             randomness=self._randomness,
             account=account,
             location=self._location,
+            identity=self._identity,
         )
 
     def close(self) -> None:
@@ -164,23 +173,23 @@ class Session(Askable):
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
         """Plan, charge, run and answer a question given as records.
 
-        Ensures: whatever is wrong with the request is raised before anything is charged; whatever fails after the
-            charge leaves it in place.
+        Ensures: whatever is wrong with the request is raised before anything is charged. After the charge there is one
+            outcome, the answer or `AnswerWithheld`, which asking again under the same key returns.
         """
         planned = self.plan(query, budget)
         paid = planned.total if isinstance(budget, Within) else budget
         assert paid is not None, "an accuracy is bought with a total"
-        key = secrets.token_hex(16) if key is None else key
-        if self._account is None:
-            self._totals.setdefault(key, (planned.plan.epsilon.upper, planned.plan.delta))
+        key = secrets.token_hex(16) if key is None else check_text(key, "key")
+        payer = self._account or self._one_off.of_budget(planned.plan.epsilon.upper, planned.plan.delta)
         try:
             stored, replayed = execute(
                 planned,
                 self._engine,
-                self._one_off if self._account is None else self._account,
+                payer,
                 key=key,
                 request=self.request(query, paid),
                 randomness=self._randomness,
+                searches=self._searches,
             )
         except BudgetExhausted as refused:
             fitting = self._fitting(query, paid, planned.plan)
@@ -198,7 +207,7 @@ class Session(Askable):
         """
         columns = (using,) if isinstance(using, str) else tuple(using)
         keys = tuple(Key(column=column, joined=column) for column in columns)
-        session, name, joins = self._joined_from or (self, self._location.name or "source", ())
+        session, name, joins = self._joined_from or (self, self._location.name or self._name, ())
         return session._joined(name, (*joins, Join(table=table, keys=keys, keeps_all=keeps_all)))
 
     def _joined(self, name: str, joins: tuple[Join, ...]) -> "Session":
@@ -216,16 +225,17 @@ class Session(Askable):
                 randomness=self._randomness,
                 account=self._account,
                 location=self._location,
+                identity=replace(self._identity, joins=joins),
             )
-            other._one_off, other._totals, other._joined_from = self._one_off, self._totals, (self, name, joins)
+            other._one_off, other._searches, other._joined_from = self._one_off, self._searches, (self, name, joins)
             self._joins[name, joins] = other
         return self._joins[name, joins]
 
     def sql(self, text: str, *, key: str | None = None, **words: Unpack[SqlWords]) -> "SqlAnswer":
         """Return the answer to one SELECT, as columns and rows.
 
-        FROM names the file without its endings, or as it was opened; a table in memory goes by any name. What may be
-        spent stands in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in the words, and
+        FROM names the file without its endings, or as it was opened. A table in memory has the name that it was opened
+        with (`name` or `dataset`), or else "source". What may be spent stands in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in the words, and
         so do contributions (`max_groups_contributed`). What is not supported is refused by name.
         """
         from setwise.analytics.sql.result import SqlAnswer
@@ -249,14 +259,17 @@ class Session(Askable):
         """
         from setwise.analytics.sql.parser import parse_sql
 
+        check_text(text, "a SELECT")
         given, spent = parted(words)
         if given.get("domain") is not None:
             given["domain"] = self.read_domain(given["domain"])
         statement = parse_sql(text, user=self._user, **given)
         names = {self._name, self._location.name, called}
-        if self._location.name and statement.table not in names:
+        if statement.table not in names:
+            own = self._location.name or self._name
+            remedy = "" if self._location.name else ", or give the table that name when it is opened"
             raise InvalidParameter(
-                f"this session is on the table {self._location.name!r}, not {statement.table!r}: write it after FROM"
+                f"this session is on the table {own!r}, not {statement.table!r}: write {own} after FROM{remedy}"
             )
         asked = self._joined(statement.table, statement.joins)
         if statement.joins:
@@ -291,7 +304,7 @@ class Session(Askable):
 
     def request(self, query: Query, budget: Budget) -> str:
         """Return the canonical text of a request: two requests are the same when their texts are."""
-        return request_text(self._name, self._user, query, budget)
+        return request_text(self._identity, query, budget, self._engine.describe())
 
     def shortage(self, query: Query, budget: AskedBudget, plan: Plan) -> str | None:
         """Return in words what the account lacks to pay for a plan, and what would fit; None when it can pay."""
@@ -347,7 +360,7 @@ class Session(Askable):
         fit in delta. Where the first question alone has more than a tenth of delta, the sum has all of it and there is
         no odometer: that choice is made before the first answer, so it may be made.
         """
-        first = next(iter(self._totals.values()))[1]
+        first = self._one_off.totals[0][1]
         if 10 * first > delta:
             return self._added_up(Interaction.ADAPTIVE, delta)
         odometer = ZcdpOdometer(delta=delta / 2, spent=filter_parameters(uses)).answer()
@@ -358,7 +371,7 @@ class Session(Askable):
 
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
-        epsilon, failed = (sum(map(Fraction, part)) for part in zip(*self._totals.values(), strict=True))
+        epsilon, failed = (sum(map(Fraction, part)) for part in zip(*self._one_off.totals, strict=True))
         upper = up(float(epsilon)) if failed <= Fraction(delta) else math.inf
         return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
 
@@ -397,8 +410,10 @@ def open(  # noqa: A001 - it is called as setwise.open
     tables by name on the same engine, which SQL and `join` may put beside this one: public ones say nothing about
     users, private ones have the same user column. With an `account` of a ledger, questions draw on that account. An
     account that was opened for a dataset pays only for that one: `dataset` says that the table is it, and without it
-    the name of the file or table must say so. `name` is how the table is called in requests that a ledger keeps; by
-    default what was given as source. `randomness` is the operating system's unless a test brings its own.
+    the name of the file or table must say so. `name` says which table it is in requests that a ledger keeps, and is a
+    name of the table after FROM: sessions with the same name replay each other's answers under the same key of an
+    account. Without it the table is known by what `source` resolves to; one in memory has the name of its
+    `dataset`, or else "source". `randomness` is the operating system's unless a test brings its own.
 
     >>> import pyarrow as pa
     >>> visits = pa.table({"who": [n // 2 for n in range(2000)], "page": ["home", "help"] * 1000})
@@ -431,13 +446,20 @@ def open(  # noqa: A001 - it is called as setwise.open
         )
 
     by_header = columns is None and location.files and csv.is_csv(csv.suffix_of(location.files[0]))
-    called = str(source) if isinstance(source, str | Path) else type(source).__name__
+    called = str(source) if isinstance(source, str | Path) else dataset or IN_MEMORY_NAME
     if table and "::" not in called:
         called = f"{called}::{table}"
+    called = called if name is None else name
+    own_source = identify_source(source, engine, table) if name is None else "named"
     return Session(
         opened(),
         user=user,
-        name=called if name is None else name,
+        name=called,
+        identity=TableIdentity(
+            name=called,
+            user=user,
+            sources={called: own_source} | {other: identify_source(at, engine) for other, at in beside.all.items()},
+        ),
         randomness=SystemRandomness() if randomness is None else randomness,
         account=account,
         location=location.with_files(location_of(each, engine) for each in beside.private.values()),

@@ -43,6 +43,10 @@ def _check_cells(cells: Sequence[object]) -> None:
             raise InvalidParameter(f"a label must be text or a whole number, not {kind.__name__}")
     if len({issubclass(kind, str) for kind in kinds}) > 1:
         raise InvalidParameter("labels must be all text or all whole numbers, not a mixture")
+    try:
+        "".join(cell for cell in cells if isinstance(cell, str)).encode()
+    except UnicodeEncodeError:
+        raise InvalidParameter("a label must be text that UTF-8 can write, and one holds a lone surrogate") from None
 
 
 def cell_of(label: Label, place: int) -> Cell:

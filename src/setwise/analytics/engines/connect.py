@@ -56,6 +56,11 @@ class Beside:
         """The names of the tables."""
         return (*self.public, *self.private)
 
+    @property
+    def all(self) -> dict[str, Source]:
+        """The sources of the tables, by name."""
+        return {**self.public, **self.private}
+
     def check(self, joins: Sequence[Join]) -> None:
         """Raise unless every table of the joins is known."""
         for join in joins:

@@ -45,7 +45,9 @@ class Join:
             raise InvalidParameter(f"say by which columns {self.table!r} is joined: USING (column)")
 
     def __str__(self) -> str:
-        keys = " AND ".join(f"{key.column} = {self.table}.{key.joined}" for key in self.keys)
+        keys = " AND ".join(
+            f"{f'{key.earlier}.' if key.earlier else ''}{key.column} = {self.table}.{key.joined}" for key in self.keys
+        )
         return f"{'LEFT JOIN' if self.keeps_all else 'JOIN'} {self.table} ON {keys}"
 
 

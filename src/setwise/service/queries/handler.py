@@ -7,12 +7,14 @@ from typing import Any
 
 from setwise.accounting.guarantees import Use
 from setwise.analytics.bins import group_of
+from setwise.analytics.bounds_search import SearchMemory
 from setwise.analytics.budget import AskedBudget, Within, budget_of
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.joins import Join, Key
-from setwise.analytics.execute import execute, request_text
+from setwise.analytics.execute import execute
 from setwise.analytics.filter.parser import parse_filter
+from setwise.analytics.identity import TableIdentity, request_text
 from setwise.analytics.payer import what_fits
 from setwise.analytics.planning import Plan
 from setwise.analytics.query import Query
@@ -66,6 +68,7 @@ class QuestionService:
         self._engines = engines
         self._workers = workers
         self._randomness = randomness
+        self._searches = SearchMemory()
 
     async def preview(self, identity: Identity, raw: Question, threads: Threads) -> tuple[Plan, tuple[Use, ...]]:
         """Return the plan of a question, and what is left of the account that would pay; no data is touched."""
@@ -98,18 +101,24 @@ class QuestionService:
                 reader,
                 TimedAccount(question.account, running.timing, running.charged),
                 key=running.asked.key,
-                request=request_text(
-                    " ".join([dataset.name, *map(str, question.joins)]),
-                    dataset.user,
-                    question.query,
-                    spending,
-                ),
+                request=request_text(self._identity(question), question.query, spending, question.schema),
                 randomness=self._randomness,
+                searches=self._searches,
             )
         except BudgetExhausted as error:
             fits = self._what_fits(replace(question, spending=spending), planned.plan.uses)
             raise (error if fits is None else BudgetExhausted(f"{error}; {fits}")) from None
         return stored
+
+    def _identity(self, question: CheckedQuestion) -> TableIdentity:
+        """Return what identifies the tables that a question reads."""
+        dataset = question.dataset
+        return TableIdentity(
+            name=dataset.name,
+            user=dataset.user,
+            sources={dataset.name: self._engines.reads(dataset)} | dict(dataset.public),
+            joins=question.joins,
+        )
 
     async def statement(self, asked: Mapping[str, Any], threads: Threads) -> Statement | None:
         """Return what the SQL of a stored request asks; None for other kinds, and what another version alone reads."""

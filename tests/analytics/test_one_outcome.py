@@ -1,0 +1,320 @@
+"""One charge, one outcome: every plan after a search succeeds, and whatever else goes wrong is stored and replayed."""
+
+import itertools
+import logging
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import setwise
+from setwise.analytics import execute as execution
+from setwise.analytics import planning
+from setwise.analytics.bounds_search import CONTRIBUTIONS, FoundBounds
+from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
+from setwise.analytics.schema import Column, Kind, Schema
+from setwise.errors import AnswerWithheld, BadRequest, EngineFailed, InvalidParameter
+from setwise.ledger.ledger import Ledger
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.noise.discrete import LaplaceNoise
+from setwise.mechanisms.planning.request import Total
+from setwise.mechanisms.randomness import SystemRandomness
+from setwise.mechanisms.statistics import DOUBLINGS, DoublingBounds, GroupTable, ends
+from tests import sizes
+from tests.analytics.recorded import recorded_session, visits
+
+ATTEMPTS = 600
+
+
+def pairs_of_bounds():
+    """Return every pair that `DoublingBounds.release` can return: the ends of two bins, or (0, 1)."""
+    bins = range(-DOUBLINGS, DOUBLINGS + 1)
+    pairs = {(ends(first)[0], ends(last)[1]) for first, last in itertools.combinations_with_replacement(bins, 2)}
+    return sorted({pair for pair in pairs if pair[0] < pair[1]} | {(Fraction(0), Fraction(1))})
+
+
+def test_these_are_all_pairs_that_a_search_can_find(monkeypatch):
+    monkeypatch.setattr(LaplaceNoise, "draw", lambda _, number, __: np.zeros(number, np.int64))
+    search = DoublingBounds(scale=Fraction(10))
+    found = set()
+    for first, last in itertools.combinations_with_replacement(range(2 * DOUBLINGS + 1), 2):
+        counts = np.zeros(2 * DOUBLINGS + 1, np.int64)
+        counts[[first, last]] = 10**6
+        found.add(search.release(counts, SystemRandomness()))
+    assert found == set(pairs_of_bounds())
+
+
+SCHEMA = Schema(
+    (
+        Column(name="who", kind=Kind.INTEGER),
+        Column(name="page", kind=Kind.TEXT),
+        Column(name="whole", kind=Kind.INTEGER),
+        Column(name="float", kind=Kind.FLOAT),
+        Column(name="decimal", kind=Kind.DECIMAL, precision=38, scale=10),
+    )
+)
+STATISTICS = [
+    pytest.param(make, column, id=f"{name}-{column}")
+    for name, make in {
+        "sum": lambda column: (Sum(column=column, bounds="auto"),),
+        "mean": lambda column: (Mean(column=column, bounds="auto"),),
+        "mean-of-rows": lambda column: (Mean(column=column, bounds="auto", per_user=100),),
+        "quantile": lambda column: (Quantile(column=column, bounds="auto", at=0.9),),
+        "several": lambda column: (
+            Count(),
+            Sum(column=column, bounds="auto"),
+            Mean(column=column, bounds="auto"),
+            Quantile(column=column, bounds="auto"),
+        ),
+    }.items()
+    for column in ("whole", "float", "decimal")
+]
+
+
+@pytest.fixture
+def quick_prices(monkeypatch):
+    """Plan each set of releases once: the price of a plan does not depend on the bounds beyond its releases."""
+    plans, prices = {}, {}
+    plan_statistics, certified_price = planning.plan_statistics, planning.certified_price
+
+    def planned(bounds, total, releases):
+        key = (bounds, total, tuple(releases))
+        if key not in plans:
+            plans[key] = plan_statistics(bounds, total, releases)
+        return plans[key]
+
+    def priced(uses, delta, interaction):
+        key = (uses, delta, interaction)
+        if key not in prices:
+            prices[key] = certified_price(uses, delta, interaction)
+        return prices[key]
+
+    monkeypatch.setattr(planning, "plan_statistics", planned)
+    monkeypatch.setattr(planning, "certified_price", priced)
+
+
+class NobodyThere:
+    """A reader of a table without rows."""
+
+    def statistics(self, aggregation):
+        nothing = tuple({} for _ in aggregation.measures)
+        return GroupTable(Histogram.of([], np.zeros(0, np.int64)), nothing, nothing, nothing)
+
+
+def searched(statistics, total, **words):
+    planned = planning.plan_query(Query(statistics=statistics, **words), total, "who", SCHEMA, None)
+    assert planned.search is not None
+    return planned.search
+
+
+def plan_pair(search, pair, contributions=None):
+    low, high = pair
+    measures = len(search.search.places)
+    found = FoundBounds(bounds=((low, high),) * measures, contributions=contributions)
+    return search.plan_bounded(found)
+
+
+@pytest.mark.parametrize(("make", "column"), STATISTICS)
+def test_every_pair_of_bounds_can_be_planned(make, column, quick_prices):
+    """The small run tries every seventh pair, and all pairs of the widest and narrowest bounds."""
+    del quick_prices
+    pairs = pairs_of_bounds()
+    ends_of_range = {pair for pair in pairs if {abs(end) for end in pair} & {pairs[-1][1], ends(1)[0], ends(1)[1]}}
+    tried = pairs if sizes.FULL else sorted({*pairs[::7], *sorted(ends_of_range)[::3]})
+    for epsilon in (Fraction(1, 10), Fraction(100)):
+        search = searched(make(column), Total(epsilon=epsilon, delta=0))
+        for number, pair in enumerate(tried):
+            planned = plan_pair(search, pair)
+            if number % 50 == 0:  # the words and units of an answer with these bounds
+                assert execution._release_answer(planned, NobodyThere(), SystemRandomness()).stored()
+
+
+@pytest.mark.parametrize(("make", "column"), STATISTICS)
+@pytest.mark.parametrize("domain", [None, ("home", "help")], ids=["found", "public"])
+def test_every_contribution_bound_can_be_planned(make, column, domain, quick_prices):
+    """With the widest and narrowest bounds, of one sign and of both, within a small budget and a large one."""
+    del quick_prices
+    pairs = pairs_of_bounds()
+    widest = [pairs[0], pairs[-1], min(pairs, key=lambda pair: pair[1] - pair[0]), (Fraction(-1024), Fraction(1024))]
+    for epsilon in (Fraction(1, 10), Fraction(10)):
+        total = Total(epsilon=epsilon, delta=Fraction("1e-6"))
+        search = searched(make(column), total, item="page", contributions="auto", domain=domain)
+        for contributions in sizes.some(CONTRIBUTIONS, 5):
+            for pair in sizes.some(widest, 3):
+                plan_pair(search, pair, contributions)
+
+
+def test_a_budget_too_small_for_some_bounds_is_refused_before_the_charge():
+    """At the least epsilon that is planned at all, every pair of bounds has noise that can be drawn."""
+    pairs = pairs_of_bounds()
+    refused, planned = 0, 0
+    for exponent in range(-6, 1):
+        total = Total(epsilon=Fraction(10) ** exponent, delta=0)
+        try:
+            search = searched((Sum(column="whole", bounds="auto"),), total)
+        except BadRequest:
+            refused += 1
+            continue
+        planned += 1
+        for pair in (pairs[0], pairs[-1], *pairs[::997]):
+            plan_pair(search, pair)
+    assert refused
+    assert planned
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "step"),
+    [
+        (Fraction(0), Fraction(2**10), 1),
+        (Fraction(-(2**16)), Fraction(8), 1),
+        (Fraction(0), Fraction(2**17), 2),
+        (Fraction(0), Fraction(2**40), 2**24),
+        (Fraction(0), Fraction(1, 4), Fraction(1, 4096)),
+    ],
+)
+def test_the_step_of_a_sum_of_integers_follows_its_bound(low, high, step):
+    search = searched((Sum(column="whole", bounds="auto"),), Total(epsilon=1, delta=0))
+    (statistic,) = plan_pair(search, (low, high)).query.statistics
+    assert statistic.step == step
+
+
+def hostile(value=2**33):
+    """A table whose values make the search find a bound of 2^30 or more, or a fraction for a column of integers."""
+    users = 500
+    return pa.table(
+        {
+            "who": np.arange(users),
+            "large": pa.array([value] * users, pa.int64()),
+            "zero": pa.array([0] * users, pa.int64()),
+        }
+    )
+
+
+def outcome_of(ask):
+    """Return what a caller can see of a question: its whole answer, or the error."""
+    try:
+        return ask().to_json()
+    except setwise.SetwiseError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+ATTACKS = [
+    lambda session, key: session.sum(value="large", bounds="auto", epsilon=0.5, key=key),
+    lambda session, key: session.sum(value="zero", bounds="auto", epsilon=0.01, key=key),
+    lambda session, key: session.sql(
+        "SELECT SUM(large, contribution_bounds_per_group => AUTO) FROM visits", epsilon=0.5, key=key
+    ),
+]
+
+
+@pytest.mark.parametrize(("attack", "attempts"), zip(ATTACKS, (ATTEMPTS, 60, 60), strict=True))
+def test_600_attempts_under_one_key_are_one_outcome(attack, attempts, tmp_path):
+    with Ledger.open(str(tmp_path / "ledger.db")) as ledger:
+        ledger.open_filter("ada", epsilon=10.0, delta=1e-6, dataset="visits")
+        account = ledger.account("ada")
+        for paid in ({"name": "visits"}, {"dataset": "visits", "account": account}):
+            with setwise.open(hostile(), user="who", **paid) as session:
+                seen = {outcome_of(lambda: attack(session, "one")) for _ in range(attempts)}
+                assert len(seen) == 1
+                assert '"items"' in seen.copy().pop() or '"columns"' in seen.pop()
+        assert account.status().charges == 1
+
+
+SECRET = "the largest value is 8589934592"
+
+
+@pytest.fixture(params=["second plan", "conversion", "storing"])
+def defect(request, monkeypatch):
+    """Make a question fail, after its rows were read, with an error that quotes what was read; count the draws."""
+    draws = []
+    release = DoublingBounds.release
+    monkeypatch.setattr(DoublingBounds, "release", lambda *given: draws.append(1) or release(*given))
+
+    def fail(*_, **__):
+        raise InvalidParameter(SECRET)
+
+    match request.param:
+        case "second plan":
+            monkeypatch.setattr(planning.BoundsSearch, "plan_bounded", fail)
+        case "conversion":
+            monkeypatch.setattr(execution, "in_units", fail)
+        case "storing":
+            monkeypatch.setattr(execution.PrivateAnswer, "stored", fail)
+    return draws
+
+
+def test_a_defect_after_the_first_read_is_the_stored_outcome(defect, tmp_path, caplog):
+    with Ledger.open(str(tmp_path / "ledger.db")) as ledger:
+        ledger.open_filter("ada", epsilon=10.0, delta=1e-6, dataset="visits")
+        for paid in ({"name": "visits"}, {"dataset": "visits", "account": ledger.account("ada")}):
+            defect.clear()
+            with setwise.open(hostile(), user="who", **paid) as session, caplog.at_level(logging.DEBUG):
+                seen = set()
+                for _ in range(20):
+                    with pytest.raises(AnswerWithheld) as raised:
+                        session.sum(value="large", bounds="auto", epsilon=1, key="one")
+                    seen.add(str(raised.value))
+                    assert raised.value.__cause__ is raised.value.__context__ is None
+            assert seen == {execution.WITHHELD_REASON}
+            assert len(defect) == 1
+        assert [entry.contents.kind for entry in ledger.history("ada")] == ["charge", "settle"]
+    assert SECRET not in caplog.text
+    assert "InvalidParameter" in caplog.text
+
+
+def test_an_outcome_that_the_ledger_cannot_store_is_a_stored_refusal(monkeypatch):
+    """An answer whose text a store refuses must not be drawn again."""
+    _, session = recorded_session()
+    texts = []
+    stored = session._one_off.settle
+
+    def particular(receipt, *, answer):
+        texts.append(answer)
+        if "items" in answer:
+            raise InvalidParameter("answer must be text that UTF-8 can write")
+        return stored(receipt, answer=answer)
+
+    monkeypatch.setattr(type(session._one_off), "settle", lambda _, receipt, *, answer: particular(receipt, answer=answer))
+    for _ in range(3):
+        with pytest.raises(AnswerWithheld):
+            session.count(epsilon=1, key="one")
+    assert len(texts) == 2
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, EngineFailed])
+def test_an_engine_that_fails_after_the_search_does_not_make_it_draw_again(interruption, monkeypatch):
+    """Otherwise an analyst could watch, at no charge, how failures depend on fresh draws of the bounds."""
+    engine, session = recorded_session()
+    draws, reads = [], []
+    release = DoublingBounds.release
+    monkeypatch.setattr(DoublingBounds, "release", lambda *given: draws.append(1) or release(*given))
+    read = type(engine).statistics
+
+    def failing(self, aggregation):
+        reads.append(aggregation.pooled)
+        if not aggregation.pooled and len(reads) < 12:
+            raise interruption("the disk is full")
+        return read(self, aggregation)
+
+    monkeypatch.setattr(type(engine), "statistics", failing)
+    for _ in range(10):
+        with pytest.raises(interruption):
+            session.mean(value="minutes", bounds="auto", epsilon=1, key="one")
+    answer = session.mean(value="minutes", bounds="auto", epsilon=1, key="one")
+    assert len(draws) == 1
+    assert reads == [True] + [False] * 11
+    assert session.mean(value="minutes", bounds="auto", epsilon=1, key="one") == answer
+    assert not session._searches._drawn  # an outcome is stored, so that the draw is not kept
+    session.mean(value="minutes", bounds="auto", epsilon=1, key="two")
+    assert len(draws) == 2
+
+
+def test_a_table_that_changes_after_the_check_is_an_engine_failure():
+    engine, session = recorded_session()
+    engine.check = lambda _: None
+    replacement, _ = recorded_session(visits(10).drop_columns(["minutes"]))
+    schema = engine._engine._schema
+    engine._engine, engine.describe = replacement._engine, lambda: schema
+    with pytest.raises(EngineFailed, match="changed after the question was checked: the table has no column"):
+        session.mean(value="minutes", low=0, high=9, epsilon=1)
