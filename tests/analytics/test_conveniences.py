@@ -38,7 +38,7 @@ def test_one_use_needs_no_list_and_several_deltas_are_answered_in_order():
 
 
 def test_a_single_number_has_a_value_and_an_interval(visits):
-    with setwise.open(visits, user="who") as session:
+    with setwise.open(visits, user="who", name="visits") as session:
         count = session.count(epsilon=1)
         mean = session.mean(value="spent", low=0, high=7, epsilon=1)
         pages = session.histogram(item="page", domain=["home", "help", "shop"], epsilon=1)
@@ -54,7 +54,7 @@ def test_a_single_number_has_a_value_and_an_interval(visits):
 
 def test_error_bars_are_what_pandas_and_matplotlib_take(visits):
     mpl.use("agg")
-    with setwise.open(visits, user="who") as session:
+    with setwise.open(visits, user="who", name="visits") as session:
         pages = session.histogram(item="page", domain=["home", "help", "shop"], epsilon=1)
     bars = pages.error_bars()
     frame = pages.to_pandas().set_index("item")
@@ -72,7 +72,7 @@ def test_error_bars_are_what_pandas_and_matplotlib_take(visits):
 
 
 def test_pictures_show_in_notebooks_and_tables_go_to_files(visits, tmp_path):
-    with setwise.open(visits, user="who") as session:
+    with setwise.open(visits, user="who", name="visits") as session:
         pages = session.top_k(item="page", k=2, epsilon=2, delta=1e-6)
     picture = pages.plot()
     assert picture._repr_png_().startswith(b"\x89PNG")

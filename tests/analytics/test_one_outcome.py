@@ -208,7 +208,7 @@ ATTACKS = [
 ]
 
 
-@pytest.mark.parametrize(("attack", "attempts"), zip(ATTACKS, (ATTEMPTS, 60, 60), strict=True))
+@pytest.mark.parametrize(("attack", "attempts"), list(zip(ATTACKS, (ATTEMPTS, 60, 60), strict=True)))
 def test_600_attempts_under_one_key_are_one_outcome(attack, attempts, tmp_path):
     with Ledger.open(str(tmp_path / "ledger.db")) as ledger:
         ledger.open_filter("ada", epsilon=10.0, delta=1e-6, dataset="visits")
@@ -238,7 +238,7 @@ def defect(request, monkeypatch):
         case "second plan":
             monkeypatch.setattr(planning.BoundsSearch, "plan_bounded", fail)
         case "conversion":
-            monkeypatch.setattr(execution, "in_units", fail)
+            monkeypatch.setattr(Sum, "in_units", fail)
         case "storing":
             monkeypatch.setattr(execution.PrivateAnswer, "stored", fail)
     return draws
@@ -275,7 +275,9 @@ def test_an_outcome_that_the_ledger_cannot_store_is_a_stored_refusal(monkeypatch
             raise InvalidParameter("answer must be text that UTF-8 can write")
         return stored(receipt, answer=answer)
 
-    monkeypatch.setattr(type(session._one_off), "settle", lambda _, receipt, *, answer: particular(receipt, answer=answer))
+    monkeypatch.setattr(
+        type(session._one_off), "settle", lambda _, receipt, *, answer: particular(receipt, answer=answer)
+    )
     for _ in range(3):
         with pytest.raises(AnswerWithheld):
             session.count(epsilon=1, key="one")

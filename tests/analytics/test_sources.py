@@ -307,7 +307,7 @@ def test_two_tables_of_one_database_are_joined(database):
 
 
 def test_rows_of_sql_convert_to_frames_and_show_in_notebooks(tmp_path):
-    with setwise.open(pa.table(VISITS), user="who") as session:
+    with setwise.open(pa.table(VISITS), user="who", name="t") as session:
         found = session.sql(
             "SELECT page AS p, COUNT(DISTINCT who) AS n FROM t GROUP BY page", contributions=2, epsilon=5.0, delta=1e-6
         )

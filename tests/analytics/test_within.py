@@ -20,7 +20,7 @@ TABLE = pa.table(
 
 @pytest.fixture
 def session():
-    with setwise.open(TABLE, user="who") as opened:
+    with setwise.open(TABLE, user="who", name="t") as opened:
         yield opened
 
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_planned_is_refused_before_anything_is_charged(session, a
 def test_an_account_pays_for_what_was_found_and_a_key_replays_it(tmp_path):
     with Ledger.open(str(tmp_path / "l.db")) as ledger:
         ledger.open_filter("ada", epsilon=1.0, delta=1e-6)
-        with setwise.open(TABLE, user="who", account=ledger.account("ada")) as session:
+        with setwise.open(TABLE, user="who", name="t", account=ledger.account("ada")) as session:
             first = session.count(within=20, key="k")
             again = session.count(within=20, key="k")
             assert (again.replayed, again.items) == (True, first.items)
@@ -150,7 +150,7 @@ def test_an_account_pays_for_what_was_found_and_a_key_replays_it(tmp_path):
                 session.count(within=0.5, epsilon=10)
         ledger.open_setwise("bob", ["pure:0.1x5"], delta=1e-6)
         with (
-            setwise.open(TABLE, user="who", account=ledger.account("bob")) as session,
+            setwise.open(TABLE, user="who", name="t", account=ledger.account("bob")) as session,
             pytest.raises(InvalidParameter, match="registered draws"),
         ):
             session.count(within=20)

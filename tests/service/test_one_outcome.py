@@ -17,7 +17,14 @@ from tests.service.team import Registered, Team, ask, gather
 
 ATTEMPTS = 600
 LARGE = Registered(
-    body={"name": "large", "table": "large.parquet", "user": "who", "items": ["spent"], "values": ["spent"], "filters": []},
+    body={
+        "name": "large",
+        "table": "large.parquet",
+        "user": "who",
+        "items": ["spent"],
+        "values": ["spent"],
+        "filters": [],
+    },
     uses=["pure:0.1x5"],
     total=5.0,
 )

@@ -57,8 +57,8 @@ _WITHHELD = "withheld"
 """The only name in the stored outcome of a question that was charged and could not be answered."""
 
 WITHHELD_REASON = (
-    "the question was charged and then could not be answered, because of a defect that was logged; this is its outcome, "
-    "and asking again under the same key returns it: tell whoever runs Setwise, and ask under another key"
+    "the question was charged and then could not be answered, because of a defect that was logged; asking again under "
+    "the same key returns this outcome: tell the operator, and ask under another key"
 )
 """The same sentence whatever happened, because what happened may depend on private rows."""
 

@@ -16,8 +16,8 @@ from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.accuracy import plan_within
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
-from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Within, budget_of
 from setwise.analytics.bounds_search import SearchMemory
+from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Within, budget_of
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import (
     IN_MEMORY,
@@ -235,8 +235,9 @@ class Session(Askable):
         """Return the answer to one SELECT, as columns and rows.
 
         FROM names the file without its endings, or as it was opened. A table in memory has the name that it was opened
-        with (`name` or `dataset`), or else "source". What may be spent stands in the clause ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in the words, and
-        so do contributions (`max_groups_contributed`). What is not supported is refused by name.
+        with (`name` or `dataset`), or else "source". The budget stands in the clause
+        ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in the words, and so does the contribution
+        bound (`max_groups_contributed`). What is not supported is refused by name.
         """
         from setwise.analytics.sql.result import SqlAnswer
 

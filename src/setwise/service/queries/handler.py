@@ -111,12 +111,12 @@ class QuestionService:
         return stored
 
     def _identity(self, question: CheckedQuestion) -> TableIdentity:
-        """Return what identifies the tables that a question reads."""
+        """Return what identifies the tables that a question reads: where the steward registered each of them."""
         dataset = question.dataset
         return TableIdentity(
             name=dataset.name,
             user=dataset.user,
-            sources={dataset.name: self._engines.reads(dataset)} | dict(dataset.public),
+            sources={dataset.name: f"{dataset.engine} {dataset.table}"} | dict(dataset.public),
             joins=question.joins,
         )
 
