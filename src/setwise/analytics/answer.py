@@ -105,6 +105,8 @@ class PrivateAnswer(Exportable):
     estimates of each item are, where it is more than one count. `found` holds the bounds
     that were left to be found, by column, and the contributions. `left_out` says which rows the numbers do not include
     because contributions are bounded, and `axes` of each group column whether its labels are names, numbers or times.
+    `parts` are the answers of the releasing SELECTs of one SQL statement, where it has several; the items are then
+    those of the last.
     """
 
     kind: str
@@ -129,6 +131,7 @@ class PrivateAnswer(Exportable):
     found: Mapping[str, object] = field(default_factory=dict)
     left_out: str = ""
     axes: tuple[str, ...] = ()
+    parts: "tuple[PrivateAnswer, ...]" = ()
     replayed: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
@@ -214,7 +217,8 @@ class PrivateAnswer(Exportable):
         more = {name: getattr(self, name) for name in _BESIDE_THE_CONTRACT}
         alone = {} if self.alone is None else {"alone": [*self.alone]}
         named = {name: list(names) for name in ("groups", "statistics", "axes") if (names := getattr(self, name))}
-        return canonical({**self.to_dict(), **more, **alone, **named})
+        parts = {"parts": [json.loads(each.stored()) for each in self.parts]} if self.parts else {}
+        return canonical({**self.to_dict(), **more, **alone, **named, **parts})
 
     @classmethod
     def from_stored(cls, text: str) -> "PrivateAnswer":
@@ -227,6 +231,7 @@ class PrivateAnswer(Exportable):
             found=found.get("found", {}),
             left_out=found.get("left_out", ""),
             axes=tuple(found.get("axes", ())),
+            parts=tuple(cls.from_stored(canonical(part)) for part in found.get("parts", ())),
             mechanism=found["mechanism"],
             interaction=Interaction.parse(found["interaction"]),
             epsilon=Bracket(found["epsilon"]["lower"], found["epsilon"]["upper"]),

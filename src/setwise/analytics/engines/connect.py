@@ -16,6 +16,7 @@ from setwise.analytics.engines.csv_format import COMPRESSIONS
 from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, described, files_of
 from setwise.analytics.engines.joins import Join, NamedTable, ServerJoin
 from setwise.analytics.engines.prepared import read_prepared
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind
 from setwise.errors import InvalidParameter, UnsuitableTable
 
@@ -74,12 +75,16 @@ class Beside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The joins of a source, what it is called in them, its user column, and the tables that may be joined to it."""
+    """The joins of a source, what it is called in them, its user column, and the tables that may be joined to it.
+
+    `derivation` is what is derived of the rows after they are joined.
+    """
 
     joins: Sequence[Join] = ()
     name: str = ""
     user: str = ""
     beside: Beside = field(default_factory=Beside)
+    derivation: Derivation = field(default_factory=Derivation)
 
 
 NOT_JOINED = Joined()
@@ -119,20 +124,23 @@ def open_engine(
     if engine.startswith((*_POSTGRESQL, *_CLICKHOUSE)):
         names = _each(tables, _table_name)
         join = ServerJoin(tables=names, joins=joined.joins, user=joined.user)
-        return _server_engine(engine, join if joined.joins else names[0].table)
+        return _server_engine(engine, join if joined.joins else names[0].table, joined.derivation)
     if engine == "duckdb" and not _is_spark_frame(source):
         from setwise.analytics.engines.duckdb.engine import DuckDBEngine
-        from setwise.analytics.engines.duckdb.tables import JoinedTable
+        from setwise.analytics.engines.duckdb.tables import DuckDBDerivedTable, JoinedTable
 
         local = _each(tables, lambda each: duckdb_table(each.source, each.table, each.types, each.csv))
-        if joined.joins:
-            return DuckDBEngine(JoinedTable(local, joined.joins, joined.user), memory=memory, progress=progress)
-        manifest = read_prepared(Path(source)) if isinstance(source, str | Path) else None
-        return DuckDBEngine(local[0].table, memory=memory, progress=progress, manifest=manifest)
+        found = JoinedTable(local, joined.joins, joined.user) if joined.joins else local[0].table
+        if joined.derivation:
+            found = DuckDBDerivedTable(found, joined.derivation)
+        derived = bool(joined.joins or joined.derivation)
+        manifest = read_prepared(Path(source)) if isinstance(source, str | Path) and not derived else None
+        return DuckDBEngine(found, memory=memory, progress=progress, manifest=manifest)
     if engine in ("duckdb", "spark") or engine.startswith(_MASTERS):
         from setwise.analytics.engines.spark.engine import open_spark
 
-        return open_spark(_each(tables, _spark_source), joined.joins, joined.user, _master(engine), progress)
+        sources = _each(tables, _spark_source)
+        return open_spark(sources, joined.joins, joined.user, _master(engine), progress, joined.derivation)
     raise InvalidParameter(
         "engine must be duckdb, spark, a Spark master such as spark://host:7077, postgresql://..., clickhouse://... or "
         f"chdb:///folder, not {without_password(engine)!r}"
@@ -159,14 +167,14 @@ def _each(tables: Sequence[NamedTable[_Described]], how: Callable[[_Described], 
     return [NamedTable(name=each.name, table=how(each.table), private=each.private) for each in tables]
 
 
-def _server_engine(address: str, source: str | ServerJoin) -> Engine:
+def _server_engine(address: str, source: str | ServerJoin, derivation: Derivation) -> Engine:
     if address.startswith(_POSTGRESQL):
         from setwise.analytics.engines.postgresql.engine import PostgresqlEngine
 
-        return PostgresqlEngine(address, source)
+        return PostgresqlEngine(address, source, derivation=derivation)
     from setwise.analytics.engines.clickhouse.engine import ClickHouseEngine
 
-    return ClickHouseEngine(address, source)
+    return ClickHouseEngine(address, source, derivation=derivation)
 
 
 def _table_name(given: _Described) -> str:

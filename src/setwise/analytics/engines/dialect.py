@@ -17,6 +17,9 @@ class Dialect(ABC):
     materializes: ClassVar[bool] = False
     """Whether a part of a statement that is read twice can be held in between."""
 
+    underflow_fails: ClassVar[bool] = False
+    """Whether a product or quotient that is too near to 0 for floating point fails the statement."""
+
     iso_weekday: ClassVar[str] = "ISODOW"
     """What EXTRACT calls the day of the week, from Monday."""
 
@@ -125,6 +128,22 @@ class Dialect(ABC):
     def whole(self, number: str) -> str:
         """Return a number that is known to fit as a 64-bit integer."""
         return self._cast(number, Kind.INTEGER)
+
+    def text_constant(self, value: str) -> str:
+        """Return text as a constant, by its bytes in hexadecimal digits: what people type does not stand in SQL."""
+        return f"decode(unhex('{value.encode().hex()}'), 'UTF-8')"
+
+    def translated(self, text: str, characters: str, others: str) -> str:
+        """Return text with some ASCII characters replaced by others, one by one."""
+        return f"TRANSLATE({text}, '{characters}', '{others}')"
+
+    def substring(self, text: str, first: int, length: int | None = None) -> str:
+        """Return the characters of a text from the one numbered `first` on, at most `length` of them."""
+        return f"SUBSTRING({text}, {first}{'' if length is None else f', {length}'})"
+
+    def text_length(self, text: str) -> str:
+        """Return how many characters a text has."""
+        return f"CHAR_LENGTH({text})"
 
     @abstractmethod
     def rank_hash(self, user: str, labels: Sequence[str], salt: str) -> str:

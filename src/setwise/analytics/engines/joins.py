@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.engines.prepared import Manifest
+from setwise.analytics.engines.row_sql import DerivedTable
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import InvalidParameter, UnknownColumn, UnsuitableTable
 
@@ -75,6 +77,15 @@ class Relation:
     rows: int | None
     manifest: Manifest | None = None
     origin: str | None = None
+
+    def derived(self, derivation: Derivation, dialect: Dialect) -> "Relation":
+        """Return the table that is derived from this one; what was prepared has no rows to derive it from."""
+        if not derivation:
+            return self
+        if self.manifest is not None:
+            raise UnsuitableTable("what was prepared cannot be computed with: ask its source")
+        table = DerivedTable(derivation, self.schema, dialect)
+        return Relation(text=table.statement(self.text), schema=table.schema, rows=self.rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

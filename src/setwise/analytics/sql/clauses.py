@@ -1,10 +1,10 @@
-"""The clauses of a SELECT: FROM and JOIN as tables, WHERE as a filter, GROUP BY as columns and bins of columns.
+"""The clauses of a SELECT over private rows: FROM and JOIN as tables, WHERE as a filter, bins of columns as groups.
 
 Every node that has a meaning here is written anew, and every other is refused.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -13,6 +13,7 @@ from sqlglot import exp
 from setwise.analytics.bins import Group, Part, Period, TimeUnit, Width
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.filter.parser import ALLOWED, KEYWORDS
+from setwise.analytics.sql.row_values import TRUNCATIONS, check_zone, time_column, truncation_parts
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Cell
@@ -42,25 +43,52 @@ def read_tables(select: exp.Expr) -> tuple[dict[str, str], tuple[Join, ...]]:
     return tables, tuple(joins)
 
 
+def own_nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Return the nodes of a SELECT without those of the SELECTs inside it."""
+    for each in node.iter_expressions():
+        if not isinstance(each, exp.Select | exp.SetOperation | exp.Subquery | exp.With):
+            yield each
+            yield from own_nodes(each)
+
+
 def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] | None) -> None:
     """Write every column of a SELECT by its name in the join alone.
 
-    `columns` are those of the join, where they are known: one that several tables have is TABLE.COLUMN there.
+    `columns` are those of the join, where they are known: one that several tables have is TABLE.COLUMN there. A name
+    that differs from that of one column in upper and lower case alone is the name of that column, as in DuckDB and
+    PostgreSQL. A name in double quotes that no column has is text where it is compared with a column, as in GoogleSQL.
     """
-    for node in select.find_all(exp.Column):
+    for node in list(own_nodes(select)):
+        if type(node) is not exp.Column:
+            continue
         table = node.args.get("table")
         if node.args.get("db") is not None or type(node.this) is not exp.Identifier:
             continue  # refused where it is read
         if table is not None:
             qualified = f"{_known(table.name, tables)}.{node.name}"
             node.meta[WRITTEN] = node.name
-            if columns is not None and qualified in columns:
-                node.set("this", exp.to_identifier(qualified))
+            if columns is not None and _column_of(qualified, columns) is not None:
+                node.set("this", exp.to_identifier(_column_of(qualified, columns), quoted=True))
             node.set("table", None)
-        elif columns is not None and node.name not in columns:
-            several = [f"{name}.{node.name}" for name in tables.values() if f"{name}.{node.name}" in columns]
-            if several:
-                raise InvalidParameter(f"several tables have the column {node.name!r}: write {' or '.join(several)}")
+        if columns is None or node.name in columns:
+            continue
+        several = [f"{name}.{node.name}" for name in tables.values() if f"{name}.{node.name}" in columns]
+        if several and table is None:
+            raise InvalidParameter(f"several tables have the column {node.name!r}: write {' or '.join(several)}")
+        found = _column_of(node.name, columns)
+        if found is not None:
+            node.meta.setdefault(WRITTEN, found)
+            node.set("this", exp.to_identifier(found, quoted=True))
+        elif node.this.quoted and isinstance(node.parent, exp.Binary | exp.In) and table is None:
+            node.replace(exp.Literal.string(node.name))
+
+
+def _column_of(name: str, columns: Sequence[str]) -> str | None:
+    """Return the column of that name, in whichever case; None where there is none, or several."""
+    if name in columns:
+        return name
+    found = [column for column in columns if column.lower() == name.lower()]
+    return found[0] if len(found) == 1 else None
 
 
 def _table(table: exp.Expr) -> tuple[str, str]:
@@ -240,7 +268,6 @@ def _constant(node: exp.Expr) -> str:
             raise unsupported(f"{construct_of(node)} in WHERE", ALLOWED)
 
 
-_TRUNCATIONS = ("DATE_TRUNC", "DATETIME_TRUNC", "TIMESTAMP_TRUNC")
 _UNITS = {
     "YEAR": TimeUnit.YEAR,
     "QUARTER": TimeUnit.QUARTER,
@@ -249,9 +276,7 @@ _UNITS = {
     "DAY": TimeUnit.DAY,
     "HOUR": TimeUnit.HOUR,
 }
-"""SQL's names of units of time. Its WEEK begins on Sunday, and its DAYOFWEEK counts from there: no bins do."""
-
-_INSTEAD = "group by columns, DATE_TRUNC(x, MONTH), EXTRACT(MONTH FROM x) or FLOOR(x / 10) * 10"
+"""SQL's names of units of time that bins have. The WEEK that begins on Sunday is computed of rows instead."""
 
 _NAMING_NULL = ("IFNULL", "COALESCE")
 
@@ -265,150 +290,83 @@ class SelectedGroup:
     name: str = field(compare=False)
 
 
-def null_item_of(groups: Sequence[SelectedGroup]) -> Cell | None:
-    """Return what stands for null in all groups; None where rows without a group are dropped."""
-    found = {each.null_item for each in groups}
-    if len(found) > 1:
-        raise InvalidParameter(
-            "IFNULL names what is missing in all groups alike: write it around every column of GROUP BY with the same "
-            "constant, or around none"
-        )
-    return next(iter(found), None)
-
-
-def read_groups(select: exp.Expr) -> tuple[SelectedGroup, ...]:
-    """Return what a SELECT groups by: columns and bins, named, by their aliases or by their places in the SELECT."""
-    group = select.args.get("group")
-    if group is None:
-        return ()
-    if group.args.get("all"):
-        raise unsupported("GROUP BY ALL", "name the columns")
-    check_parts(group, "expressions")
-    if not group.expressions:
-        raise InvalidParameter("GROUP BY names no column: name one, or leave it out")
-    selected = [each.this if type(each) is exp.Alias else each for each in select.expressions]
-    plain = {each.name for each in selected if type(each) is exp.Column}
-    aliases = {
-        each.alias: each.this for each in select.expressions if type(each) is exp.Alias and each.alias not in plain
-    }
-    return tuple(_meant(each, selected, aliases) for each in group.expressions)
-
-
 def read_group(node: exp.Expr) -> SelectedGroup | None:
-    """Return the column or bins that an expression is; None for one that is neither, such as a statistic."""
-    if type(node) is exp.Anonymous and str(node.this).upper() in _NAMING_NULL:
+    """Return the column or bins that an expression is; None for one that is neither."""
+    if type(node) is exp.Anonymous and str(node.this).upper() in _NAMING_NULL and len(node.expressions) == 2:
         check_parts(node, "this", "expressions")
-        if len(node.expressions) != 2:
-            raise InvalidParameter(f"{str(node.this).upper()} takes a column and a constant, as in IFNULL(x, 'none')")
-        found = read_group(node.expressions[0])
-        return None if found is None else replace(found, null_item=_null_item(node.expressions[1]))
+        found, missing = read_group(node.expressions[0]), _null_item(node.expressions[1])
+        return None if found is None or missing is None else replace(found, null_item=missing)
     group = _group(node)
     return None if group is None else SelectedGroup(group=group, name=node.meta.get(WRITTEN, str(group)))
 
 
-def _null_item(node: exp.Expr) -> Cell:
-    """Return the constant that stands for null."""
+def _null_item(node: exp.Expr) -> Cell | None:
+    """Return the constant that stands for null; None where it is neither text nor a whole number."""
     if type(node) is exp.Literal and node.is_string:
         return str(node.this)
     number = None if type(node.unnest()) not in (exp.Literal, exp.Neg) else number_of(node.unnest(), "IFNULL")
-    if not isinstance(number, int):
-        raise unsupported(f"{construct_of(node)} in IFNULL", "give text or a whole number for what is missing")
-    return number
+    return number if isinstance(number, int) else None
 
 
 def _group(node: exp.Expr) -> Group | None:
     match node:
         case exp.Column():
-            return Group(column_name(node, "SELECT"))
+            return Group(column_name(node, "GROUP BY"))
         case exp.Paren():
             return _group(node.this)
         case exp.Cast() if type(node.this.unnest()) is exp.Mul and node.args["to"].this is exp.DType.BIGINT:
             return _group(node.this)
+        case exp.Cast() if node.args["to"].this is exp.DType.DATE and type(node.this.unnest()) is exp.Column:
+            return Group(time_column(node.this, "CAST"), Period(TimeUnit.DAY))
         case exp.Mul():
             return _width(node)
         case exp.Extract():
             return _part(node)
-        case exp.Anonymous() if str(node.this).upper() in _TRUNCATIONS:
+        case exp.Anonymous() if str(node.this).upper() in TRUNCATIONS:
             return _period(node)
         case exp.Anonymous() if str(node.this).upper() == "DATE" and len(node.expressions) == 1:
-            return Group(_time(node.expressions[0], "DATE"), Period(TimeUnit.DAY))
+            return Group(time_column(node.expressions[0], "DATE"), Period(TimeUnit.DAY))
         case _:
             return None
 
 
-def _meant(node: exp.Expr, selected: list[exp.Expr], aliases: Mapping[str, exp.Expr]) -> SelectedGroup:
-    """Return the group that an expression of GROUP BY means."""
-    if type(node) is exp.Literal and not node.is_string:
-        place = number_of(node, "GROUP BY")
-        if not isinstance(place, int) or not 1 <= place <= len(selected):
-            raise InvalidParameter(f"GROUP BY {node.this} names no column of the SELECT: there are {len(selected)}")
-        node = selected[place - 1]
-    elif type(node) is exp.Column and node.name in aliases:
-        meant = aliases[node.name]
-        if any(column.name == node.name for column in meant.find_all(exp.Column)):
-            raise InvalidParameter(f"{node.name!r} is a column and an alias of its bins: give these another alias")
-        node = meant
-    found = read_group(node)
-    if found is None:
-        raise unsupported(f"{construct_of(node)} in GROUP BY", _INSTEAD)
-    return found
-
-
 def _width(node: exp.Expr) -> Group | None:
-    """Return the bins that FLOOR(x / w) * w is."""
+    """Return the bins that FLOOR(x / w) * w is; None for another product."""
     check_parts(node, "this", "expression")
     sides = [node.this.unnest(), node.args["expression"].unnest()]
     floors = [side for side in sides if type(side) is exp.Floor]
-    others = [side for side in sides if type(side) is not exp.Floor]
-    if len(floors) != 1 or type(floors[0].this.unnest()) is not exp.Div:
+    others = [side for side in sides if type(side) is exp.Literal]
+    if len(floors) != 1 or len(others) != 1 or type(floors[0].this.unnest()) is not exp.Div:
         return None
     check_parts(floors[0], "this")
     divided = floors[0].this.unnest()
     check_parts(divided, "this", "expression", "typed", "safe")
-    width, again = (number_of(each, "the width of bins") for each in (divided.args["expression"].unnest(), others[0]))
+    column, divisor = divided.this.unnest(), divided.args["expression"].unnest()
+    if type(column) is not exp.Column or type(divisor) is not exp.Literal:
+        return None
+    width, again = (number_of(each, "the width of bins") for each in (divisor, others[0]))
     if width != again:
-        raise InvalidParameter(f"bins are FLOOR(x / {width}) * {width}, with one width: not {width} and {again}")
-    return Group(column_name(divided.this.unnest(), "FLOOR"), Width(Fraction(str(width))))
+        return None
+    return Group(column_name(column, "FLOOR"), Width(Fraction(str(width))))
 
 
-def _period(node: exp.Expr) -> Group:
-    """Return the bins that DATE_TRUNC(x, MONTH) is."""
+def _period(node: exp.Expr) -> Group | None:
+    """Return the bins that DATE_TRUNC(x, MONTH) is; None for weeks from Sunday."""
     check_parts(node, "this", "expressions")
     function = str(node.this).upper()
-    if len(node.expressions) not in (2, 3):
-        raise InvalidParameter(f"{function} takes a column and a unit, as in {function}(x, MONTH)")
-    column, unit, *zone = node.expressions
-    if column.name.upper() in _UNITS and unit.name.upper() not in _UNITS:
-        raise InvalidParameter(f"{function} takes the column first: {function}({unit.name}, {column.name.upper()})")
-    for each in zone:
-        _check_zone(each)
-    if type(unit) is exp.Anonymous and [each.name.upper() for each in unit.expressions] == ["MONDAY"]:
-        return Group(_time(column, function), Period(_unit("ISOWEEK" if unit.name.upper() == "WEEK" else unit.name)))
-    return Group(_time(column, function), Period(_unit(unit.name)))
+    column, unit = truncation_parts(function, node.expressions)
+    if unit == "WEEK":
+        return None
+    if unit not in _UNITS:
+        raise unsupported(f"the unit {unit}", f"write one of {', '.join(_UNITS)}")
+    return Group(time_column(column, function), Period(_UNITS[unit]))
 
 
-def _part(node: exp.Expr) -> Group:
-    """Return the bins that EXTRACT(MONTH FROM x) is."""
+def _part(node: exp.Expr) -> Group | None:
+    """Return the bins that EXTRACT(MONTH FROM x) is; None for a part that bins do not have."""
     check_parts(node, "this", "expression")
+    unit = node.this.name.upper()
     column = node.args["expression"]
     if type(column) is exp.AtTimeZone:
-        check_parts(column, "this", "zone")
-        _check_zone(column.args["zone"])
-        column = column.this
-    return Group(_time(column, "EXTRACT"), Part(_unit(node.this.name)))
-
-
-def _time(node: exp.Expr, function: str) -> str:
-    return column_name(node.unnest(), function)
-
-
-def _unit(name: str) -> TimeUnit:
-    unit = _UNITS.get(name.upper())
-    if unit is None:
-        raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(_UNITS)}")
-    return unit
-
-
-def _check_zone(node: exp.Expr) -> None:
-    if type(node) is not exp.Literal or str(node.this).upper() != "UTC":
-        raise unsupported(f"{construct_of(node)} as a time zone", "times are grouped in UTC: leave it out")
+        check_zone(column.args["zone"])
+    return Group(time_column(column, "EXTRACT"), Part(_UNITS[unit])) if unit in _UNITS else None

@@ -1,55 +1,91 @@
-"""One SELECT read into the query that the structured words would make; nothing of its text reaches an engine."""
+"""A SQL statement read into queries that are charged, and a free part that is computed of their released rows.
 
-from collections.abc import Iterator, Sequence
+Every SELECT of a statement is of one of three kinds. A per-user SELECT computes the rows of one user of that user's
+rows alone, so it is again a private table (per_user.py). A releasing SELECT aggregates private rows over users, and
+becomes a `Query` (core.py). A free SELECT reads released rows and public tables (shell.py).
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, TypeAlias
 
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.bins import group_of
 from setwise.analytics.budget import BudgetWords
+from setwise.analytics.engines.duckdb.shell import ReleasedTable, ShellResult, run_shell
 from setwise.analytics.engines.joins import Join
-from setwise.analytics.query import AUTO, Contributions, Count, Quantile, Query
-from setwise.analytics.sql.clauses import (
-    SelectedGroup,
-    filter_text,
-    null_item_of,
-    read_group,
-    read_groups,
-    read_tables,
-    unqualify,
-)
-from setwise.analytics.sql.result import Output
+from setwise.analytics.query import AUTO, Contributions, Count, Query
+from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.rows.expression import ReleasedValue
+from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
+from setwise.analytics.sql.clauses import own_nodes, read_tables, unqualify
+from setwise.analytics.sql.core import Core, CoreBuilder, Problems, Settings, Source, with_contributions
+from setwise.analytics.sql.per_user import PerUserReader
+from setwise.analytics.sql.result import Output, RowCell, SqlAnswer, estimated
+from setwise.analytics.sql.shell import Shell, check_free, shell_of
 from setwise.analytics.sql.syntax import (
     SPENDING,
-    check_parts,
-    column_name,
     construct_of,
     number_in,
-    number_of,
     parse,
     unsupported,
 )
-from setwise.analytics.statistics import STATISTICS, Statistic
-from setwise.analytics.statistics.statistic import GROUP_BOUNDS, ROW_BOUNDS, SqlFunction
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.labels import Label
+from setwise.mechanisms.labels import Label, cell_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DEFAULT_DELTA = 1e-6
+"""The delta of a statement with private groups where none is given."""
+
+SchemaOf: TypeAlias = Callable[[str, tuple[Join, ...]], Schema]
+"""Returns the columns of a private table with those that are joined to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A SELECT: its query, the columns of its result, the tables it names, and the options of its clause."""
+    """A SQL statement: its releasing SELECTs, the free part around them, and the options of its clause.
 
-    query: Query
+    `outputs` are the columns of the result, as far as they are known without running the free part. `scalars` are the
+    scalar subqueries whose released values stand in conditions of later releasing SELECTs.
+    """
+
+    cores: tuple[Core, ...]
     outputs: tuple[Output, ...]
-    table: str
     user: str
-    joins: tuple[Join, ...] = ()
+    shell: Shell | None = None
+    scalars: tuple[Shell, ...] = ()
     explain: bool = False
     epsilon: float | None = None
     delta: float | None = None
     within: float | None = None
+
+    @property
+    def query(self) -> Query:
+        """The query of the last releasing SELECT: the only one of most statements."""
+        return self.cores[-1].query
+
+    @property
+    def table(self) -> str:
+        """The private table that the statement reads."""
+        return self.cores[-1].source.table
+
+    @property
+    def joins(self) -> tuple[Join, ...]:
+        """The joins of the last releasing SELECT."""
+        return self.cores[-1].source.joins
+
+    @property
+    def derivation(self) -> Derivation:
+        """What the last releasing SELECT derives of its rows."""
+        return self.cores[-1].source.derivation
 
     @property
     def says_what_to_spend(self) -> bool:
@@ -57,12 +93,137 @@ class Statement:
         return any(getattr(self, name) is not None for name in SPENDING)
 
     def paid_by(self, words: BudgetWords) -> BudgetWords:
-        """Return the words for what may be spent, with those of the clause; neither is given twice."""
+        """Return the words for what may be spent, with those of the clause; neither is given twice.
+
+        Private groups need a delta: where an epsilon is given without one, it is `DEFAULT_DELTA`.
+        """
         own: BudgetWords = {name: value for name in SPENDING if (value := getattr(self, name)) is not None}  # type: ignore[assignment]
         for name in own:
             if words.get(name) is not None:
                 raise InvalidParameter(f"{name} is given twice, in OPTIONS and beside the query: give it once")
-        return {**words, **own}
+        spent: BudgetWords = {**words, **own}
+        private = any(core.query.item is not None and core.query.domain is None for core in self.cores)
+        total = spent.get("epsilon") is not None or spent.get("within") is not None
+        if private and total and spent.get("delta") is None:
+            spent["delta"] = DEFAULT_DELTA
+        return spent
+
+    def filled(self, *, finds_bounds: bool = True) -> "Statement":
+        """Return the statement with contributions that are found where groups are private and nothing was said."""
+        if not finds_bounds:
+            return self
+        cores = tuple(
+            replace(core, query=with_contributions(core.query)) if core.says_nothing_of_contributions else core
+            for core in self.cores
+        )
+        return replace(self, cores=cores)
+
+    def check_shell(self, schemas: Sequence[Schema | None], public: "Mapping[str, pa.Table] | None" = None) -> None:
+        """Raise what DuckDB says is wrong with the free part, before anything is charged; `schemas` are the cores'."""
+        tables = {
+            core.name: ReleasedTable(columns=_types(core, schema))
+            for core, schema in zip(self.cores, schemas, strict=True)
+        }
+        for shell in (*self.scalars, *([] if self.shell is None else [self.shell])):
+            run_shell(shell.sql, tables, public)
+
+    def released_value(self, place: int, answers: Sequence[PrivateAnswer]) -> float | None:
+        """Return the number of a scalar subquery, from the answers of the releasing SELECTs before it."""
+        found = run_shell(self.scalars[place].sql, self._tables(answers))
+        value = found.rows[0][0] if len(found.rows) == 1 else None
+        return float(value) if isinstance(value, int | float) else None
+
+    def result(self, answer: PrivateAnswer, public: "Mapping[str, pa.Table] | None" = None) -> SqlAnswer:
+        """Return the rows of the statement from its stored answer; what is computed of released rows costs nothing.
+
+        Where the free part fails on what was released, the answer has the released rows, and says why.
+        """
+        if self.shell is None:
+            return SqlAnswer(answer=answer, outputs=self.outputs)
+        answers = answer.parts or (answer,)
+        try:
+            found = run_shell(self.shell.sql, self._tables(answers), public)
+        except InvalidParameter as error:
+            return SqlAnswer(answer=answer, outputs=_released_outputs(self.cores[-1].query), problem=str(error))
+        return _computed(answer, self.shell, found)
+
+    def _tables(self, answers: Sequence[PrivateAnswer]) -> dict[str, ReleasedTable]:
+        return {core.name: _released(core, answer) for core, answer in zip(self.cores, answers, strict=False)}
+
+
+def _types(core: Core, schema: Schema | None) -> dict[str, type]:
+    """Return the types of the columns of a core's released rows."""
+    labels: list[type] = []
+    for text in core.query.groups:
+        known = None if schema is None else group_of(text, schema).labels(schema)
+        labels.append(int if known is not None and known.kind is Kind.INTEGER else str)
+    numbers = [int if isinstance(each, Count) else float for each in core.query.statistics for _ in range(3)]
+    return dict(zip(core.columns, (*labels, *numbers), strict=True))
+
+
+def _released(core: Core, answer: PrivateAnswer) -> ReleasedTable:
+    rows: list[list[object]] = []
+    for item in answer.items:
+        labels: list[object] = [cell_of(item.label, place) for place in range(len(core.query.groups))]
+        numbers: list[object] = []
+        if item.estimates:
+            for each in item.estimates:
+                numbers += [each.value, *(each.interval or (None, None))]
+        else:
+            numbers += [item.count, *(item.interval or (None, None))]
+        rows.append([*labels, *numbers])
+    kinds: dict[str, type] = {}
+    for place, name in enumerate(core.columns):
+        cells = [row[place] for row in rows]
+        text = name.startswith("g") and not all(isinstance(cell, int) for cell in cells)
+        kinds[name] = str if text else int
+        if text:
+            for row in rows:
+                row[place] = None if row[place] is None else str(row[place])
+    return ReleasedTable(columns=kinds, rows=rows)
+
+
+def _released_outputs(query: Query) -> tuple[Output, ...]:
+    from setwise.analytics.query import statistic_name
+
+    groups = [Output(name=name, group=place) for place, name in enumerate(query.groups)]
+    statistics = [Output(name=statistic_name(each), statistic=place) for place, each in enumerate(query.statistics)]
+    return (*groups, *statistics)
+
+
+def _computed(answer: PrivateAnswer, shell: Shell, found: ShellResult) -> SqlAnswer:
+    ends = {name: place for place, name in enumerate(found.names)}
+    if shell.columns is None:
+        shown = [(name, place, None) for place, name in enumerate(_unique(found.names))]
+    else:
+        shown = [
+            (each.name, place, None if each.lower is None or each.upper is None else (ends[each.lower], ends[each.upper]))
+            for place, each in enumerate(shell.columns)
+        ]
+    rows: list[dict[str, RowCell]] = []
+    for row in found.rows:
+        cells: dict[str, RowCell] = {}
+        for name, place, pair in shown:
+            value = row[place]
+            if pair is not None and (value is None or isinstance(value, int | float)):
+                lower, upper = (row[end] for end in pair)
+                interval = [lower, upper] if isinstance(lower, int | float) and isinstance(upper, int | float) else None
+                cells[name] = estimated(value, interval)
+            else:
+                cells[name] = value
+        rows.append(cells)
+    outputs = tuple(Output(name=name, interval=pair is not None) for name, _, pair in shown)
+    return SqlAnswer(answer=answer, outputs=outputs, computed=tuple(rows))
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    unique: list[str] = []
+    for name in names:
+        other, number = name, 1
+        while other in unique:
+            other, number = f"{name}_{number}", number + 1
+        unique.append(other)
+    return unique
 
 
 @contextmanager
@@ -73,6 +234,23 @@ def _not_too_deep() -> Iterator[None]:
         raise InvalidParameter("the SQL nests too deep: write it with fewer parentheses") from None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What is known of the tables of a statement beside its text.
+
+    `public` are the names of public tables, `declared` and `domains` what the catalog declares of the private one.
+    `schema_of` returns the columns of the private table with what is joined to it; None where it is not open yet.
+    """
+
+    public: Collection[str] = ()
+    declared: DeclaredBounds = field(default_factory=DeclaredBounds)
+    domains: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+    schema_of: SchemaOf | None = None
+
+
+NOTHING_KNOWN = TableFacts()
+
+
 @_not_too_deep()
 def parse_sql(
     text: str,
@@ -81,23 +259,22 @@ def parse_sql(
     contributions: Contributions | None = None,
     domain: tuple[Label, ...] | None = None,
     columns: Sequence[str] | None = None,
+    facts: TableFacts = NOTHING_KNOWN,
+    today: date | None = None,
 ) -> Statement:
-    """Return what a SELECT asks, or raise `InvalidParameter` naming what it may not say and what to write instead.
+    """Return what a statement asks, or raise `InvalidParameter` naming all that it may not say and what to write.
 
     `user` is the column that tells users apart, where the clause names none; `contributions` and `domain` are those of
-    the query. `columns` are those of the tables once they are joined, where they are known: TABLE.COLUMN is one that
-    several tables have.
+    the queries. `columns` are those of the tables once they are joined, where they are known and `facts` has no
+    schema: TABLE.COLUMN is one that several tables have. `today` is what CURRENT_DATE is, by default the day in UTC.
 
     >>> sql = "SELECT page, COUNT(DISTINCT who) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
     >>> parse_sql(sql, user="who").query == Query.top_k(item="page", k=3, per_item=1)
     True
     """
-    select, options, explain = parse(text)
-    if type(select) is not exp.Select:
-        raise unsupported(construct_of(select), "ask one SELECT")
-    _check_clauses(select)
-    tables, joins = read_tables(select)
-    unqualify(select, tables, columns)
+    tree, options, explain = parse(text)
+    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Subquery):
+        raise unsupported(construct_of(tree), "ask one SELECT")
     named = options.get("privacy_unit_column", user)
     if named is None:
         raise InvalidParameter("name the user column: as privacy_unit_column in OPTIONS, or beside the query")
@@ -110,267 +287,303 @@ def parse_sql(
             raise InvalidParameter("contributions are given twice: leave out max_groups_contributed")
         given = options["max_groups_contributed"]
         contributions = AUTO if given == AUTO else number_in(given, "max_groups_contributed")  # type: ignore[assignment]
-    groups = read_groups(select)
-    outputs, statistics = _outputs(select, groups, named)
-    k = _limit(select)
-    if k is not None and not groups:
-        raise unsupported("LIMIT without GROUP BY", "leave it out: there is one row")
-    where = select.args.get("where")
-    query = Query(
-        statistics=statistics,
-        item=tuple(str(each.group) for each in groups) or None,
-        contributions=contributions if groups else None,  # type: ignore[arg-type]  # auto does as well
-        domain=domain,
-        where=None if where is None else filter_text(where.this),
-        null_item=null_item_of(groups),
-        k=k,
-    )
-    if query.k is not None:
-        _check_order(select, query, outputs, named)
-    return Statement(
-        query=query,
-        outputs=outputs,
-        table=next(iter(tables.values())),
+    settings = Settings(
         user=named,
-        joins=joins,
+        contributions=contributions,
+        domain=domain,
+        declared=facts.declared,
+        domains=dict(facts.domains),
+        today=datetime.now(UTC).date() if today is None else today,
+    )
+    original = tree.copy()
+    reader = _StatementReader(settings, facts, columns)
+    statement = reader.read(tree)
+    if reader.problems.found or statement is None:
+        del original
+        raise InvalidParameter("; ".join(reader.problems.found))
+    return replace(
+        statement,
         explain=explain,
         **{name: float(number_in(options[name], name)) for name in SPENDING if name in options},
     )
 
 
-_CLAUSES = {
-    "with_": ("WITH (a common table expression)", "ask the table itself"),
-    "laterals": ("LATERAL", "ask the table itself"),
-    "having": ("HAVING", "write ORDER BY a count DESC LIMIT k, or filter the answer, which costs nothing"),
-    "qualify": ("QUALIFY", "write ORDER BY a count DESC LIMIT k"),
-    "windows": ("WINDOW", "group by columns instead"),
-    "distinct": ("SELECT DISTINCT", "write GROUP BY with COUNT(DISTINCT the user column)"),
-    "offset": ("OFFSET", "ask for the first k"),
-    "sample": ("TABLESAMPLE", "ask the whole table"),
-    "kind": ("SELECT AS", "select columns"),
-}
+@dataclass(frozen=True, slots=True)
+class _Free:
+    """A SELECT over released rows and public tables; `core` is the releasing SELECT that it is a part of."""
+
+    node: exp.Expr
+    core: Core | None = None
+    outputs: tuple[Output, ...] | None = None
 
 
-def _check_clauses(select: exp.Expr) -> None:
-    for name, (construct, instead) in _CLAUSES.items():
-        if select.args.get(name):
-            raise unsupported(construct, instead)
-    check_parts(select, "expressions", "from_", "joins", "where", "group", "order", "limit")
+@dataclass(frozen=True, slots=True)
+class _Public:
+    """A public table by its name."""
+
+    name: str
 
 
-def _outputs(
-    select: exp.Expr, groups: tuple[SelectedGroup, ...], user: str
-) -> tuple[tuple[Output, ...], tuple[Statistic, ...]]:
-    """Return the columns of the result and the statistics among them."""
-    outputs: list[Output] = []
-    statistics: list[Statistic] = []
-    for each in select.expressions:
-        node, alias = each, None
-        if type(each) is exp.Alias:
-            check_parts(each, "this", "alias")
-            node, alias = each.this, each.alias
-        found = read_group(node)
-        if found is not None:
-            if found not in groups:
-                group = found.group
-                what = f"the column {group.column!r} is" if group.bin is None else f"the bins {str(group)!r} are"
-                raise InvalidParameter(f"{what} selected but not grouped: add it to GROUP BY, written alike")
-            outputs.append(Output(name=alias or found.name, group=groups.index(found)))
-            continue
-        for end, statistic in _statistics(node, user):
-            name = statistic.name if alias is None else alias + end
-            outputs.append(Output(name=name, statistic=len(statistics)))
-            statistics.append(statistic)
-    if not statistics:
-        raise InvalidParameter("the SELECT has no statistic: add COUNT(DISTINCT the user column)")
-    shown = {each.group for each in outputs}
-    left_out = [str(each.group) for place, each in enumerate(groups) if place not in shown]
-    if left_out:
-        raise InvalidParameter(f"the column {left_out[0]!r} is grouped but not selected: add it to SELECT")
-    names = [each.name + end for each in outputs for end in (_ENDS if each.group is None else ("",))]
-    _check_different("columns of the result", names, "give them different aliases")
-    _check_different("statistics", [each.name for each in statistics], "ask for one of them")
-    return tuple(outputs), tuple(statistics)
+_Result: TypeAlias = Source | _Free | _Public
 
 
-_ENDS = ("", "_lower", "_upper")
-"""A statistic has its value in one column of a frame, and the ends of its interval in two more."""
+class _StatementReader:
+    """Reads a tree of SELECTs, innermost first; cores are numbered in the order in which they are answered."""
 
+    def __init__(self, settings: Settings, facts: TableFacts, columns: Sequence[str] | None) -> None:
+        self._settings = settings
+        self._facts = facts
+        self._columns = None if columns is None else tuple(columns)
+        self._public: dict[str, str] = {}
+        self._cores: list[Core] = []
+        self._scalars: list[Shell] = []
+        self.problems = Problems()
 
-def _check_different(what: str, names: list[str], instead: str) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise InvalidParameter(f"two {what} are called {name!r}: {instead}")
-
-
-def _statistics(node: exp.Expr, user: str) -> list[tuple[str, Statistic]]:
-    """Return the statistics that an expression of the SELECT is, with what is added to its alias for each."""
-    if type(node) is not exp.Anonymous or str(node.this).upper() != "APPROX_QUANTILES":
-        return [("", _statistic(node, user))]
-    check_parts(node, "this", "expressions")
-    arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
-    named = [each for each in node.expressions if type(each) is exp.Kwarg]
-    if len(arguments) != 2:
-        raise InvalidParameter(f"APPROX_QUANTILES takes a column, a number and its bounds, not {len(arguments)} values")
-    parts = number_of(arguments[1], "the number of APPROX_QUANTILES")
-    if not isinstance(parts, int) or not 2 <= parts <= _MOST_PARTS:
-        raise InvalidParameter(f"the number of APPROX_QUANTILES must be 2 to {_MOST_PARTS}, not {parts}")
-    bounds = _bounds(named, "APPROX_QUANTILES", ROW_BOUNDS, Quantile.sql["MEDIAN"].missing)
-    column = column_name(arguments[0], "APPROX_QUANTILES")
-    return [(f"_{place}", Quantile(column=column, at=Fraction(place, parts), **bounds)) for place in range(1, parts)]
-
-
-_MOST_PARTS = 16
-"""The most parts that APPROX_QUANTILES may cut into: each inner boundary is a quantile of its own."""
-
-
-def _statistic(node: exp.Expr, user: str) -> Statistic:
-    if type(node) is not exp.Anonymous:
-        construct = construct_of(node)
-        raise unsupported(f"{construct} in SELECT", _INSTEAD_OF.get(construct, _INSTEAD))
-    check_parts(node, "this", "expressions")
-    function = str(node.this).upper()
-    arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
-    named = [each for each in node.expressions if type(each) is exp.Kwarg]
-    if function == "COUNT":
-        return _count(arguments, named, user)
-    if function not in _MEASURES:
-        raise unsupported(function, _INSTEAD_OF.get(function, _INSTEAD))
-    if any(type(each) is exp.Distinct for each in arguments):
-        raise unsupported(f"DISTINCT in {function}", "leave it out")
-    statistic, written = _MEASURES[function]
-    if len(arguments) != 1 + written.takes_share:
-        takes = "a column and a share" if written.takes_share else "one column"
-        raise InvalidParameter(f"{function} takes {takes} and its bounds, not {len(arguments)} values")
-    words = {"column": column_name(arguments[0], function), **_bounds(named, function, written.bounds, written.missing)}
-    if written.takes_share:
-        words["at"] = number_of(arguments[1], f"the share of {function}")
-    (found,) = statistic.read(words)
-    return found
-
-
-_INSTEAD = "select columns of GROUP BY, and COUNT, SUM, AVG, PERCENTILE_CONT, MEDIAN or APPROX_QUANTILES of columns"
-
-_COMPUTE = "select its parts, and compute with the answer, which costs nothing"
-_CONDITION = "write the condition after WHERE, in a SELECT of its own"
-_SPREAD = "ask for quantiles of the column, which show how far it spreads"
-_EXTREME = "one user decides it: ask for a quantile near the end, such as PERCENTILE_CONT(x, 0.99, ..)"
-_SHARE = "write PERCENTILE_CONT(x, share, contribution_bounds_per_row => (low, high))"
-
-_INSTEAD_OF = {
-    "MEAN": "write AVG",
-    **dict.fromkeys(("PERCENTILE_DISC", "WITHIN GROUP", "QUANTILE", "QUANTILE_CONT", "APPROX_PERCENTILE"), _SHARE),
-    **dict.fromkeys(("MIN", "MAX"), _EXTREME),
-    **dict.fromkeys(("STDDEV", "STDDEV_SAMP", "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP"), _SPREAD),
-    **dict.fromkeys(("COUNTIF", "COUNT_IF", "FILTER", "IF", "CASE"), _CONDITION),
-    **dict.fromkeys(("ROUND", "CAST", "FLOOR", "CEIL", "ABS", "SAFE_DIVIDE", "arithmetic"), _COMPUTE),
-}
-"""What to write in place of a statistic that is none here, where it is known what was meant."""
-
-_MEASURES: dict[str, tuple[type[Statistic], SqlFunction]] = {
-    name: (statistic, written) for statistic in STATISTICS.values() for name, written in statistic.sql.items()
-}
-"""The functions of a column that are statistics, and how each is written."""
-
-
-def _count(arguments: Sequence[exp.Expr], named: Sequence[exp.Expr], user: str) -> Count:
-    match arguments:
-        case [exp.Distinct() as distinct]:
-            check_parts(distinct, "expressions")
-            columns = [column_name(each, "COUNT(DISTINCT ..)") for each in distinct.expressions]
-            if columns != [user]:
-                raise unsupported(f"COUNT(DISTINCT {', '.join(columns)})", f"count users, COUNT(DISTINCT {user})")
-            if named:
-                raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
-            return Count(most=1)
-        case [counted]:
-            if type(counted) is exp.Star:
-                check_parts(counted)
-                column, function = None, "COUNT(*)"
-            else:
-                column = column_name(counted, "COUNT")
-                function = f"COUNT({column})"
-            adds = f"say what one user may add, or count users, COUNT(DISTINCT {user})"
-            found = _bounds(named, function, GROUP_BOUNDS, adds)
-            if AUTO in found.values():
-                raise unsupported(f"AUTO in {function}", "write (0, N)")
-            if found["low"] != 0:
-                raise InvalidParameter(f"the lower bound of {function} must be 0, not {found['low']}")
-            return Count(most=found["high"], column=column)
-        case _:
-            raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {len(arguments)} values")
-
-
-def _bounds(named: Sequence[exp.Expr], function: str, wanted: str, missing: str) -> dict[str, Any]:
-    """Return the bounds given as `wanted => (low, high)`, or as AUTO: the only named argument there may be."""
-    for each in named:
-        if each.this.name.lower() != wanted:
-            raise unsupported(f"{each.this.name} in {function}", f"it takes {wanted} => (low, high)")
-    if len(named) != 1:
-        instead = f"is needed in {function}: {missing}" if not named else f"is given twice in {function}: give it once"
-        raise InvalidParameter(f"{wanted} => (low, high) {instead}")
-    pair = named[0].args["expression"]
-    if type(pair) is exp.Column and pair.name.lower() == AUTO:
-        check_parts(pair, "this")
-        return {"bounds": AUTO}
-    if type(pair) is not exp.Tuple or len(pair.expressions) != 2:
-        raise unsupported(f"{construct_of(pair)} as {wanted}", "write (low, high)")
-    low, high = (number_of(end, wanted) for end in pair.expressions)
-    return {"low": low, "high": high}
-
-
-def _limit(select: exp.Expr) -> int | None:
-    """Return the k of ORDER BY .. DESC LIMIT k; neither is there without the other."""
-    order, limit = select.args.get("order"), select.args.get("limit")
-    if order is None and limit is None:
-        return None
-    if limit is None:
-        raise unsupported("ORDER BY without LIMIT", "add LIMIT k for the k highest, or sort the answer")
-    if order is None:
-        raise unsupported("LIMIT without ORDER BY", "add ORDER BY a count DESC")
-    if type(limit) is not exp.Limit:
-        raise unsupported(construct_of(limit), "write LIMIT k")
-    check_parts(limit, "expression")
-    return number_of(limit.args["expression"], "LIMIT")  # type: ignore[return-value]  # which the query checks
-
-
-def _check_order(select: exp.Expr, query: Query, outputs: tuple[Output, ...], user: str) -> None:
-    """Raise unless groups are ordered by what a top-k ranks them by.
-
-    That is the only statistic where it is a count, and users where there are several or others.
-    """
-    order = select.args["order"]
-    check_parts(order, "expressions")
-    if len(order.expressions) != 1:
-        raise unsupported("ORDER BY several columns", "order by one count")
-    (ordered,) = order.expressions
-    check_parts(ordered, "this", "desc", "nulls_first")
-    if not ordered.args.get("desc"):
-        raise unsupported("ascending ORDER BY", "a top-k is of the highest: write DESC")
-    ranked = Count(most=1) if query.counted is None else query.counted
-    if not isinstance(ranked, Count):
-        raise unsupported("ORDER BY beside a sum alone", f"select COUNT(DISTINCT {user}) too and order by it")
-    by = _at_place(ordered.this, select)
-    names = {each.name: each for each in outputs}
-    if type(by) is exp.Column:
-        found = names.get(column_name(by, "ORDER BY"))
-        chosen = None if found is None or found.statistic is None else query.statistics[found.statistic]
-    else:
-        chosen = _statistic(by, user) if type(by) is exp.Anonymous else None
-    if chosen != ranked:
-        what = f"COUNT(DISTINCT {user})" if ranked.most == 1 else "the COUNT(*) that is selected"
-        raise unsupported(
-            f"ORDER BY {construct_of(by)}", f"groups are ranked by a count: order by {what}, or its alias"
+    def read(self, tree: exp.Expr) -> Statement | None:
+        """Return the statement; None where problems were found."""
+        found = self._query(tree, {}, top=True)
+        if isinstance(found, Source):
+            self.problems.found.append(
+                "the statement shows rows of single users: aggregate over them, as in SELECT COUNT(*) FROM (..)"
+            )
+        if self.problems.found or not isinstance(found, _Free):
+            return None
+        if not self._cores:
+            raise InvalidParameter("the statement reads no private table: ask DuckDB or any other database")
+        if found.outputs is not None and len(self._cores) == 1:
+            return Statement(cores=tuple(self._cores), outputs=found.outputs, user=self._settings.user)
+        try:
+            shell = shell_of(found.node, self._public)
+        except (SqlglotError, ValueError):
+            raise InvalidParameter("the part over released rows cannot be written for DuckDB") from None
+        named = () if shell.columns is None else shell.columns
+        outputs = tuple(Output(name=each.name, interval=each.lower is not None) for each in named)
+        return Statement(
+            cores=tuple(self._cores),
+            outputs=outputs,
+            user=self._settings.user,
+            shell=shell,
+            scalars=tuple(self._scalars),
         )
 
+    def _query(self, node: exp.Expr, known: Mapping[str, _Result], *, top: bool = False) -> _Result | None:
+        match node:
+            case exp.Subquery():
+                if node.args.get("with_") is not None:
+                    node.this.set("with_", node.args["with_"])
+                return self._query(node.this, known, top=top)
+            case exp.SetOperation():
+                return self._set_operation(node, known)
+            case exp.Select():
+                return self._select(node, known, top=top)
+            case _:
+                with self.problems.collect():
+                    raise unsupported(construct_of(node), "write a SELECT")
+                return None
 
-def _at_place(node: exp.Expr, select: exp.Expr) -> exp.Expr:
-    """Return what a number in ORDER BY stands for: the expression of the SELECT at that place."""
-    if type(node) is not exp.Literal or node.is_string:
-        return node
-    place = number_of(node, "ORDER BY")
-    if not isinstance(place, int) or not 1 <= place <= len(select.expressions):
-        there = len(select.expressions)
-        raise InvalidParameter(f"ORDER BY {node.this} names no column of the SELECT: there are {there}")
-    found: exp.Expr = select.expressions[place - 1]
-    return found.this if type(found) is exp.Alias else found
+    def _set_operation(self, node: exp.Expr, known: Mapping[str, _Result]) -> _Result | None:
+        known = self._with(node, known)
+        for side in ("this", "expression"):
+            found = self._query(node.args[side], known)
+            if isinstance(found, _Free):
+                node.set(side, found.node)
+            elif found is not None:
+                with self.problems.collect():
+                    raise unsupported(
+                        f"{construct_of(node)} of private rows", "aggregate each side first, and unite the results"
+                    )
+        with self.problems.collect():
+            check_free(node)
+        return _Free(node)
+
+    def _with(self, node: exp.Expr, known: Mapping[str, _Result]) -> dict[str, _Result]:
+        """Return what names stand for, with those of WITH; free common table expressions stay in the statement."""
+        names = dict(known)
+        clause = node.args.get("with_")
+        if clause is None:
+            return names
+        if clause.args.get("recursive"):
+            with self.problems.collect():
+                raise unsupported("WITH RECURSIVE", "write WITH")
+        kept = []
+        for each in clause.expressions:
+            found = self._query(each.this, names)
+            if found is None:
+                names[each.alias.lower()] = _Free(each.this)
+                continue
+            if isinstance(found, _Free):
+                each.set("this", found.node)
+                kept.append(each)
+            elif each.args["alias"].args.get("columns"):
+                self.problems.found.append("a common table expression over private rows takes aliases in its SELECT")
+            names[each.alias.lower()] = found
+        node.set("with_", exp.With(expressions=kept) if kept else None)
+        return names
+
+    def _select(self, select: exp.Expr, known: Mapping[str, _Result], *, top: bool) -> _Result | None:
+        known = self._with(select, known)
+        with self.problems.collect():
+            return self._read_select(select, known, top=top)
+        return None
+
+    def _read_select(self, select: exp.Expr, known: Mapping[str, _Result], *, top: bool) -> _Result | None:
+        source = select.args.get("from_")
+        if source is None:
+            if has_aggregate(select) or any(type(each) is exp.Column for each in own_nodes(select)):
+                raise InvalidParameter("the SELECT names no table: write FROM and its name")
+            check_free(select)
+            return _Free(select)
+        joins = select.args.get("joins") or []
+        tables = [source.this, *(join.this for join in joins)]
+        found = [self._table(each, known) for each in tables]
+        if any(each is None for each in found):
+            return None
+        private = [isinstance(each, Source) for each in found]
+        if not any(private):
+            return self._free(select, tables, found, known)
+        if any(isinstance(each, _Free) for each in found):
+            raise InvalidParameter(
+                "released rows are joined to private rows: aggregate the private table in a subquery of its own, and "
+                "join the two results"
+            )
+        if not private[0]:
+            _private_first(select, private.index(True))
+            tables = [select.args["from_"].this, *(join.this for join in select.args["joins"])]
+        rows = self._source(select, tables, known)
+        released = self._released(known)
+        if self._is_per_user(select, top=top):
+            return PerUserReader(select, rows, self._settings, self.problems, released).read()
+        name = f"core_{len(self._cores)}"
+        self._cores.append(Core(name=name, query=Query(), source=rows))
+        place = len(self._cores) - 1
+        scalars = len(self._cores)
+        core, shell, outputs = CoreBuilder(select, name, rows, self._settings, self.problems, released).build()
+        if len(self._cores) > scalars:  # scalar subqueries are answered before the SELECT that they stand in
+            others = self._cores[place + 1 :]
+            self._cores[place:] = [*others, core]
+        else:
+            self._cores[place] = core
+        with self.problems.collect():
+            check_free(shell)
+        clause = select.args.get("with_")
+        if clause is not None:
+            shell.set("with_", clause)
+        return _Free(shell, core, outputs if top else None)
+
+    def _table(self, node: exp.Expr, known: Mapping[str, _Result]) -> _Result | None:
+        """Return what a table of FROM or JOIN is: private rows, released rows, or a public table."""
+        if isinstance(node, exp.Subquery):
+            found = self._query(node.this, known)
+            if isinstance(found, _Free):
+                node.set("this", found.node)
+            return found
+        if not isinstance(node, exp.Table) or not all(type(part) is exp.Identifier for part in node.parts):
+            inner = node.this if isinstance(node, exp.Table) else node
+            raise unsupported(f"{construct_of(inner)} in FROM", "name one table")
+        name = ".".join(part.name for part in node.parts)
+        if len(node.parts) == 1 and name.lower() in known:
+            return known[name.lower()]
+        if name in self._facts.public:
+            return _Public(name)
+        return Source(table=name)
+
+    def _free(
+        self,
+        select: exp.Expr,
+        tables: Sequence[exp.Expr],
+        found: Sequence[_Result | None],
+        known: Mapping[str, _Result],
+    ) -> _Free:
+        """Return a SELECT over released rows and public tables, with the SELECTs inside it."""
+        for node, each in zip(tables, found, strict=True):
+            if isinstance(each, _Public):
+                alias = node.alias or each.name.rpartition(".")[2]
+                self._public[each.name] = each.name
+                node.replace(exp.alias_(exp.to_table(exp.to_identifier(each.name, quoted=True)), alias, table=True))
+        for inner in [each for each in select.find_all(exp.Subquery) if each.parent_select is select]:
+            if inner in tables:
+                continue
+            result = self._query(inner.this, known)
+            if isinstance(result, _Free):
+                inner.set("this", result.node)
+            elif result is not None:
+                raise InvalidParameter("a subquery over private rows is aggregated before it is compared with")
+        check_free(select)
+        return _Free(select)
+
+    def _source(self, select: exp.Expr, tables: Sequence[exp.Expr], known: Mapping[str, _Result]) -> Source:
+        """Return the private rows that a SELECT reads, its columns written by their names alone."""
+        first = tables[0]
+        derived = self._table(first, known) if isinstance(first, exp.Subquery) or self._is_known(first, known) else None
+        if isinstance(derived, Source) and (derived.derivation or isinstance(first, exp.Subquery)):
+            if len(tables) > 1:
+                raise unsupported("JOIN with a subquery over private rows", "join the tables inside the subquery")
+            alias = first.alias or first.name
+            unqualify(select, {alias: alias} if alias else {}, derived.columns)
+            return derived
+        if isinstance(derived, Source):  # SELECT * FROM t as a common table expression
+            alias = first.alias or first.name
+            unqualify(select, {alias: alias}, derived.columns)
+            return derived
+        names, joins = read_tables(select)
+        table = next(iter(names.values()))
+        schema = None if self._facts.schema_of is None else self._facts.schema_of(table, joins)
+        columns = self._columns if schema is None else schema.names
+        unqualify(select, names, columns)
+        return Source(table=table, joins=joins, schema=schema, columns=columns)
+
+    def _is_known(self, node: exp.Expr, known: Mapping[str, _Result]) -> bool:
+        return isinstance(node, exp.Table) and len(node.parts) == 1 and node.name.lower() in known
+
+    def _is_per_user(self, select: exp.Expr, *, top: bool) -> bool:
+        """Whether a SELECT over private rows is about single users: grouped by the user column, or not aggregated."""
+        user = self._settings.user
+        group = select.args.get("group")
+        selected = [each.this if type(each) is exp.Alias else each for each in select.expressions]
+        aggregated = any(has_aggregate(each) for each in select.expressions) or select.args.get("having") is not None
+        if group is None:
+            if select.args.get("distinct") and not aggregated:
+                return not top and any(_is_column(each, user) for each in selected)
+            return not aggregated and not top
+        if top:
+            return False
+        if group.args.get("all"):
+            return any(_is_column(each, user) for each in selected)
+        for each in group.expressions:
+            meant = each
+            if type(each) is exp.Literal and str(each.this).isdecimal() and 1 <= int(each.this) <= len(selected):
+                meant = selected[int(each.this) - 1]
+            if _is_column(meant, user):
+                return True
+        return False
+
+    def _released(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], ReleasedValue]:
+        def released(node: exp.Expr) -> ReleasedValue:
+            inner = node.this
+            if isinstance(inner, exp.Select) and (inner.args.get("group") or not has_aggregate(inner)):
+                raise unsupported(
+                    "a subquery of several rows in a condition", "compare with one number, as in (SELECT AVG(x) FROM t)"
+                )
+            found = self._query(inner, known)
+            if not isinstance(found, _Free):
+                raise InvalidParameter("a subquery in a condition must be one number, as in (SELECT AVG(x) FROM t)")
+            self._scalars.append(Shell(sql=found.node.sql(dialect="duckdb")))
+            return ReleasedValue(len(self._scalars) - 1)
+
+        return released
+
+
+def _is_column(node: exp.Expr, name: str) -> bool:
+    inner = node.unnest()
+    return type(inner) is exp.Column and inner.name.lower() == name.lower()
+
+
+def _private_first(select: exp.Expr, place: int) -> None:
+    """Put the private table of inner joins first: FROM public JOIN private is FROM private JOIN public."""
+    joins = select.args["joins"]
+    if any(join.args.get("side") for join in joins[:place]):
+        raise unsupported("LEFT JOIN from a public table", "begin FROM with the private table")
+    source = select.args["from_"]
+    first, private = source.this, joins[place - 1].this
+    joins[place - 1].set("this", first)
+    source.set("this", private)

@@ -1,4 +1,8 @@
-"""SQL text as a syntax tree of sqlglot, with GoogleSQL's clause of options taken out, and the reading of its leaves."""
+"""SQL text as a syntax tree of sqlglot, with GoogleSQL's clause of options taken out, and the reading of its leaves.
+
+The dialect reads GoogleSQL, PostgreSQL and DuckDB alike where they agree: names in backticks or double quotes, text in
+single quotes with a quote doubled or after a backslash, `::` as a cast.
+"""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -21,8 +25,13 @@ OPTIONS = (*SPENDING, "privacy_unit_column", "max_groups_contributed")
 """What the clause may set, by GoogleSQL's names."""
 
 
-class _Dialect(BigQuery):
+class SqlDialect(BigQuery):
     """BigQuery's SQL in which every function is only a name with arguments: none is rewritten, none loses one."""
+
+    class Tokenizer(BigQuery.Tokenizer):
+        QUOTES: ClassVar[list[Any]] = ["'", "'''"]
+        IDENTIFIERS: ClassVar[list[Any]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["'", "\\"]
 
     class Parser(BigQueryParser):
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
@@ -34,7 +43,7 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
         raise InvalidParameter(f"a SQL query must be text, not {type(text).__name__}")
     if len(text) > LONGEST:
         raise InvalidParameter(f"a SQL query must be at most {LONGEST:,} characters long, not {len(text):,}")
-    dialect = _Dialect()
+    dialect = SqlDialect()
     try:
         tokens = dialect.tokenize(text)
         explain = bool(tokens) and tokens[0].token_type is TokenType.COMMAND and tokens[0].text.upper() == "EXPLAIN"

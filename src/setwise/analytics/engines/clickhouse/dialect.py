@@ -164,6 +164,18 @@ class ClickHouseDialect(Dialect):
     def like(self, operand: str, placeholder: str) -> str:
         return f"{operand} LIKE {placeholder}"
 
+    def text_constant(self, value: str) -> str:
+        return f"unhex('{value.encode().hex()}')"
+
+    def translated(self, text: str, characters: str, others: str) -> str:
+        return f"translateUTF8({text}, '{characters}', '{others}')"
+
+    def substring(self, text: str, first: int, length: int | None = None) -> str:
+        return f"substringUTF8({text}, {first}{'' if length is None else f', {length}'})"
+
+    def text_length(self, text: str) -> str:
+        return f"lengthUTF8({text})"
+
     def total(self, number: str, largest: int | None) -> str:
         """Return the exact sum, in 128 bits where 64 might not do."""
         small = largest is not None and largest <= SAFE_IN_64_BITS

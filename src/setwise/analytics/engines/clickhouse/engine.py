@@ -15,6 +15,7 @@ from setwise.analytics.engines.clickhouse.tables import found_table, store_table
 from setwise.analytics.engines.joins import Relation, ServerJoin
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import arrow_table, label_names
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column
 from setwise.mechanisms.labels import Cell
 
@@ -35,13 +36,21 @@ class ClickHouseEngine(Engine):
     """
 
     @without_driver_error
-    def __init__(self, url: str, source: str | ServerJoin, *, salts: SaltSource | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        source: str | ServerJoin,
+        *,
+        salts: SaltSource | None = None,
+        derivation: Derivation = Derivation(),  # noqa: B008 - frozen
+    ) -> None:
         super().__init__()
         self._salts = salts
         self._connection = Connection(url)
         look_up = partial(found_table, self._asked)
         try:
-            self._relation = look_up(source) if isinstance(source, str) else source.found(look_up, ClickHouseDialect())
+            relation = look_up(source) if isinstance(source, str) else source.found(look_up, ClickHouseDialect())
+            self._relation = relation.derived(derivation, ClickHouseDialect())
         except BaseException:
             self.close()
             raise

@@ -127,6 +127,12 @@ class DuckDBDialect(Dialect):
     def like(self, operand: str, placeholder: str) -> str:
         return f"{operand} LIKE {placeholder} ESCAPE '\\'"
 
+    def text_constant(self, value: str) -> str:
+        return f"decode(unhex('{value.encode().hex()}'))"
+
+    def text_length(self, text: str) -> str:
+        return f"LENGTH({text})"
+
     def weighted_total(self, number: str, weight: str) -> str:
         """Return the exact sum of products, in 128 bits."""
         return f"SUM({weight})" if number == "1" else f"SUM(CAST({number} AS HUGEINT) * {weight})"

@@ -12,6 +12,8 @@ from setwise.analytics.engines.cells import BLANKS, TextFunctions, check_types, 
 from setwise.analytics.engines.csv_reader import utf8_text
 from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
+from setwise.analytics.engines.row_sql import DerivedTable
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import UnsuitableTable
 
@@ -234,6 +236,37 @@ class JoinedTable(DuckDBTable):
     def _found(self) -> JoinedTables:
         assert self._joined is not None, "attach comes first"
         return self._joined
+
+
+class DuckDBDerivedTable(DuckDBTable):
+    """A table that is derived from another one: computed columns, kept rows, groups of one user's rows."""
+
+    def __init__(self, table: DuckDBTable, derivation: Derivation) -> None:
+        super().__init__(table.files, columnar=False)
+        self._table = table
+        self._derivation = derivation
+        self._derived: DerivedTable | None = None
+
+    def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
+        """Make the table ready, and check the kinds of the columns that are computed with."""
+        self._table.attach(connection)
+        self._derived = DerivedTable(self._derivation, self._table.described(connection), DuckDBDialect())
+        self._schema = self._derived.schema
+
+    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+        """Return the columns of the derived table."""
+        del cursor
+        return self._schema
+
+    def relation(
+        self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
+    ) -> str:
+        assert self._derived is not None, "attach comes first"
+        return self._derived.statement(self._table.relation(cursor, self._derived.needed(columns), name))
+
+    def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
+        """Return how many rows the table has that this one is derived from."""
+        return self._table.rows(cursor)
 
 
 BATCH_ROWS = 50_000

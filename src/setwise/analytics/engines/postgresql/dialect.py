@@ -34,6 +34,7 @@ class PostgresqlDialect(Dialect):
         Kind.IDENTIFIER: ("uuid", "bytea"),
     }
     materializes = True
+    underflow_fails = True
 
     def name(self, identifier: str) -> str:
         return '"' + identifier.replace('"', '""').replace("%", "%%") + '"'
@@ -92,6 +93,9 @@ class PostgresqlDialect(Dialect):
 
     def like(self, operand: str, placeholder: str) -> str:
         return f"{operand} LIKE CAST({placeholder} AS text) ESCAPE E'\\\\'"
+
+    def text_constant(self, value: str) -> str:
+        return f"convert_from(decode('{value.encode().hex()}', 'hex'), 'UTF8') COLLATE \"C\""
 
     def weighted_total(self, number: str, weight: str) -> str:
         """Return the exact sum of products, as numerics."""

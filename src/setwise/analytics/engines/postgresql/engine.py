@@ -14,6 +14,7 @@ from setwise.analytics.engines.joins import Relation, ServerJoin
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import arrow_table, label_names
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind
 from setwise.errors import EngineFailed, MissingExtra
 from setwise.mechanisms.labels import Cell
@@ -53,16 +54,24 @@ class PostgresqlEngine(Engine):
     """
 
     @without_driver_error
-    def __init__(self, url: str, source: str | ServerJoin, *, salts: SaltSource | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        source: str | ServerJoin,
+        *,
+        salts: SaltSource | None = None,
+        derivation: Derivation = Derivation(),  # noqa: B008 - frozen
+    ) -> None:
         super().__init__()
         self._url = url
         self._salts = salts
         self._repetition: Repetition = {}
         with self._connected() as connection:
             if isinstance(source, str):
-                self._relation = found_table(connection, source)
+                relation = found_table(connection, source)
             else:
-                self._relation = found_join(connection, source)
+                relation = found_join(connection, source)
+        self._relation = relation.derived(derivation, PostgresqlDialect())
         self._schema, self._manifest = self._relation.schema, self._relation.manifest
         self._origin = self._relation.origin
 

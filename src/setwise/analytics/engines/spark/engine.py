@@ -18,6 +18,7 @@ from setwise.analytics.engines.bounding import SaltSource, secret_salt
 from setwise.analytics.engines.joins import Join, NamedTable
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.spark.dialect import SparkDialect
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column
 from setwise.errors import EngineFailed, MissingExtra
 from setwise.mechanisms.labels import Cell
@@ -34,6 +35,7 @@ from setwise.analytics.engines.spark.tables import (
     SparkSource,
     SparkTable,
     Views,
+    derived_table,
     frame_fingerprint,
     joined_tables,
     source_frame,
@@ -216,7 +218,12 @@ _SHARED = SharedSession()
 
 @without_driver_error
 def open_spark(
-    sources: Sequence[NamedTable[SparkSource]], joins: Sequence[Join], user: str, master: str | None, progress: Progress
+    sources: Sequence[NamedTable[SparkSource]],
+    joins: Sequence[Join],
+    user: str,
+    master: str | None,
+    progress: Progress,
+    derivation: Derivation = Derivation(),  # noqa: B008 - frozen
 ) -> SparkEngine:
     """Return an engine for a source, or for several that are joined, the first of them private.
 
@@ -226,12 +233,13 @@ def open_spark(
         tables = [
             NamedTable(name=each.name, table=each.table.opened(session), private=each.private) for each in sources
         ]
-        if not joins:
+        if not joins and not derivation:
             return SparkEngine(tables[0].table, progress=progress, leave=leave)
         try:
-            return SparkEngine(joined_tables(session, tables, joins, user), progress=progress, leave=leave)
+            table = joined_tables(session, tables, joins, user) if joins else tables[0].table
+            return SparkEngine(derived_table(session, table, derivation), progress=progress, leave=leave)
         except (PySparkException, Py4JError):
-            raise EngineFailed("Spark could not join the tables") from None
+            raise EngineFailed("Spark could not join the tables, or compute with their columns") from None
 
 
 @contextmanager

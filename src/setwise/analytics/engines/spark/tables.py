@@ -13,7 +13,9 @@ from setwise.analytics.engines.cells import BLANKS, TextFunctions, check_types, 
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.engines.prepared import Manifest, not_replaceable
+from setwise.analytics.engines.row_sql import DerivedTable
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import MissingExtra, UnsuitableTable
 
@@ -144,6 +146,32 @@ def joined_tables(
         from_text=frozenset(column.name for column in joined.schema if column.from_text),
         narrowed=None if all(table.narrowed is None for table in opened) else frame,
         bytes_of=opened[0].frame,
+    )
+
+
+def derived_table(session: SparkSession, table: SparkTable, derivation: Derivation) -> SparkTable:
+    """Return the table that is derived from another one; without a derivation, the table itself."""
+    if not derivation:
+        return table
+    if table.manifest is not None:
+        raise UnsuitableTable("what was prepared cannot be computed with: ask its source")
+    derived = DerivedTable(derivation, table.schema, SparkDialect())
+    schema = derived.schema
+
+    def frame(columns: Sequence[str] | None = None) -> DataFrame:
+        views = Views(session, f"setwise_{uuid.uuid4().hex}")
+        needed = derived.needed(columns)
+        try:
+            relation = views.add("derived", table.frame if needed is None else table.columns(needed))
+            return session.sql(f"SELECT * FROM {derived.statement(relation)}")
+        finally:
+            views.drop()
+
+    return SparkTable(
+        frame=frame(),
+        from_text=frozenset(column.name for column in schema if column.from_text),
+        narrowed=None if table.narrowed is None else frame,
+        bytes_of=table.sized_like,
     )
 
 

@@ -1,0 +1,136 @@
+"""DuckDB in memory for the free part of a SQL statement: it reads released rows and public tables, and nothing else."""
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, TypeAlias
+
+import duckdb
+
+from setwise.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ShellCell: TypeAlias = str | int | float | bool | None
+
+MEMORY = "256MiB"
+SECONDS = 10.0
+"""What a free part may take: released rows are few, so one that takes longer multiplies them without need."""
+
+MOST_ROWS = 100_000
+"""The most rows of a result: a join of released rows with themselves could have billions."""
+
+_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", date: "DATE", bool: "BOOLEAN"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedTable:
+    """A table of released rows: its columns with their types, and its rows."""
+
+    columns: Mapping[str, type]
+    rows: Sequence[Sequence[object]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShellResult:
+    """The names of the columns, and the rows."""
+
+    names: tuple[str, ...]
+    rows: list[tuple[ShellCell, ...]]
+
+
+def run_shell(
+    statement: str, tables: Mapping[str, ReleasedTable], public: "Mapping[str, pa.Table] | None" = None
+) -> ShellResult:
+    """Return the result of a statement over released rows and public tables that were read before.
+
+    DuckDB runs without access to files, extensions or its settings, within `MEMORY` and `SECONDS`. Raises
+    `InvalidParameter` with DuckDB's own sentence: what it can quote was released or is public.
+    """
+    connection = connect_shell()
+    try:
+        for name, table in tables.items():
+            _create(connection, name, table)
+        for name, frame in (public or {}).items():
+            connection.register(name, frame)
+        timer = threading.Timer(SECONDS, connection.interrupt)
+        timer.start()
+        try:
+            found = connection.execute(statement)
+            names = tuple(str(each[0]) for each in found.description or ())
+            rows = found.fetchmany(MOST_ROWS + 1)
+        finally:
+            timer.cancel()
+            timer.join()
+    except duckdb.InterruptException:
+        raise InvalidParameter(f"the part over released rows takes longer than {SECONDS:g} seconds") from None
+    except duckdb.Error as error:
+        raise InvalidParameter(f"the part over released rows cannot be computed: {_sentence(error)}") from None
+    finally:
+        connection.close()
+    if len(rows) > MOST_ROWS:
+        raise InvalidParameter(f"the part over released rows has more than {MOST_ROWS:,} rows: add LIMIT")
+    return ShellResult(names, [tuple(map(_plain, row)) for row in rows])
+
+
+def connect_shell() -> duckdb.DuckDBPyConnection:
+    """Return a connection in memory that can open nothing and change none of its settings."""
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": MEMORY,
+            "threads": "1",
+            "temp_directory": "",
+            "python_enable_replacements": "false",
+        },
+    )
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTable) -> None:
+    import pyarrow as pa
+
+    kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), date: pa.date32(), bool: pa.bool_()}
+    columns = {}
+    for place, (column, kind) in enumerate(table.columns.items()):
+        cells = [row[place] for row in table.rows]
+        if kind is int and any(isinstance(cell, float) or (isinstance(cell, int) and abs(cell) >= 2**63) for cell in cells):
+            kind = float
+        if kind is float:
+            cells = [None if cell is None else float(cell) for cell in cells]  # type: ignore[arg-type]
+        if kind is date:
+            cells = [None if cell is None else date.fromisoformat(str(cell)) for cell in cells]
+        columns[column] = pa.array(cells, kinds[kind])
+    frame = pa.table(columns) if columns else pa.table({"nothing": pa.array([], pa.int64())})
+    connection.register(f"{name}_rows", frame)
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM {name}_rows")
+    connection.unregister(f"{name}_rows")
+
+
+def _plain(value: object) -> ShellCell:
+    """Return a cell as JSON has it: numbers that are not finite are null, dates and times are text."""
+    match value:
+        case bool() | int() | str() | None:
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Decimal():
+            return int(value) if value == value.to_integral_value() and value.as_tuple().exponent == 0 else float(value)
+        case datetime():
+            return value.isoformat(sep=" ")
+        case date() | time():
+            return value.isoformat()
+        case _:
+            return str(value)
+
+
+def _sentence(error: duckdb.Error) -> str:
+    return str(error).strip().splitlines()[0].partition("Error: ")[2] or "DuckDB refuses it"

@@ -1,0 +1,392 @@
+"""Aggregate functions of a releasing SELECT, read into statistics."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from sqlglot import exp
+
+from setwise.analytics.query import AUTO, Count, Mean, Quantile, Statistic, Sum
+from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
+from setwise.analytics.sql.row_values import RowReader
+from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
+from setwise.errors import InvalidParameter
+
+GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds_per_row"
+
+MOST_PARTS = 16
+"""The most parts that APPROX_QUANTILES may cut into: each inner boundary is a quantile of its own."""
+
+_USERS = ("COUNT_USERS", "APPROX_COUNT_DISTINCT", "HLL_COUNT", "APPROX_DISTINCT")
+
+_SHARES = (
+    "PERCENTILE_CONT",
+    "PERCENTILE_DISC",
+    "QUANTILE",
+    "QUANTILE_CONT",
+    "QUANTILE_DISC",
+    "APPROX_PERCENTILE",
+    "APPROX_QUANTILE",
+)
+"""Functions of a column and a share; all of them are quantiles on a grid here."""
+
+_INSTEAD_OF = {
+    "MIN": ("one user decides it", "PERCENTILE_CONT({}, 0.01)"),
+    "MAX": ("one user decides it", "PERCENTILE_CONT({}, 0.99)"),
+    "ANY_VALUE": ("it shows the value of one user", None),
+    "ARRAY_AGG": ("it shows the values of single users", None),
+    "STRING_AGG": ("it shows the values of single users", None),
+    "LISTAGG": ("it shows the values of single users", None),
+    "GROUP_CONCAT": ("it shows the values of single users", None),
+    "MODE": ("one user may decide it", None),
+    "BOOL_OR": ("one user decides it", "COUNTIF({})"),
+    "BOOL_AND": ("one user decides it", "COUNTIF({})"),
+    "LOGICAL_OR": ("one user decides it", "COUNTIF({})"),
+    "LOGICAL_AND": ("one user decides it", "COUNTIF({})"),
+    "FIRST_VALUE": ("it shows the value of one user", None),
+    "LAST_VALUE": ("it shows the value of one user", None),
+    "CORR": ("it has no private form here", None),
+    "COVAR_POP": ("it has no private form here", None),
+    "COVAR_SAMP": ("it has no private form here", None),
+}
+"""Aggregates that are refused: why, and what may be written in place of each."""
+
+AGGREGATES = frozenset(
+    {
+        "COUNT", "SUM", "AVG", "MEAN", "MEDIAN", "COUNTIF", "COUNT_IF", "APPROX_QUANTILES", "STDDEV", "STDDEV_SAMP",
+        "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP", *_SHARES, *_USERS, *_INSTEAD_OF,
+    }
+)  # fmt: skip
+"""The names of functions that aggregate rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredBounds:
+    """What the data holder declared about a table: values of columns, and rows of a user in a group."""
+
+    columns: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rows_per_user: int | None = None
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node is a call of an aggregate, with its FILTER or WITHIN GROUP."""
+    match node:
+        case exp.Anonymous():
+            return str(node.this).upper() in AGGREGATES
+        case exp.Filter() | exp.WithinGroup():
+            return True
+        case exp.Bracket():
+            return is_aggregate(node.this)
+        case _:
+            return False
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether a node holds an aggregate over rows; one inside a window function's argument counts, the window not."""
+    if isinstance(node, exp.Subquery | exp.Select):
+        return False
+    if isinstance(node, exp.Window):
+        inner = list(node.this.iter_expressions()) + [
+            each for name, value in node.args.items() if name != "this" for each in _nodes(value)
+        ]
+        return any(has_aggregate(each) for each in inner)
+    return is_aggregate(node) or any(has_aggregate(each) for each in node.iter_expressions())
+
+
+def _nodes(value: object) -> list[exp.Expr]:
+    listed = value if isinstance(value, list) else [value]
+    return [each for each in listed if isinstance(each, exp.Expr)]
+
+
+class AggregateReader:
+    """Reads aggregates into statistics; `compute` makes a column of a row expression, and returns its name."""
+
+    def __init__(
+        self,
+        user: str,
+        rows: RowReader,
+        compute: Callable[[RowExpression, str | None], str],
+        declared: DeclaredBounds,
+    ) -> None:
+        self._user = user
+        self._rows = rows
+        self._compute = compute
+        self._declared = declared
+
+    def statistics(self, node: exp.Expr, alias: str | None = None) -> list[tuple[str, Statistic]]:
+        """Return the statistics that an aggregate is, with what is added to its alias for each."""
+        if isinstance(node, exp.Anonymous) and str(node.this).upper() == "APPROX_QUANTILES":
+            parts, make = self._quantiles(node)
+            return [(f"_{place}", make(Fraction(place, parts))) for place in range(1, parts)]
+        return [("", self.statistic(node, alias))]
+
+    def statistic(self, node: exp.Expr, alias: str | None = None) -> Statistic:
+        """Return the statistic that an aggregate is, or raise `InvalidParameter`."""
+        match node:
+            case exp.Filter():
+                check_parts(node, "this", "expression")
+                return self._aggregate(node.this, self._rows.read(node.args["expression"].this), alias)
+            case exp.WithinGroup():
+                return self._within_group(node, alias)
+            case exp.Bracket():
+                return self._element(node)
+            case _:
+                return self._aggregate(node, None, alias)
+
+    def _aggregate(self, node: exp.Expr, condition: RowExpression | None, alias: str | None) -> Statistic:
+        if not isinstance(node, exp.Anonymous):
+            raise unsupported(f"{construct_of(node)} with FILTER", "put FILTER after an aggregate")
+        check_parts(node, "this", "expressions")
+        function = str(node.this).upper()
+        arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
+        named = [each for each in node.expressions if type(each) is exp.Kwarg]
+        if function in _INSTEAD_OF:
+            why, instead = _INSTEAD_OF[function]
+            if instead is not None and arguments:
+                node.meta["instead"] = instead.format(arguments[0].sql(dialect="postgres"))
+            raise unsupported(function, why)
+        if function in ("COUNTIF", "COUNT_IF"):
+            if len(arguments) != 1:
+                raise InvalidParameter(f"{function} takes one condition, not {len(arguments)} values")
+            return self._count_where(self._rows.read(arguments[0]), condition, named, function, alias)
+        if function in _USERS and len(arguments) == 1:
+            return self._distinct([arguments[0]], named, condition, alias)
+        if function == "COUNT":
+            return self._count(arguments, named, condition, alias)
+        if any(type(each) is exp.Distinct for each in arguments):
+            raise unsupported(f"DISTINCT in {function}", "leave it out")
+        if function in _SHARES:
+            return self._share(function, arguments, named, condition, alias)
+        return self._measured(function, arguments, named, condition, alias)
+
+    def _measured(
+        self,
+        function: str,
+        arguments: Sequence[exp.Expr],
+        named: Sequence[exp.Expr],
+        condition: RowExpression | None,
+        alias: str | None,
+        **more: Any,  # noqa: ANN401 - words of the statistic
+    ) -> Statistic:
+        make, bounds = measure_of_function(function)
+        if len(arguments) != 1:
+            raise InvalidParameter(f"{function} takes one column and its bounds, not {len(arguments)} values")
+        expression = self._rows.read(arguments[0])
+        if function == "SUM" and not named and (counted := _counted_condition(expression)) is not None:
+            return self._count_where(counted, condition, named, function, alias)
+        column = self._column(expression, condition, alias)
+        words = self._bounds(named, function, bounds)
+        if not words:
+            words = self._declared_bounds(function, column) or {"bounds": AUTO}
+        return make(column=column, **words, **more)
+
+    def _declared_bounds(self, function: str, column: str) -> dict[str, Any] | None:
+        found = self._declared.columns.get(column)
+        if found is None:
+            return None
+        low, high = found
+        if function != "SUM":
+            return {"low": low, "high": high}
+        rows = self._declared.rows_per_user
+        return None if rows is None else {"low": min(0, low * rows), "high": max(0, high * rows)}
+
+    def _share(
+        self,
+        function: str,
+        arguments: Sequence[exp.Expr],
+        named: Sequence[exp.Expr],
+        condition: RowExpression | None,
+        alias: str | None,
+    ) -> Statistic:
+        if len(arguments) != 2:
+            raise InvalidParameter(f"{function} takes a column and a share, as in {function}(x, 0.5)")
+        share = number_of(arguments[1], f"the share of {function}")
+        return self._measured("PERCENTILE_CONT", arguments[:1], named, condition, alias, at=share)
+
+    def _within_group(self, node: exp.Expr, alias: str | None) -> Statistic:
+        check_parts(node, "this", "expression")
+        call, order = node.this, node.args["expression"]
+        function = str(call.this).upper() if isinstance(call, exp.Anonymous) else construct_of(call)
+        if function not in ("PERCENTILE_CONT", "PERCENTILE_DISC") or len(call.expressions) != 1:
+            raise unsupported(f"{function} WITHIN GROUP", "write PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)")
+        if not isinstance(order, exp.Order) or len(order.expressions) != 1:
+            raise unsupported("WITHIN GROUP over several columns", "order by one column")
+        ordered = order.expressions[0]
+        share = number_of(call.expressions[0], f"the share of {function}")
+        if ordered.args.get("desc"):
+            share = 1 - Fraction(str(share))  # type: ignore[assignment]
+        return self._measured("PERCENTILE_CONT", [ordered.this], [], None, alias, at=share)
+
+    def _quantiles(self, node: exp.Expr) -> tuple[int, Callable[[Fraction], Statistic]]:
+        """Return into how many parts APPROX_QUANTILES cuts, and what makes the quantile of a share."""
+        check_parts(node, "this", "expressions")
+        arguments = [each for each in node.expressions if type(each) is not exp.Kwarg]
+        named = [each for each in node.expressions if type(each) is exp.Kwarg]
+        if len(arguments) != 2:
+            raise InvalidParameter(
+                f"APPROX_QUANTILES takes a column, a number and its bounds, not {len(arguments)} values"
+            )
+        parts = number_of(arguments[1], "the number of APPROX_QUANTILES")
+        most = MOST_PARTS if not isinstance(node.parent, exp.Bracket) else 1000
+        if not isinstance(parts, int) or not 2 <= parts <= most:
+            raise InvalidParameter(f"the number of APPROX_QUANTILES must be 2 to {most}, not {parts}")
+        return parts, lambda share: self._measured("PERCENTILE_CONT", arguments[:1], named, None, None, at=share)
+
+    def _element(self, node: exp.Expr) -> Statistic:
+        """Return the quantile that APPROX_QUANTILES(x, 100)[OFFSET(50)] is."""
+        call = node.this
+        if not (isinstance(call, exp.Anonymous) and str(call.this).upper() == "APPROX_QUANTILES"):
+            raise unsupported("an element of an array", "select the whole")
+        check_parts(node, "this", "expressions", "offset", "safe")
+        parts, make = self._quantiles(call)
+        (place,) = node.expressions
+        number = number_of(place, "the element")
+        offset = 1 if node.args.get("offset") == 1 else 0
+        share = Fraction(int(number) - offset, parts)
+        if not 0 < share < 1:
+            raise unsupported("the least or greatest value", "one user decides it: take an inner element")
+        return make(share)
+
+    def _count(
+        self,
+        arguments: Sequence[exp.Expr],
+        named: Sequence[exp.Expr],
+        condition: RowExpression | None,
+        alias: str | None,
+    ) -> Statistic:
+        match arguments:
+            case [exp.Distinct() as distinct]:
+                check_parts(distinct, "expressions")
+                return self._distinct(distinct.expressions, named, condition, alias)
+            case [exp.Star() | exp.Literal()] if condition is not None:
+                return self._count_where(condition, None, named, "COUNT(*)", alias)
+            case [exp.Star() as star]:
+                check_parts(star)
+                return self._rows_counted(None, named, "COUNT(*)")
+            case [exp.Literal() | exp.Boolean()]:
+                return self._rows_counted(None, named, "COUNT(*)")
+            case [counted]:
+                column = self._column(self._rows.read(counted), condition, alias)
+                return self._rows_counted(column, named, f"COUNT({column})")
+            case _:
+                raise InvalidParameter(f"COUNT takes * or one column, and its bounds, not {len(arguments)} values")
+
+    def _distinct(
+        self,
+        expressions: Sequence[exp.Expr],
+        named: Sequence[exp.Expr],
+        condition: RowExpression | None,
+        alias: str | None,
+    ) -> Statistic:
+        written = f"COUNT(DISTINCT {', '.join(each.name or construct_of(each) for each in expressions)})"
+        found = [self._rows.read(each) for each in expressions]
+        only = _of_user(found[0], self._user) if len(found) == 1 else None
+        if only is None:
+            raise unsupported(written, f"count users, COUNT(DISTINCT {self._user})")
+        if named:
+            raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
+        chosen = _both(only if only is not True else None, condition)
+        if chosen is None:
+            return Count(most=1)
+        return Count(most=1, column=self._compute(Case((Branch(chosen, ConstantValue(1)),)), alias))
+
+    def _count_where(
+        self,
+        condition: RowExpression,
+        more: RowExpression | None,
+        named: Sequence[exp.Expr],
+        function: str,
+        alias: str | None,
+    ) -> Statistic:
+        both = _both(condition, more)
+        assert both is not None
+        return self._rows_counted(self._compute(Case((Branch(both, ConstantValue(1)),)), alias), named, function)
+
+    def _rows_counted(self, column: str | None, named: Sequence[exp.Expr], function: str) -> Statistic:
+        words = self._bounds(named, function, GROUP_BOUNDS)
+        if words.get("bounds") == AUTO or not words:
+            most = self._declared.rows_per_user
+            return count_of_rows(column) if most is None else Count(most=most, column=column)
+        if words["low"] != 0:
+            raise InvalidParameter(f"the lower bound of {function} must be 0, not {words['low']}")
+        return Count(most=words["high"], column=column)
+
+    def _column(self, expression: RowExpression, condition: RowExpression | None, alias: str | None) -> str:
+        if condition is not None:
+            return self._compute(Case((Branch(condition, expression),)), alias)
+        return expression.name if isinstance(expression, ColumnValue) else self._compute(expression, alias)
+
+    def _bounds(self, named: Sequence[exp.Expr], function: str, wanted: str) -> dict[str, Any]:
+        """Return the bounds given as `wanted => (low, high)` or AUTO: the only named argument there may be."""
+        for each in named:
+            if each.this.name.lower() != wanted:
+                raise unsupported(f"{each.this.name} in {function}", f"it takes {wanted} => (low, high)")
+        if not named:
+            return {}
+        if len(named) != 1:
+            raise InvalidParameter(f"{wanted} => (low, high) is given twice in {function}: give it once")
+        pair = named[0].args["expression"]
+        if type(pair) is exp.Column and pair.name.lower() == AUTO:
+            check_parts(pair, "this")
+            return {"bounds": AUTO}
+        if type(pair) is not exp.Tuple or len(pair.expressions) != 2:
+            raise unsupported(f"{construct_of(pair)} as {wanted}", "write (low, high)")
+        low, high = (number_of(end, wanted) for end in pair.expressions)
+        return {"low": low, "high": high}
+
+
+def measure_of_function(function: str) -> tuple[Callable[..., Statistic], str]:
+    """Return the statistic that a function of a column is, and the name of its bounds, or raise."""
+    if function not in _MEASURES:
+        raise unsupported(function, f"write one of COUNT, COUNTIF, {', '.join(_MEASURES)}")
+    return _MEASURES[function]
+
+
+_MEASURES: dict[str, tuple[Callable[..., Statistic], str]] = {
+    "SUM": (Sum, GROUP_BOUNDS),
+    "AVG": (Mean, GROUP_BOUNDS),
+    "MEAN": (Mean, GROUP_BOUNDS),
+    "MEDIAN": (Quantile, ROW_BOUNDS),
+    "PERCENTILE_CONT": (Quantile, ROW_BOUNDS),
+}
+"""The functions of a column: the statistic each is, and the name of its bounds."""
+
+
+def count_of_rows(column: str | None) -> Statistic:
+    """Return the count of rows whose bound on a user's rows is to be found."""
+    raise unsupported(f"COUNT({column or '*'}) without bounds", "write contribution_bounds_per_group => (0, N)")
+
+
+def _counted_condition(expression: RowExpression) -> RowExpression | None:
+    """Return the condition that SUM(CASE WHEN condition THEN 1 ELSE 0 END) counts; None for another expression."""
+    if not isinstance(expression, Case) or len(expression.branches) != 1:
+        return None
+    (branch,) = expression.branches
+    return branch.condition if _is(branch.value, 1) and _is(expression.otherwise, 0) else None
+
+
+def _is(expression: RowExpression | None, number: int) -> bool:
+    if expression is None:
+        return number == 0
+    return isinstance(expression, ConstantValue) and expression.value is not True and expression.value == number
+
+
+def _of_user(expression: RowExpression, user: str) -> "RowExpression | bool | None":
+    """Return True for the user column, the condition of CASE WHEN condition THEN user END, and None otherwise."""
+    if expression == ColumnValue(user):
+        return True
+    if isinstance(expression, Case) and len(expression.branches) == 1 and expression.otherwise is None:
+        (branch,) = expression.branches
+        return branch.condition if branch.value == ColumnValue(user) else None
+    return None
+
+
+def _both(first: "RowExpression | bool | None", second: RowExpression | None) -> RowExpression | None:
+    from setwise.analytics.rows.expression import AllOf
+
+    known = [each for each in (first, second) if each is not None and not isinstance(each, bool)]
+    return AllOf(tuple(known)) if len(known) > 1 else (known[0] if known else None)
+
+
+__all__ = ["AGGREGATES", "AggregateReader", "DeclaredBounds", "column_name", "has_aggregate", "is_aggregate"]

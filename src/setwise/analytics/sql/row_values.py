@@ -1,0 +1,417 @@
+"""Expressions over the columns of one row, read from a syntax tree into row expressions.
+
+Every node that has a meaning here is written anew, and every other is refused by name.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+
+from sqlglot import exp
+
+from setwise.analytics.filter.expression import Operator
+from setwise.analytics.rows.expression import (
+    AllOf,
+    AnyOf,
+    Arithmetic,
+    ArithmeticOperator,
+    Branch,
+    Call,
+    Case,
+    ColumnValue,
+    Compared,
+    ConstantValue,
+    Function,
+    IsNull,
+    Matched,
+    Negated,
+    PeriodStart,
+    ReleasedValue,
+    RowExpression,
+    Start,
+    TimeField,
+    TimePart,
+)
+from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
+from setwise.errors import InvalidParameter
+
+COMPUTED = (
+    "columns and constants are computed with by + - * / %, CASE, IF, COALESCE, NULLIF, LEAST, GREATEST, ABS, FLOOR, "
+    "CEIL, ROUND, LOWER, UPPER, TRIM, SUBSTR, LENGTH, EXTRACT, DATE_TRUNC and comparisons"
+)
+"""What may be computed of a row, for messages."""
+
+OPERATORS: dict[type[exp.Expr], Operator] = {
+    exp.EQ: Operator.EQUAL,
+    exp.NEQ: Operator.UNEQUAL,
+    exp.LT: Operator.LESS,
+    exp.LTE: Operator.AT_MOST,
+    exp.GT: Operator.GREATER,
+    exp.GTE: Operator.AT_LEAST,
+}
+
+_ARITHMETIC: dict[type[exp.Expr], ArithmeticOperator] = {
+    exp.Add: ArithmeticOperator.PLUS,
+    exp.Sub: ArithmeticOperator.MINUS,
+    exp.Mul: ArithmeticOperator.TIMES,
+    exp.Div: ArithmeticOperator.DIVIDED_BY,
+    exp.Mod: ArithmeticOperator.MODULO,
+}
+
+_FUNCTIONS = {
+    "COALESCE": (Function.COALESCE, 2, 50),
+    "IFNULL": (Function.COALESCE, 2, 2),
+    "NVL": (Function.COALESCE, 2, 2),
+    "NULLIF": (Function.NULLIF, 2, 2),
+    "LEAST": (Function.LEAST, 2, 10),
+    "GREATEST": (Function.GREATEST, 2, 10),
+    "ABS": (Function.ABS, 1, 1),
+    "FLOOR": (Function.FLOOR, 1, 1),
+    "CEIL": (Function.CEIL, 1, 1),
+    "CEILING": (Function.CEIL, 1, 1),
+    "ROUND": (Function.ROUND, 1, 2),
+    "SIGN": (Function.SIGN, 1, 1),
+    "LOWER": (Function.LOWER, 1, 1),
+    "UPPER": (Function.UPPER, 1, 1),
+    "TRIM": (Function.TRIM, 1, 1),
+    "SUBSTR": (Function.SUBSTR, 2, 3),
+    "SUBSTRING": (Function.SUBSTR, 2, 3),
+    "LENGTH": (Function.LENGTH, 1, 1),
+    "CHAR_LENGTH": (Function.LENGTH, 1, 1),
+    "LEN": (Function.LENGTH, 1, 1),
+    "DATE": (Function.TO_DATE, 1, 1),
+    "TO_DATE": (Function.TO_DATE, 1, 1),
+}
+"""The function of each name, with the fewest and the most arguments it takes."""
+
+_FIELDS = {
+    "YEAR": TimeField.YEAR,
+    "QUARTER": TimeField.QUARTER,
+    "MONTH": TimeField.MONTH,
+    "WEEK": TimeField.WEEK,
+    "ISOWEEK": TimeField.WEEK,
+    "WEEKISO": TimeField.WEEK,
+    "DAY": TimeField.DAY,
+    "DAYOFMONTH": TimeField.DAY,
+    "HOUR": TimeField.HOUR,
+    "DAYOFWEEK": TimeField.SUNDAY_1,
+    "DOW": TimeField.SUNDAY_0,
+    "WEEKDAY": TimeField.SUNDAY_0,
+    "ISODOW": TimeField.WEEKDAY,
+    "DAYOFWEEKISO": TimeField.WEEKDAY,
+    "DAYOFWEEK_ISO": TimeField.WEEKDAY,
+}
+
+TRUNCATIONS = ("DATE_TRUNC", "DATETIME_TRUNC", "TIMESTAMP_TRUNC", "TRUNC")
+_STARTS = {"DAY": Start.DAY, "WEEK": Start.SUNDAY_WEEK, "ISOWEEK": Start.WEEK, "MONTH": Start.MONTH}
+
+_INTEGERS = (exp.DType.BIGINT, exp.DType.INT, exp.DType.SMALLINT, exp.DType.TINYINT)
+_REALS = (exp.DType.DOUBLE, exp.DType.FLOAT, exp.DType.DECIMAL, exp.DType.BIGDECIMAL)
+_TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATETIME, exp.DType.TIMESTAMPNTZ)
+
+Released = Callable[[exp.Expr], ReleasedValue]
+"""Makes a scalar subquery a releasing SELECT of the statement, and returns what stands for its value."""
+
+
+class RowReader:
+    """Reads nodes into row expressions; `today` is what CURRENT_DATE is, `released` reads scalar subqueries."""
+
+    def __init__(self, today: date, released: Released | None = None) -> None:
+        self._today = today
+        self._released = released
+
+    def read(self, node: exp.Expr) -> RowExpression:
+        """Return the expression that a node is, or raise `InvalidParameter` naming what it may not say."""
+        folded = self.constant_time(node)
+        if folded is not None:
+            return ConstantValue(folded)
+        kind = type(node)
+        if kind in _ARITHMETIC:
+            check_parts(node, "this", "expression", "typed", "safe")
+            return Arithmetic(_ARITHMETIC[kind], self.read(node.this), self.read(node.args["expression"]))
+        if kind in OPERATORS:
+            check_parts(node, "this", "expression")
+            return Compared(OPERATORS[kind], self.read(node.this), self.read(node.args["expression"]))
+        match node:
+            case exp.Paren():
+                check_parts(node, "this")
+                return self.read(node.this)
+            case exp.Column():
+                return ColumnValue(column_name(node, "an expression"))
+            case exp.Literal():
+                return ConstantValue(str(node.this) if node.is_string else number_of(node, "a constant"))
+            case exp.Neg():
+                return self._negative(node)
+            case exp.Boolean():
+                return ConstantValue(bool(node.this))
+            case exp.Null():
+                return Case(())
+            case exp.And() | exp.Or():
+                check_parts(node, "this", "expression")
+                parts = tuple(self.read(each) for each in node.flatten())
+                return AllOf(parts) if kind is exp.And else AnyOf(parts)
+            case exp.Not():
+                check_parts(node, "this")
+                return Negated(self.read(node.this))
+            case exp.Is() | exp.In() | exp.Between() | exp.Like() | exp.ILike():
+                return self._predicate(node)
+            case exp.Case():
+                return self._case(node)
+            case exp.If():
+                check_parts(node, "this", "true", "false")
+                return self._conditional(node.this, node.args["true"], node.args.get("false"))
+            case exp.Cast() | exp.TryCast():
+                return self._cast(node)
+            case exp.Floor() | exp.Ceil():
+                check_parts(node, "this")
+                return Call(Function.FLOOR if kind is exp.Floor else Function.CEIL, (self.read(node.this),))
+            case exp.Substring():
+                check_parts(node, "this", "start", "length")
+                places = [node.args[name] for name in ("start", "length") if node.args.get(name) is not None]
+                return self._call("SUBSTR", [node.this, *places])
+            case exp.Extract():
+                return self._part(node)
+            case exp.Subquery() if self._released is not None:
+                return self._released(node)
+            case exp.Anonymous():
+                check_parts(node, "this", "expressions")
+                return self._call(str(node.this).upper(), node.expressions)
+            case _:
+                raise unsupported(f"{construct_of(node)} in an expression over rows", COMPUTED)
+
+    def constant_time(self, node: exp.Expr) -> date | datetime | None:
+        """Return the date or time that a node is whatever the row: CURRENT_DATE, a literal, or one less some days."""
+        match node:
+            case exp.Paren():
+                return self.constant_time(node.this)
+            case exp.CurrentDate():
+                return self._today
+            case exp.CurrentTimestamp() | exp.CurrentDatetime():
+                return datetime.combine(self._today, datetime.min.time())
+            case exp.Anonymous() if str(node.this).upper() in _NOW and not node.expressions:
+                now = str(node.this).upper()
+                return self._today if now == "CURRENT_DATE" else datetime.combine(self._today, datetime.min.time())
+            case exp.Anonymous() if str(node.this).upper() in _SHIFTS and len(node.expressions) == 2:
+                return self._shifted(node.expressions[0], node.expressions[1], _SHIFTS[str(node.this).upper()])
+            case exp.Anonymous() if str(node.this).upper() == "DATEADD" and len(node.expressions) == 3:
+                unit, number, start = node.expressions
+                if type(number) in (exp.Literal, exp.Neg):
+                    days = exp.Interval(this=exp.Literal.string(str(number_of(number, "DATEADD"))), unit=exp.var(unit.name))
+                    return self._shifted(start, days, 1)
+                return None
+            case exp.Add() | exp.Sub() if type(node.args["expression"]) is exp.Interval:
+                return self._shifted(node.this, node.args["expression"], 1 if type(node) is exp.Add else -1)
+            case exp.Cast() if type(node.this) is exp.Literal and node.this.is_string:
+                return _literal_time(node)
+            case _:
+                return None
+
+    def _shifted(self, start: exp.Expr, interval: exp.Expr, sign: int) -> date | datetime | None:
+        moment = self.constant_time(start)
+        if moment is None or type(interval) is not exp.Interval:
+            return None
+        amount, unit = str(interval.this.name), str(interval.args.get("unit") or "").upper().rstrip("S")
+        found = re.fullmatch(r"(-?\d+)\s*(\w*)", amount)
+        if found is None:
+            return None
+        unit = unit or found[2].upper().rstrip("S")
+        number = sign * int(found[1])
+        if unit not in _DAYS and unit not in _MONTHS:
+            raise unsupported(f"an INTERVAL of {unit}", "write days, weeks, months or years")
+        try:
+            if unit in _DAYS:
+                return moment + timedelta(days=number * _DAYS[unit])
+            return _months_later(moment, number * _MONTHS[unit])
+        except (OverflowError, ValueError):
+            raise InvalidParameter(f"{amount} {unit} before or after is no date") from None
+
+    def _negative(self, node: exp.Expr) -> RowExpression:
+        inner = self.read(node.this)
+        if isinstance(inner, ConstantValue) and isinstance(inner.value, int | float):
+            return ConstantValue(-inner.value)
+        return Arithmetic(ArithmeticOperator.MINUS, ConstantValue(0), inner)
+
+    def _predicate(self, node: exp.Expr) -> RowExpression:
+        found = self._positive_predicate(node)
+        return Negated(found) if node.args.get("negate") else found
+
+    def _positive_predicate(self, node: exp.Expr) -> RowExpression:
+        value = self.read(node.this)
+        match node:
+            case exp.Is():
+                check_parts(node, "this", "expression", "negate")
+                other = node.args["expression"]
+                if type(other) is exp.Null:
+                    return IsNull(value)
+                if type(other) is exp.Boolean:
+                    is_it = Compared(Operator.EQUAL, value, ConstantValue(bool(other.this)))
+                    return AllOf((Negated(IsNull(value)), is_it))
+                raise unsupported(f"IS {other.sql()}", "write IS NULL, IS TRUE or IS FALSE")
+            case exp.In():
+                check_parts(node, "this", "expressions", "query", "negate")
+                if node.args.get("query") is not None:
+                    raise unsupported("IN with a subquery", "list the values, or join the table")
+                return AnyOf(tuple(Compared(Operator.EQUAL, value, self.read(each)) for each in node.expressions))
+            case exp.Between():
+                check_parts(node, "this", "low", "high", "negate")
+                low, high = (self.read(node.args[end]) for end in ("low", "high"))
+                return AllOf((Compared(Operator.AT_LEAST, value, low), Compared(Operator.AT_MOST, value, high)))
+            case _:
+                check_parts(node, "this", "expression", "negate")
+                pattern = node.args["expression"]
+                if type(pattern) is not exp.Literal or not pattern.is_string:
+                    raise unsupported(f"{construct_of(pattern)} as a pattern", "write text with % and _")
+                if "\\" in pattern.this:
+                    raise unsupported("an escape (\\) in LIKE", "use % and _ alone")
+                return Matched(value, str(pattern.this), type(node) is exp.ILike)
+
+    def _case(self, node: exp.Expr) -> RowExpression:
+        check_parts(node, "this", "ifs", "default")
+        compared = node.args.get("this")
+        branches = []
+        for each in node.args["ifs"]:
+            condition = self.read(each.this)
+            if compared is not None:
+                condition = Compared(Operator.EQUAL, self.read(compared), condition)
+            if type(each.args["true"]) is exp.Null:
+                raise unsupported("NULL after THEN", "turn the condition round, and leave ELSE out")
+            branches.append(Branch(condition, self.read(each.args["true"])))
+        default = node.args.get("default")
+        otherwise = None if default is None or type(default) is exp.Null else self.read(default)
+        return Case(tuple(branches), otherwise)
+
+    def _conditional(self, condition: exp.Expr, true: exp.Expr, false: exp.Expr | None) -> RowExpression:
+        if type(true) is exp.Null:
+            if false is None:
+                raise unsupported("NULL in both branches", "leave it out")
+            return Case((Branch(Negated(self.read(condition)), self.read(false)),))
+        otherwise = None if false is None or type(false) is exp.Null else self.read(false)
+        return Case((Branch(self.read(condition), self.read(true)),), otherwise)
+
+    def _cast(self, node: exp.Expr) -> RowExpression:
+        check_parts(node, "this", "to", "safe", "_type")
+        to = node.args["to"].this
+        if to in _INTEGERS:
+            return Call(Function.TO_INTEGER, (self.read(node.this),))
+        if to in _REALS:
+            return Call(Function.TO_FLOAT, (self.read(node.this),))
+        if to is exp.DType.DATE:
+            return Call(Function.TO_DATE, (self.read(node.this),))
+        if to in _TIMES:
+            return self.read(node.this)
+        raise unsupported(f"CAST to {node.args['to'].sql()}", "cast to INT64, FLOAT64 or DATE")
+
+    def _call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
+        if function in ("IF", "IIF") and len(arguments) == 3:
+            return self._conditional(*arguments)
+        if function in ("SAFE_DIVIDE", "DIV0") and len(arguments) == 2:
+            return Arithmetic(ArithmeticOperator.DIVIDED_BY, *map(self.read, arguments))
+        if function == "MOD" and len(arguments) == 2:
+            return Arithmetic(ArithmeticOperator.MODULO, *map(self.read, arguments))
+        if function == "LEFT" and len(arguments) == 2:
+            return Call(Function.SUBSTR, (self.read(arguments[0]), ConstantValue(1), self.read(arguments[1])))
+        if function in _FIELDS and len(arguments) == 1:
+            return TimePart(_FIELDS[function], time_column(arguments[0], function))
+        if function in ("DATE_PART", "DATEPART") and len(arguments) == 2:
+            return self._named_part(arguments[0].name, arguments[1])
+        if function in TRUNCATIONS:
+            return self._truncation(function, arguments)
+        if function not in _FUNCTIONS:
+            raise unsupported(function, COMPUTED)
+        which, fewest, most = _FUNCTIONS[function]
+        if not fewest <= len(arguments) <= most:
+            raise InvalidParameter(f"{function} takes {fewest} to {most} values, not {len(arguments)}")
+        known = [each for each in arguments if type(each) is not exp.Null]
+        if which is Function.COALESCE and len(known) == 1:
+            return self.read(known[0])
+        return Call(which, tuple(self.read(each) for each in (known if which is Function.COALESCE else arguments)))
+
+    def _part(self, node: exp.Expr) -> RowExpression:
+        check_parts(node, "this", "expression")
+        return self._named_part(node.this.name, node.args["expression"])
+
+    def _named_part(self, name: str, argument: exp.Expr) -> RowExpression:
+        field = _FIELDS.get(name.upper())
+        if field is None:
+            raise unsupported(f"the unit {name.upper()}", f"write one of {', '.join(_FIELDS)}")
+        return TimePart(field, time_column(argument, "EXTRACT"))
+
+    def _truncation(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
+        column, unit = truncation_parts(function, arguments)
+        if unit not in _STARTS:
+            raise unsupported(f"{function} to {unit} here", "compare EXTRACT(YEAR FROM x), or the column itself")
+        return PeriodStart(_STARTS[unit], time_column(column, function))
+
+
+_NOW = ("CURRENT_DATE", "CURRENT_TIMESTAMP", "CURRENT_DATETIME", "NOW", "TODAY", "GETDATE")
+_SHIFTS = {
+    **dict.fromkeys(("DATE_SUB", "TIMESTAMP_SUB", "DATETIME_SUB"), -1),
+    **dict.fromkeys(("DATE_ADD", "TIMESTAMP_ADD", "DATETIME_ADD"), 1),
+}
+_DAYS = {"DAY": 1, "WEEK": 7}
+_MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
+
+
+def truncation_parts(function: str, arguments: Sequence[exp.Expr]) -> tuple[exp.Expr, str]:
+    """Return the column and the unit of DATE_TRUNC(x, MONTH) or DATE_TRUNC('month', x).
+
+    The week of DATE_TRUNC('week', x) begins on Monday, as in PostgreSQL and DuckDB, and is called ISOWEEK here. That of
+    DATE_TRUNC(x, WEEK) begins on Sunday, as in GoogleSQL.
+    """
+    if len(arguments) not in (2, 3):
+        raise InvalidParameter(f"{function} takes a column and a unit, as in {function}(x, MONTH)")
+    first, second, *zone = arguments
+    for each in zone:
+        check_zone(each)
+    if first.name.upper() in UNITS and (first.is_string or second.name.upper() not in UNITS):
+        unit = first.name.upper()
+        return second, "ISOWEEK" if unit == "WEEK" else unit
+    if type(second) is exp.Anonymous and [each.name.upper() for each in second.expressions] == ["MONDAY"]:
+        return first, "ISOWEEK" if second.name.upper() == "WEEK" else second.name.upper()
+    if second.is_string and second.name.upper() == "WEEK":
+        return first, "ISOWEEK"
+    return first, second.name.upper()
+
+
+UNITS = ("YEAR", "QUARTER", "MONTH", "ISOWEEK", "WEEK", "DAY", "HOUR")
+
+
+def time_column(node: exp.Expr, function: str) -> str:
+    """Return the column of dates or times that a node is, without a cast to DATE or TIMESTAMP around it."""
+    inner = node.unnest()
+    if type(inner) is exp.AtTimeZone:
+        check_zone(inner.args["zone"])
+        inner = inner.this.unnest()
+    if type(inner) in (exp.Cast, exp.TryCast) and inner.args["to"].this in (exp.DType.DATE, *_TIMES):
+        inner = inner.this.unnest()
+    if type(inner) is exp.Anonymous and str(inner.this).upper() in ("DATE", "TIMESTAMP") and len(inner.expressions) == 1:
+        inner = inner.expressions[0].unnest()
+    return column_name(inner, function)
+
+
+def check_zone(node: exp.Expr) -> None:
+    """Raise unless a time zone is UTC."""
+    if type(node) is not exp.Literal or str(node.this).upper() != "UTC":
+        raise unsupported(f"{construct_of(node)} as a time zone", "times are grouped in UTC: leave it out")
+
+
+def _literal_time(node: exp.Expr) -> date | datetime | None:
+    written, to = str(node.this.this), node.args["to"].this
+    try:
+        if to is exp.DType.DATE:
+            return date.fromisoformat(written)
+        return datetime.fromisoformat(written) if to in _TIMES else None
+    except ValueError:
+        return None
+
+
+def _months_later(moment: date | datetime, months: int) -> date | datetime:
+    """Return the moment some months later, on the last day of the month where that month is shorter."""
+    place = moment.year * 12 + moment.month - 1 + months
+    year, month = divmod(place, 12)
+    for day in (moment.day, 30, 29, 28):
+        try:
+            return moment.replace(year=year, month=month + 1, day=day)
+        except ValueError:
+            continue
+    raise InvalidParameter("there is no such date")
