@@ -140,9 +140,7 @@ def plans() -> dict[str, tuple[list[float], float]]:
         times = [least(lambda total=total: planned(*total)) for total in TOTALS]  # type: ignore[misc]
         found[name] = times, planned(*TOTALS[0]).epsilon.upper
     queries = {name: parse_sql(text, user="u", contributions=many).query for name, (text, many) in PLANS.items()}
-    asked = [
-        Question(name=name, query=query, outputs=None, weight=1.0, to=()) for name, query in list(queries.items())[:10]
-    ]
+    asked = [Question(name=name, query=query, weight=1.0, to=()) for name, query in list(queries.items())[:10]]
 
     def report(epsilon: float, delta: float) -> Priced:
         return price(asked, user="u", schemas=[SCHEMA] * len(asked), epsilon=epsilon, delta=delta)

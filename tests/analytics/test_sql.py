@@ -175,9 +175,9 @@ def test_an_ordered_limit_is_a_top_k(others, k):
 def test_groups_are_ordered_by_a_place_as_they_are_grouped_by_one():
     text = "SELECT country, COUNT(DISTINCT user_id) FROM t GROUP BY 1 ORDER BY {} DESC LIMIT 5"
     assert query_of(text.format(2)) == Query.top_k(item="country", k=5, per_item=1)
-    for place, says in ((1, "ORDER BY the column 'country'"), (3, "ORDER BY 3 names no column of the SELECT")):
-        with pytest.raises(InvalidParameter, match=says):
-            query_of(text.format(place))
+    assert query_of(text.format(1)) == Query.histogram(item="country", per_item=1)  # sorted in the free part
+    with pytest.raises(InvalidParameter, match="ORDER BY 3 names no column of the SELECT"):
+        query_of(text.format(3))
 
 
 def test_bounds_may_be_left_to_be_found():
@@ -190,8 +190,6 @@ def test_bounds_may_be_left_to_be_found():
     assert query_of(thirds) == Query.quantile(value="minutes", bounds="auto", at=[1 / 3, 2 / 3])
     total = "SELECT SUM(minutes, contribution_bounds_per_group => AUTO) FROM t"
     assert query_of(total) == Query.sum(value="minutes", bounds="auto")
-    with pytest.raises(InvalidParameter, match=r"AUTO in COUNT\(\*\) is not supported .* write \(0, N\)"):
-        query_of("SELECT COUNT(*, contribution_bounds_per_group => AUTO) FROM t")
 
 
 def test_missing_values_are_named_by_ifnull():
@@ -203,12 +201,12 @@ def test_missing_values_are_named_by_ifnull():
     assert query_of(both.replace("c, p", f"1, IFNULL({bins}, 'none')")) == words
     one = "SELECT IFNULL(minutes, -1) AS m, COUNT(DISTINCT user_id) FROM t GROUP BY m"
     assert query_of(one) == Query.histogram(item="minutes", null_item=-1, per_item=1)
+    mixed = parse_sql(text.format("IFNULL(country, 'none')", "plan", "1, 2"), user="user_id")
+    assert (mixed.query.groups, mixed.query.null_item) == (("c", "plan"), None)
+    assert "COALESCE" in str(mixed.derivation)
     for wrong, says in (
-        (text.format("IFNULL(country, 'none')", "plan", "1, 2"), "every column of GROUP BY"),
-        (text.format("IFNULL(country, 'none')", "IFNULL(plan, 'x')", "1, 2"), "the same constant"),
-        (one.replace("-1", "country"), "the column 'country' in IFNULL"),
-        (one.replace("-1", "1.5"), "text or a whole number"),
-        (one.replace("IFNULL(minutes, -1)", "IFNULL(minutes)"), "IFNULL takes a column and a constant"),
+        (one.replace("IFNULL(minutes, -1)", "IFNULL(minutes)"), "IFNULL takes 2 to 2 values"),
+        (one.replace("IFNULL(minutes, -1)", "IFNULL(minutes, foo(1))"), "FOO is not supported"),
     ):
         with pytest.raises(InvalidParameter, match=says):
             query_of(wrong)
@@ -217,19 +215,9 @@ def test_missing_values_are_named_by_ifnull():
 @pytest.mark.parametrize(
     ("selected", "says"),
     [
-        ("MEAN(minutes)", "MEAN is not supported in SQL here: write AVG"),
-        ("PERCENTILE_DISC(minutes, 0.5)", "write PERCENTILE_CONT"),
-        ("PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY minutes)", "^WITHIN GROUP .* write PERCENTILE_CONT"),
-        ("MAX(minutes)", "one user decides it: ask for a quantile near the end"),
-        ("STDDEV(minutes)", "ask for quantiles of the column"),
-        ("COUNTIF(minutes > 3)", "write the condition after WHERE"),
-        ("COUNT(DISTINCT user_id) FILTER (WHERE minutes > 3)", "write the condition after WHERE"),
-        ("ROUND(COUNT(DISTINCT user_id), 1)", "compute with the answer, which costs nothing"),
-        ("2 * COUNT(DISTINCT user_id)", "compute with the answer, which costs nothing"),
-        ("AVG(minutes)", "say between which values a user's own mean counts, or AUTO to have it found"),
-        ("MEDIAN(minutes)", "say between which values a user's own mean counts, or AUTO to have it found"),
-        ("SUM(minutes)", "say what one user may add, or AUTO to have it found"),
-        ("COUNT(*)", "say what one user may add, or count users"),
+        ("MAX(minutes)", "MAX is not supported in SQL here: one user decides it"),
+        ("ARRAY_AGG(minutes)", "it shows the values of single users"),
+        ("FOO(minutes)", "'minutes' is selected but not grouped"),
         ("PERCENTILE_CONT(minutes, 0, contribution_bounds_per_row => (0, 9))", "strictly between 0 and 1, not 0$"),
         ("AVG(minutes, contribution_bounds_per_group => (0))", r"^\(\.\.\) as contribution_bounds_per_group"),
         ("AVG(minutes, contribution_bounds_per_group => [0, 1])", r"^\[\.\.\] as contribution_bounds_per_group"),
@@ -251,13 +239,7 @@ def test_a_refused_statistic_says_what_to_write_instead(selected, says):
         ("SELECT AVG(minutes, '' => (0, 100)) FROM t", "^the SQL cannot be read: it is not SQL$"),
         ("", "^the question is empty: write one SELECT$"),
         ("EXPLAIN ANALYZE SELECT COUNT(DISTINCT user_id) FROM t", "^EXPLAIN ANALYZE .* write EXPLAIN"),
-        ("SELECT country, COUNT(DISTINCT user_id) FROM t GROUP BY ALL", "^GROUP BY ALL .* name the columns"),
         ("SELECT country, COUNT(DISTINCT user_id) FROM t GROUP BY ROLLUP(country)", "^ROLLUP"),
-        (
-            "SELECT DATE_TRUNC('month', at), COUNT(DISTINCT user_id) FROM t GROUP BY 1",
-            r"column first: DATE_TRUNC\(at, M",
-        ),
-        ("SELECT DATE_TRUNC(MONTH, at), COUNT(DISTINCT user_id) FROM t GROUP BY 1", r"column first: DATE_TRUNC\(at, M"),
         ("SELECT COUNT(DISTINCT user_id) FROM t JOIN u ON a = b", "^= without the tables of both columns"),
     ],
 )
@@ -364,26 +346,60 @@ def test_documented_examples_are_read(text):
     assert parse_sql(clause + text[len("select") :]).query.statistics
 
 
+NOW_READ = [
+    "SELECT item, APPROX_QUANTILES(q, 4) FROM t GROUP BY item",
+    "SELECT item, AVG(q) FROM t GROUP BY item",
+    "SELECT AVG(q + 1, contribution_bounds_per_group => (0, 100)) FROM t",
+    "SELECT 2 * COUNT(DISTINCT id) FROM t",
+    "SELECT ROUND(COUNT(DISTINCT id)) FROM t",
+    "SELECT item FROM t GROUP BY item",
+    "SELECT COUNT(DISTINCT id) FROM t GROUP BY item",
+    "SELECT COUNT(DISTINCT id) FROM (SELECT * FROM t)",
+    "SELECT DISTINCT item, COUNT(DISTINCT id) FROM t GROUP BY item",
+    "SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item HAVING n > 5",
+    "SELECT COUNT(DISTINCT id) FROM t QUALIFY TRUE",
+    "SELECT COUNT(DISTINCT id) FROM t UNION ALL SELECT COUNT(DISTINCT id) FROM u",
+    "SELECT item, COUNT(DISTINCT id) FROM t GROUP BY ALL",
+    "SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY n DESC",
+    "SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item LIMIT 5",
+    "SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY n LIMIT 5",
+    "SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY item DESC LIMIT 5",
+    "SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY n DESC, item LIMIT 5",
+    "SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY n DESC LIMIT 5 OFFSET 5",
+    "SELECT item, SUM(q, contribution_bounds_per_group => (0, 100)) AS s FROM t GROUP BY item ORDER BY s DESC LIMIT 5",
+    "SELECT item, AVG(q, contribution_bounds_per_group => (0, 100)) AS m FROM t GROUP BY item ORDER BY m DESC LIMIT 5",
+    "SELECT COUNT(DISTINCT id) AS n FROM t ORDER BY n DESC LIMIT 1",
+    "SELECT COUNT(DISTINCT id), COUNT(DISTINCT id) AS n FROM t",
+    "SELECT item AS n, COUNT(DISTINCT id) AS n FROM t GROUP BY item",
+    "SELECT COUNT(DISTINCT id) FROM t WHERE LOWER(q) = 'x'",
+    "SELECT COUNT(DISTINCT id) FROM t WHERE q + 1 = 2",
+    "SELECT COUNT(DISTINCT id) FROM t WHERE CASE WHEN q = 1 THEN TRUE END",
+    "SELECT COUNT(DISTINCT id) FROM t WHERE paid",
+    "SELECT COUNT(DISTINCT id) FROM t WHERE paid IS TRUE",
+    "SELECT COUNT(DISTINCT id) FROM t WHERE at > CURRENT_DATE",
+    "SELECT COUNT(DISTINCT id) FROM t WHERE SAFE_CAST(q AS INT64) = 1",
+]
+"""Statements whose free part, computed columns or bounds are found or computed instead of refused."""
+
+
+@pytest.mark.parametrize("text", NOW_READ)
+def test_everyday_statements_are_read(text):
+    assert parse_sql(text, user="id").cores
+
+
 REFUSED = [
     ("SELECT item, VAR_SAMP(q) FROM t GROUP BY item", "VAR_SAMP"),
-    ("SELECT item, APPROX_QUANTILES(q, 4) FROM t GROUP BY item", "APPROX_QUANTILES"),
     ("SELECT item, COUNT(*) FROM t GROUP BY item", "contribution_bounds_per_group"),
-    ("SELECT item, AVG(q) FROM t GROUP BY item", "contribution_bounds_per_group"),
     ("SELECT item, AVG(q, contribution_bounds_per_row => (0, 1)) FROM t GROUP BY item", "contribution_bounds_per_row"),
     ("SELECT COUNT(*, contribution_bounds_per_group => (2, 5)) FROM t", "must be 0, not 2"),
-    ("SELECT AVG(q, " + BOUNDED + ", report_format => 'JSON') FROM t", "report_format"),
+    ("SELECT AVG(q, contribution_bounds_per_group => (0, 100), report_format => 'JSON') FROM t", "report_format"),
     ("SELECT AVG(q, contribution_bounds_per_group => NULL) FROM t", "NULL"),
     ("SELECT AVG(q, contribution_bounds_per_group => (0, q)) FROM t", "'q'"),
-    ("SELECT AVG(q + 1, " + BOUNDED + ") FROM t", "arithmetic"),
     ("SELECT AVG(DISTINCT q) FROM t", "DISTINCT in AVG"),
-    ("SELECT COUNT(DISTINCT q) FROM t", r"COUNT\(DISTINCT q\)"),
-    ("SELECT 2 * COUNT(DISTINCT id) FROM t", "arithmetic"),
-    ("SELECT ROUND(COUNT(DISTINCT id)) FROM t", "ROUND"),
-    ("SELECT COUNT(DISTINCT id) OVER () FROM t", "OVER"),
-    ("SELECT * FROM t", r"\*"),
-    ("SELECT item FROM t GROUP BY item", "no statistic"),
+    ("SELECT COUNT(DISTINCT q) FROM t", "COUNT\\(DISTINCT q\\)"),
+    ("SELECT COUNT(DISTINCT id) OVER () FROM t", "'id' is selected but not grouped"),
+    ("SELECT * FROM t", "\\*"),
     ("SELECT item, COUNT(DISTINCT id) FROM t", "'item'"),
-    ("SELECT COUNT(DISTINCT id) FROM t GROUP BY item", "'item'"),
     ("SELECT COUNT(DISTINCT id) FROM t RIGHT JOIN u USING (id)", "RIGHT JOIN"),
     ("SELECT COUNT(DISTINCT id) FROM t FULL OUTER JOIN u USING (id)", "FULL OUTER JOIN"),
     ("SELECT COUNT(DISTINCT id) FROM t NATURAL JOIN u", "NATURAL JOIN"),
@@ -393,43 +409,19 @@ REFUSED = [
     ("SELECT COUNT(DISTINCT id) FROM t JOIN (SELECT * FROM u) AS v USING (id)", "a subquery"),
     ("SELECT COUNT(DISTINCT id) FROM t JOIN u USING (a) JOIN v ON t.a = u.a", "columns of other tables"),
     ("SELECT COUNT(DISTINCT id) FROM t, u", "JOIN"),
-    ("SELECT COUNT(DISTINCT id) FROM (SELECT * FROM t)", "a subquery"),
     ("SELECT COUNT(DISTINCT id) FROM UNNEST([1])", "UNNEST"),
     ("SELECT COUNT(DISTINCT t.id) FROM t AS s", "'t'"),
     ("SELECT COUNT(DISTINCT id) FROM t TABLESAMPLE SYSTEM (10 PERCENT)", "TABLESAMPLE"),
     ("SELECT COUNT(DISTINCT id) FROM t FOR SYSTEM_TIME AS OF '2026-01-01'", "VERSION"),
     ("SELECT COUNT(DISTINCT id)", "FROM"),
-    ("WITH u AS (SELECT 1) SELECT COUNT(DISTINCT id) FROM u", "WITH"),
-    ("SELECT DISTINCT item, COUNT(DISTINCT id) FROM t GROUP BY item", "DISTINCT"),
-    ("SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item HAVING n > 5", "HAVING"),
-    ("SELECT COUNT(DISTINCT id) FROM t QUALIFY TRUE", "QUALIFY"),
-    ("SELECT COUNT(DISTINCT id) FROM t UNION ALL SELECT COUNT(DISTINCT id) FROM u", "UNION"),
+    ("WITH u AS (SELECT 1) SELECT COUNT(DISTINCT id) FROM u", "reads no private table"),
     ("SELECT item, COUNT(DISTINCT id) FROM t GROUP BY ROLLUP (item)", "ROLLUP"),
-    ("SELECT item, COUNT(DISTINCT id) FROM t GROUP BY ALL", "ALL"),
     ("SELECT u.item, COUNT(DISTINCT id) FROM t GROUP BY u.item", "'u'"),
-    ("SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY n DESC", "LIMIT"),
-    ("SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item LIMIT 5", "ORDER BY"),
-    ("SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY n LIMIT 5", "ascending"),
-    ("SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY item DESC LIMIT 5", "ORDER BY"),
-    ("SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY n DESC, item LIMIT 5", "several columns"),
-    ("SELECT item, COUNT(DISTINCT id) AS n FROM t GROUP BY item ORDER BY n DESC LIMIT 5 OFFSET 5", "OFFSET"),
-    ("SELECT item, SUM(q, " + BOUNDED + ") AS s FROM t GROUP BY item ORDER BY s DESC LIMIT 5", "a sum alone"),
-    ("SELECT item, AVG(q, " + BOUNDED + ") AS m FROM t GROUP BY item ORDER BY m DESC LIMIT 5", "ORDER BY"),
-    ("SELECT COUNT(DISTINCT id) AS n FROM t ORDER BY n DESC LIMIT 1", "LIMIT without GROUP BY"),
-    ("SELECT COUNT(DISTINCT id), COUNT(DISTINCT id) AS n FROM t", "two statistics"),
-    ("SELECT item AS n, COUNT(DISTINCT id) AS n FROM t GROUP BY item", "two columns"),
     ("SELECT COUNT(DISTINCT id) FROM t WHERE q IN (SELECT q FROM u)", "a subquery"),
     ("SELECT COUNT(DISTINCT id) FROM t WHERE EXISTS (SELECT 1)", "EXISTS"),
-    ("SELECT COUNT(DISTINCT id) FROM t WHERE LOWER(q) = 'x'", "LOWER"),
-    ("SELECT COUNT(DISTINCT id) FROM t WHERE q + 1 = 2", "arithmetic"),
-    ("SELECT COUNT(DISTINCT id) FROM t WHERE CASE WHEN q = 1 THEN TRUE END", "CASE"),
     ("SELECT COUNT(DISTINCT id) FROM t WHERE q = NULL", "NULL"),
-    ("SELECT COUNT(DISTINCT id) FROM t WHERE paid", "'paid'"),
-    ("SELECT COUNT(DISTINCT id) FROM t WHERE paid IS TRUE", "IS TRUE"),
     ("SELECT COUNT(DISTINCT id) FROM t WHERE q LIKE 'a\\\\%'", "escape"),
     ("SELECT COUNT(DISTINCT id) FROM t WHERE q = @value", "parameter"),
-    ("SELECT COUNT(DISTINCT id) FROM t WHERE at > CURRENT_DATE", "CURRENT"),
-    ("SELECT COUNT(DISTINCT id) FROM t WHERE SAFE_CAST(q AS INT64) = 1", "SAFE_CAST"),
     ("SELECT WITH ANONYMIZATION COUNT(DISTINCT id) FROM t", "ANONYMIZATION"),
     ("SELECT AS STRUCT COUNT(DISTINCT id) FROM t", "SELECT AS"),
     (
@@ -455,7 +447,6 @@ def test_everything_else_is_refused_by_name(text, named):
 
 ATTACKS = [
     "SELECT COUNT(DISTINCT user_id) FROM t; DROP TABLE t",
-    "SELECT COUNT(DISTINCT user_id) FROM t WHERE country = 'x' OR 1 = 1",
     "SELECT COUNT(DISTINCT user_id) FROM t WHERE country = 'x' OR read_csv('secret') = 'y'",
     "SELECT COUNT(DISTINCT user_id) FROM t WHERE `country = 'x' OR minutes` = 1",
     "SELECT COUNT(DISTINCT user_id) FROM t WHERE `country\"; DROP TABLE t` = 'x'",

@@ -36,6 +36,8 @@ class TableIdentity:
     user: str
     sources: Mapping[str, str] = field(default_factory=dict)
     joins: tuple[Join, ...] = ()
+    derivation: str = ""
+    """What SQL derives of the joined rows, as text: equal derivations have equal texts."""
 
 
 def request_text(table: TableIdentity, query: Query, budget: Budget, schema: Schema) -> str:
@@ -58,6 +60,7 @@ def request_text(table: TableIdentity, query: Query, budget: Budget, schema: Sch
         "columns": _columns_read(query, table.user, schema),
         "query": words,
         "spending": spending,
+        **({"derivation": table.derivation} if table.derivation else {}),
     }
     return check_text(canonical(record), "a question")
 

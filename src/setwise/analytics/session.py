@@ -17,7 +17,7 @@ from setwise.analytics.accuracy import plan_within
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
 from setwise.analytics.bounds_search import SearchMemory
-from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Within, budget_of
+from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Draws, Within, budget_of
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import (
     IN_MEMORY,
@@ -37,6 +37,7 @@ from setwise.analytics.identity import TableIdentity, identify_source, request_t
 from setwise.analytics.payer import AccountPayer, OneOff, what_fits
 from setwise.analytics.planning import ExecutablePlan, Plan, plan_query
 from setwise.analytics.query import Columns, Domain, Query
+from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.domain import fitted_null_item, read_domain
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
@@ -47,8 +48,12 @@ from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import Randomness, SystemRandomness
 
 if TYPE_CHECKING:
+    import pyarrow
+
+    from setwise.analytics.sql.core import Source as SqlSource
     from setwise.analytics.sql.parser import Statement
     from setwise.analytics.sql.result import SqlAnswer
+    from setwise.analytics.sql_question import SqlQuestion
 
 
 NOTHING_BESIDE = Beside()
@@ -56,8 +61,13 @@ NOTHING_BESIDE = Beside()
 IN_MEMORY_NAME = "source"
 """The name of a table in memory that was opened without one."""
 
-JoinedOpener: TypeAlias = Callable[[str, Sequence[Join]], Engine]
-"""Opens a table, under a name, with others joined to it."""
+MOST_PUBLIC_ROWS = 1_000_000
+"""The most rows of a public table that is joined to released rows: it is held in memory."""
+
+JoinedOpener: TypeAlias = Callable[[str, Sequence[Join], Derivation], Engine]
+"""Opens a table, under a name, with others joined to it, and with what is derived of the joined rows."""
+
+NOT_DERIVED = Derivation()
 
 
 class Session(Askable):
@@ -84,7 +94,7 @@ class Session(Askable):
         self._engine = engine
         self._beside = beside
         self._open_joined = open_joined
-        self._joins: dict[tuple[str, tuple[Join, ...]], Session] = {}
+        self._joins: dict[tuple[str, tuple[Join, ...], Derivation], Session] = {}
         self._joined_from: tuple[Session, str, tuple[Join, ...]] | None = None
         self._location = location
         self._advice = advice  # what to try when a column is not there
@@ -210,72 +220,100 @@ class Session(Askable):
         session, name, joins = self._joined_from or (self, self._location.name or self._name, ())
         return session._joined(name, (*joins, Join(table=table, keys=keys, keeps_all=keeps_all)))
 
-    def _joined(self, name: str, joins: tuple[Join, ...]) -> "Session":
-        """Return the session on this table, called `name`, with others joined to it."""
-        if not joins:
+    def _joined(self, name: str, joins: tuple[Join, ...], derivation: Derivation = NOT_DERIVED) -> "Session":
+        """Return the session on this table, called `name`, with others joined to it and columns computed of its rows.
+
+        Its name says what is joined and derived, so that requests to it differ from requests to the table itself.
+        """
+        if not joins and not derivation:
             return self
-        if (name, joins) not in self._joins:
+        if (name, joins, derivation) not in self._joins:
             self._beside.check(joins)
             if self._open_joined is None or self._location.prepared:
-                raise UnsuitableTable("what was prepared cannot be joined: join its source")
+                raise UnsuitableTable("what was prepared cannot be joined or computed with: ask its source")
+            derived = [f"({derivation})"] if derivation else []
             other = Session(
-                self._open_joined(name, joins),
+                self._open_joined(name, joins, derivation),
                 user=self._user,
-                name=" ".join([self._name, *map(str, joins)]),
+                name=" ".join([self._name, *map(str, joins), *derived]),
                 randomness=self._randomness,
                 account=self._account,
                 location=self._location,
-                identity=replace(self._identity, joins=joins),
+                identity=replace(self._identity, joins=joins, derivation=str(derivation)),
             )
             other._one_off, other._searches, other._joined_from = self._one_off, self._searches, (self, name, joins)
-            self._joins[name, joins] = other
-        return self._joins[name, joins]
+            self._joins[name, joins, derivation] = other
+        return self._joins[name, joins, derivation]
 
     def sql(self, text: str, *, key: str | None = None, **words: Unpack[SqlWords]) -> "SqlAnswer":
-        """Return the answer to one SELECT, as columns and rows.
+        """Return the answer to one SQL statement, as columns and rows.
 
         FROM names the file without its endings, or as it was opened. A table in memory has the name that it was opened
         with (`name` or `dataset`), or else "source". The budget stands in the clause
         ``WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .., delta = ..)`` or in the words, and so does the contribution
-        bound (`max_groups_contributed`). What is not supported is refused by name.
+        bound (`max_groups_contributed`). Bounds that are not given are found within a tenth of epsilon, and a delta
+        that is needed and not given is 1e-6. What is not supported is refused by name.
         """
-        from setwise.analytics.sql.result import SqlAnswer
-
-        asked, statement, budget = self.read_sql(text, words)
-        if statement.explain:
+        question = self.ask_sql(text, words)
+        if question.statement.explain:
             raise InvalidParameter("EXPLAIN has a plan and no rows: call session.explain with the SELECT")
-        return SqlAnswer(answer=asked.ask(statement.query, budget, key=key), outputs=statement.outputs)
+        return question.ask(key)
 
     def explain(self, text: str, **words: Unpack[SqlWords]) -> Plan:
         """Return how a SELECT would be answered, and what it would cost; EXPLAIN before it may be left out. Free."""
-        asked, statement, budget = self.read_sql(text, words)
-        return asked.preview(statement.query, budget)
+        return self.ask_sql(text, words).plan()
 
-    def read_sql(
-        self, text: str, words: SqlWords, called: str | None = None
-    ) -> "tuple[Session, Statement, AskedBudget]":
-        """Return what a SELECT asks, of which session on the tables that it joins, and what may be spent on it.
+    def ask_sql(self, text: str, words: SqlWords, called: str | None = None) -> "SqlQuestion":
+        """Return a statement with the sessions on what it joins and derives, and what may be spent on it.
 
-        `called` is one more name that the table may have after FROM.
+        `called` is one more name that the table may have after FROM. Everything that is wrong with the statement is
+        raised here, before anything is charged.
         """
-        from setwise.analytics.sql.parser import parse_sql
+        from setwise.analytics.sql.parser import TableFacts, parse_sql
+        from setwise.analytics.sql_question import SqlQuestion
 
         check_text(text, "a SELECT")
         given, spent = parted(words)
         if given.get("domain") is not None:
             given["domain"] = self.read_domain(given["domain"])
-        statement = parse_sql(text, user=self._user, **given)
         names = {self._name, self._location.name, called}
-        if statement.table not in names:
-            own = self._location.name or self._name
-            remedy = "" if self._location.name else ", or give the table that name when it is opened"
-            raise InvalidParameter(
-                f"this session is on the table {own!r}, not {statement.table!r}: write {own} after FROM{remedy}"
-            )
-        asked = self._joined(statement.table, statement.joins)
-        if statement.joins:
-            statement = parse_sql(text, user=self._user, **given, columns=asked.schema.names)
-        return asked, statement, self.budget(statement.paid_by(spent))
+
+        def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
+            if table not in names:
+                own = self._location.name or self._name
+                remedy = "" if self._location.name else ", or give the table that name when it is opened"
+                raise InvalidParameter(
+                    f"this session is on the table {own!r}, not {table!r}: write {own} after FROM{remedy}"
+                )
+            return self._joined(table, joins).schema
+
+        facts = TableFacts(public=tuple(self._beside.public), schema_of=schema_of)
+        statement = parse_sql(text, user=self._user, **given, facts=facts)
+        budget = self.budget(statement.paid_by(spent))
+        statement = statement.filled(finds_bounds=not isinstance(budget, Draws))
+        sessions = tuple(self.derived_session(core.source) for core in statement.cores)
+        public = self.public_tables(statement)
+        if statement.shell is not None:
+            statement.check_shell([session.schema for session in sessions], public)
+        return SqlQuestion(statement=statement, sessions=sessions, budget=budget, public=public)
+
+    def derived_session(self, source: "SqlSource") -> "Session":
+        """Return the session on the rows that a SELECT reads: with what is joined to the table and derived of it."""
+        return self._joined(source.table, source.joins, source.derivation)
+
+    def public_tables(self, statement: "Statement") -> "dict[str, pyarrow.Table]":
+        """Return the public tables that the free part of a statement reads, by name.
+
+        They are read here, whole, before the free part runs: the free part itself opens nothing.
+        """
+        names = () if statement.shell is None else statement.shell.public
+        tables = {}
+        for name in names:
+            with open_engine(self._beside.public[name]) as engine:
+                if not hasattr(engine, "read_table"):
+                    raise InvalidParameter(f"{name!r} is joined to the private table itself, not to released rows")
+                tables[name] = engine.read_table(MOST_PUBLIC_ROWS)
+        return tables
 
     def prepare(
         self,
@@ -440,8 +478,8 @@ def open(  # noqa: A001 - it is called as setwise.open
         format=format,
     )
 
-    def opened(called: str = "", joins: Sequence[Join] = ()) -> Engine:
-        joined = Joined(joins=joins, name=called, user=user, beside=beside)
+    def opened(called: str = "", joins: Sequence[Join] = (), derivation: Derivation = NOT_DERIVED) -> Engine:
+        joined = Joined(joins=joins, name=called, user=user, beside=beside, derivation=derivation)
         return open_engine(
             source, engine, table=table, types=types, csv=csv, memory=memory, progress=progress, joined=joined
         )

@@ -60,30 +60,32 @@ def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
 
 
 def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
-    """Ask in SQL: one SELECT of counts, sums, means and quantiles, by columns; EXPLAIN is a preview, and free."""
+    """Ask in SQL: counts, sums, means and quantiles by columns, and SQL over the result; EXPLAIN is a free preview."""
     from setwise.analytics.askable import SqlWords
-    from setwise.analytics.sql.parser import parse_sql
-    from setwise.analytics.sql.result import SqlAnswer
+    from setwise.analytics.sql.parser import TableFacts, parse_sql
 
     text, explain = _text(given.pop("query")), given.pop("explain")
     tables = _named(given.pop("tables") or (), "--table", given["engine"])
     public = _named(given.pop("public") or (), "--public", given["engine"])
     words: SqlWords = {"contributions": given.pop("contributions"), "domain": given.pop("domain")}
-    statement = parse_sql(text, user=given.pop("user"), contributions=words["contributions"])
-    private = {join.table: tables[join.table] for join in statement.joins if join.table in tables}
+    facts = TableFacts(public=tuple(public))
+    statement = parse_sql(text, user=given.pop("user"), contributions=words["contributions"], facts=facts)
+    joins = [join for core in statement.cores for join in core.source.joins]
+    private = {join.table: tables[join.table] for join in joins if join.table in tables}
     asked = Given(
         table=_source(statement.table, tables, given["engine"]), user=statement.user, preview=explain, **given
     )
     paid = statement.paid_by({"epsilon": asked.epsilon, "delta": asked.delta, "within": asked.within})
-    replace(asked, epsilon=paid["epsilon"], delta=paid["delta"], within=paid["within"]).check_payer()
+    replace(asked, epsilon=paid["epsilon"], delta=paid.get("delta"), within=paid["within"]).check_payer()
     with open_account(asked) as account, open_session(asked, account, public=public, private=private) as session:
-        joined, statement, budget = session.read_sql(text, {**words, **_spent(asked)}, statement.table)
-        if asked.preview or statement.explain:
-            _preview(joined, statement.query, budget, asked)
+        question = session.ask_sql(text, {**words, **_spent(asked)}, statement.table)
+        if asked.preview or question.statement.explain:
+            plan = question.plan()
+            output.show_preview(plan, question.shortage(plan), as_json=asked.as_json)
             return
-        answer = interruptible(lambda: joined.ask(statement.query, budget, key=asked.key), session.cancel)
+        answer = interruptible(lambda: question.ask(asked.key), session.cancel)
         status = None if account is None else account.status()
-    _show(SqlAnswer(answer=answer, outputs=statement.outputs), status, asked)
+    _show(answer, status, asked)
 
 
 def _spent(given: Given) -> "BudgetWords":

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.planning import Plan
-    from setwise.analytics.sql.result import SqlAnswer
+    from setwise.analytics.sql.result import RowCell, SqlAnswer
     from setwise.ledger.records import Entry
     from setwise.ledger.register import Record
     from setwise.ledger.status import AccountStatus, Joint
@@ -260,6 +260,9 @@ def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | No
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer
     if len(answer):
         console.print(answer_table(answer, console.width) if isinstance(answer, PrivateAnswer) else _rows(answer))
+    problem = "" if isinstance(answer, PrivateAnswer) else answer.problem
+    if problem:
+        console.print(f"{problem}; these are the released rows", markup=False, highlight=False)
     console.print(_notes(private, status, details=details))
 
 
@@ -269,20 +272,34 @@ def _rows(result: "SqlAnswer") -> "Table":
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False)
-    barred = _with_intervals(result.answer)
+    rows = result.rows
+    barred = {
+        name: any(isinstance(cell := row[name], dict) and "interval" in cell for row in rows) for name in result.columns
+    }
     for each in result.outputs:
-        table.add_column(each.name, justify="left" if each.statistic is None else "right", overflow="fold")
-        if each.statistic is not None and barred[each.statistic]:
+        numbers = each.group is None and not any(isinstance(row[each.name], str) for row in rows)
+        table.add_column(each.name, justify="right" if numbers else "left", overflow="fold")
+        if barred[each.name]:
             table.add_column(f"{result.answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
-    for row in result.rows:
+    for row in rows:
         cells: list[str] = []
-        for each, value in zip(result.outputs, row.values(), strict=True):
-            if isinstance(value, dict):
-                cells += _estimated(value["value"], value["interval"], barred=barred[each.statistic or 0])
-            else:
-                cells.append(str(value))
+        for each in result.outputs:
+            cells += _sql_cells(row[each.name], is_group=each.group is not None, barred=barred[each.name])
         table.add_row(*map(Text, cells))
     return table
+
+
+def _sql_cells(cell: "RowCell", *, is_group: bool, barred: bool) -> list[str]:
+    """Return a cell of a row as text, with its interval in a second cell where the column has intervals (`barred`)."""
+    from setwise.analytics.answer import number
+
+    value = cell["value"] if isinstance(cell, dict) else cell
+    ends = cell.get("interval") if isinstance(cell, dict) else None
+    plain = is_group or value is None or isinstance(value, str | bool)
+    shown = ("" if value is None else str(value)) if plain else number(value)  # type: ignore[arg-type]
+    if not barred:
+        return [shown]
+    return [shown, "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"]
 
 
 def _with_intervals(answer: "PrivateAnswer") -> list[bool]:

@@ -223,7 +223,12 @@ class RemoteDataset(Askable):
         the words, not in both.
         """
         ended = self._ended(self._sql_body(text, words), key)
-        return SqlAnswer(answer=_answer(ended), outputs=tuple(Output(**each) for each in ended["columns"]))
+        return SqlAnswer(
+            answer=_answer(ended),
+            outputs=tuple(Output(**each) for each in ended["columns"]),
+            computed=tuple(ended["rows"]),
+            problem=ended.get("row_problem", ""),
+        )
 
     def explain(self, text: str, **words: Unpack[SqlWords]) -> Plan:
         """Return how a SELECT would be answered, and what it would cost; free, and no data is touched."""

@@ -11,8 +11,8 @@ from setwise.analytics.askable import SqlWords
 from setwise.analytics.engines.connect import Beside, Location, location_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
-from setwise.analytics.sql.parser import parse_sql
-from setwise.analytics.sql.result import Output
+from setwise.analytics.sql.parser import TableFacts, parse_sql
+from setwise.analytics.sql_question import SqlQuestion
 from setwise.analytics.tables.domain import read_domain
 from setwise.errors import InvalidParameter
 
@@ -44,17 +44,17 @@ class Question:
 
     name: str
     query: Query
-    outputs: tuple[Output, ...] | None
-    """The columns of a SELECT; None for a question in words."""
     weight: float
     to: tuple[str, ...]
-    joined: "JoinedSelect | None" = None
-    """What is read again once the tables that it joins are open."""
+    select: "ReportSelect | None" = None
+    """The SQL of the question, which is read again once its tables are open; None for a question in words."""
+    asked: SqlQuestion | None = None
+    """The statement on open tables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JoinedSelect:
-    """A SELECT with joins as its author wrote it: whose columns are whose, only the tables tell."""
+class ReportSelect:
+    """A SQL statement as its author wrote it: only open tables tell which columns it means."""
 
     text: str
     words: SqlWords
@@ -157,13 +157,14 @@ def _question(found: Any, tables: _Tables) -> Question:  # noqa: ANN401 - whatev
     if words.get("domain") is not None:
         words["domain"] = read_domain(words["domain"], tables.location)
     if "sql" not in found:
-        return Question(name=name, query=Query.from_dict(words), outputs=None, weight=weight, to=where)
+        return Question(name=name, query=Query.from_dict(words), weight=weight, to=where)
     _check_words(found, _QUESTION, "a question in SQL")
     text = words.pop("sql")
-    statement = parse_sql(text, user=tables.user, **words)
+    statement = parse_sql(text, user=tables.user, **words, facts=TableFacts(public=tuple(tables.beside.public)))
     if statement.says_what_to_spend:
         raise InvalidParameter(f"OPTIONS of {name!r} says what to spend: the budget is the report's; use weight")
-    tables.beside.check(statement.joins)
+    for core in statement.cores:
+        tables.beside.check(core.source.joins)
     if statement.explain:
         raise InvalidParameter(f"{name!r} is an EXPLAIN, which has no rows: setwise run --preview shows all plans")
     if statement.table not in (tables.location.name, tables.table):
@@ -173,10 +174,9 @@ def _question(found: Any, tables: _Tables) -> Question:  # noqa: ANN401 - whatev
     return Question(
         name=name,
         query=statement.query,
-        outputs=statement.outputs,
         weight=weight,
         to=where,
-        joined=JoinedSelect(text=text, words=cast("SqlWords", words)) if statement.joins else None,
+        select=ReportSelect(text=text, words=cast("SqlWords", words)),
     )
 
 

@@ -11,7 +11,6 @@ from setwise.accounting.notation import format_use
 from setwise.analytics.askable import SqlWords
 from setwise.analytics.session import Session
 from setwise.analytics.session import open as open_table
-from setwise.analytics.sql.result import SqlAnswer
 from setwise.errors import InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
@@ -67,8 +66,8 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
         for number, ((session, question), total) in enumerate(zip(asked, priced.totals, strict=True), start=1):
             step(f"asking {question.name} ({number} of {len(asked)})")
             found = session.paid_by(account).ask(question.query, total, key=question.name)
-            outputs = question.outputs
-            answer: Answered = found if outputs is None else SqlAnswer(answer=found, outputs=outputs)
+            asked_sql = question.asked
+            answer: Answered = found if asked_sql is None else asked_sql.statement.result(found, asked_sql.public)
             answers[question.name] = answer
             for to in question.to:
                 write_answer(answer, to, key)
@@ -91,13 +90,16 @@ def _opened(report: Report) -> Iterator[Asked]:
 
 
 def _read(question: Question, session: Session, report: Report) -> tuple[Session, Question]:
-    """Return a question with the session on its table, or on the tables that it joins, whose columns are known now."""
-    if question.joined is None:
+    """Return a question with the session on the rows that it reads, whose columns are known now."""
+    if question.select is None:
         return session, question
     # The budget is not looked at: questions are priced together.
-    words: SqlWords = {**question.joined.words, "epsilon": report.epsilon, "delta": report.delta}
-    joined, statement, _ = session.read_sql(question.joined.text, words)
-    return joined, replace(question, query=statement.query, outputs=statement.outputs)
+    words: SqlWords = {**question.select.words, "epsilon": report.epsilon, "delta": report.delta}
+    asked = session.ask_sql(question.select.text, words)
+    if len(asked.sessions) != 1:
+        raise InvalidParameter(f"{question.name!r} has several SELECTs over private rows: make each a question")
+    rows = session.derived_session(asked.statement.cores[0].source)
+    return rows, replace(question, query=asked.statement.query, asked=asked)
 
 
 def _priced(report: Report, asked: Asked) -> Priced:

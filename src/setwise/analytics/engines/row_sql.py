@@ -262,7 +262,8 @@ class _Compiler:
         self._schema = schema
         self._dialect = dialect
 
-    def value(self, expression: RowExpression) -> Value:
+    def value(self, expression: RowExpression) -> Value:  # noqa: PLR0912 - one branch for each kind of expression
+        """Return an expression in SQL."""
         match expression:
             case ColumnValue(name):
                 return self._column(self._schema.column(name))

@@ -218,7 +218,7 @@ def children(expression: RowExpression) -> Iterator[RowExpression]:
             if isinstance(part, Branch):
                 yield part.condition
                 yield part.value
-            elif isinstance(part, RowExpression):  # type: ignore[misc, arg-type]
+            elif isinstance(part, RowExpression):
                 yield part
 
 
@@ -255,7 +255,7 @@ def with_released(expression: RowExpression, values: Mapping[int, float | None])
                 else with_released(part, values)
                 for part in value
             )
-        elif isinstance(value, RowExpression):  # type: ignore[misc, arg-type]
+        elif isinstance(value, RowExpression):
             changed[each.name] = with_released(value, values)
     return replace(expression, **changed)
 
@@ -277,4 +277,4 @@ def _written_part(value: Any) -> str:  # noqa: ANN401 - a field of any expressio
         return f"[{', '.join(map(_written_part, value))}]"
     if isinstance(value, Branch):
         return f"{written(value.condition)} -> {written(value.value)}"
-    return written(value) if isinstance(value, RowExpression) else repr(str(value))  # type: ignore[misc, arg-type]
+    return written(value) if isinstance(value, RowExpression) else repr(str(value))

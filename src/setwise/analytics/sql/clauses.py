@@ -79,8 +79,20 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
         if found is not None:
             node.meta.setdefault(WRITTEN, found)
             node.set("this", exp.to_identifier(found, quoted=True))
-        elif node.this.quoted and isinstance(node.parent, exp.Binary | exp.In) and table is None:
+        elif node.this.quoted and table is None and _beside_column(node, columns):
             node.replace(exp.Literal.string(node.name))
+
+
+def _beside_column(node: exp.Expr, columns: Sequence[str]) -> bool:
+    """Whether a node is compared with a column of the table, so that it may stand for text."""
+    parent = node.parent
+    if isinstance(parent, exp.In):
+        other = parent.this
+    elif isinstance(parent, exp.Binary):
+        other = parent.args["expression"] if parent.this is node else parent.this
+    else:
+        return False
+    return other is not node and type(other) is exp.Column and _column_of(other.name, columns) is not None
 
 
 def _column_of(name: str, columns: Sequence[str]) -> str | None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import product
+from typing import Any
 
 from sqlglot import exp
 
@@ -24,7 +25,7 @@ from setwise.analytics.sql.aggregates import AggregateReader, DeclaredBounds, ha
 from setwise.analytics.sql.clauses import WRITTEN, SelectedGroup, filter_text, read_group
 from setwise.analytics.sql.result import Output
 from setwise.analytics.sql.row_values import Released, RowReader
-from setwise.analytics.sql.syntax import check_parts, construct_of, number_of, unsupported
+from setwise.analytics.sql.syntax import SqlDialect, check_parts, construct_of, number_of, unsupported
 from setwise.errors import InvalidFilter, InvalidParameter, UnknownColumn
 from setwise.mechanisms.labels import Label
 
@@ -211,6 +212,8 @@ class CoreBuilder:
 
     def _filter_text(self, node: exp.Expr) -> str | None:
         """Return a condition in the filter language; None where only a row expression states it."""
+        if node.find(exp.Subquery) is not None:
+            return None
         try:
             text = filter_text(node)
             if self._source.schema is not None:
@@ -255,7 +258,7 @@ class CoreBuilder:
     def _shows_aggregates(self) -> bool:
         return any(has_aggregate(each) for each in self._select.expressions) or bool(self._select.args.get("group"))
 
-    def _read_groups(self) -> None:
+    def _read_groups(self) -> None:  # noqa: PLR0912 - one branch for each way to write a group
         group = self._select.args.get("group")
         selected = [each.this if type(each) is exp.Alias else each for each in self._select.expressions]
         if group is None:
@@ -287,7 +290,8 @@ class CoreBuilder:
                     found.append((node, read_group(node)))
         nulls = {each.null_item for _, each in found if each is not None}
         for node, each in found:
-            mixed = each is not None and each.null_item is not None and (len(nulls) > 1 or None in [s for _, s in found])
+            alone = len(nulls) == 1 and all(other is not None for _, other in found)
+            mixed = each is not None and each.null_item is not None and not alone
             with self._problems.collect(node):
                 if each is None or mixed:
                     alias = next((name for name, other in self._aliases.items() if other == node), None)
@@ -296,7 +300,7 @@ class CoreBuilder:
                 else:
                     self._groups.append(_GroupColumn(node, str(each.group), each.name, each))
 
-    def _meant(self, node: exp.Expr, selected: Sequence[exp.Expr]) -> exp.Expr:
+    def _meant(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
         """Return the expression that one of GROUP BY means: a place, an alias, or itself."""
         if type(node) is exp.Literal and not node.is_string:
             with self._problems.collect():
@@ -369,7 +373,9 @@ class CoreBuilder:
             self._statistics.append(statistic)
         return self._statistics.index(statistic)
 
-    def _over_released(self, node: exp.Expr, alias: str | None = None, *, aliases: bool = True) -> exp.Expr:
+    def _over_released(  # noqa: PLR0912 - one branch for each kind of node
+        self, node: exp.Expr, alias: str | None = None, *, aliases: bool = True
+    ) -> exp.Expr:
         """Return an expression with groups and aggregates replaced by columns of released rows."""
         if aliases and type(node) is exp.Column and node.args.get("table") is None and node.name in self._aliases:
             return self._over_released(self._aliases[node.name].copy(), node.name, aliases=False)
@@ -381,11 +387,11 @@ class CoreBuilder:
         if isinstance(node, exp.Window):
             inner = node.this
             if isinstance(inner, exp.Anonymous | exp.Filter):
-                for each in list(inner.iter_expressions()):
-                    each.replace(self._over_released(each, aliases=aliases))
+                for argument in list(inner.iter_expressions()):
+                    argument.replace(self._over_released(argument, aliases=aliases))
             for name, value in list(node.args.items()):
                 if name != "this":
-                    for each in [one for one in (value if isinstance(value, list) else [value])]:
+                    for each in value if isinstance(value, list) else [value]:
                         if isinstance(each, exp.Expr):
                             each.replace(self._over_released(each, aliases=aliases))
             return node
@@ -423,7 +429,7 @@ class CoreBuilder:
                 terms.append(term)
         return exp.Order(expressions=terms) if terms else None
 
-    def _at_place(self, node: exp.Expr) -> exp.Expr:
+    def _at_place(self, node: exp.Expr) -> Any:  # noqa: ANN401 - a node of sqlglot
         """Return what a number in ORDER BY stands for: the expression of the SELECT at that place."""
         place = number_of(node, "ORDER BY")
         if node.is_string or not isinstance(place, int) or not 1 <= place <= len(self._select.expressions):
@@ -499,7 +505,7 @@ def _direct(outputs: Sequence[tuple[str, exp.Expr]]) -> tuple[Output, ...] | Non
 
 
 def _text_of(node: exp.Expr) -> str:
-    return str(node.sql(dialect="postgres"))[:60]
+    return str(node.sql(dialect=SqlDialect))[:60]
 
 
 def with_contributions(query: Query) -> Query:

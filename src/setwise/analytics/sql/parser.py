@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -193,13 +193,14 @@ def _released_outputs(query: Query) -> tuple[Output, ...]:
 
 def _computed(answer: PrivateAnswer, shell: Shell, found: ShellResult) -> SqlAnswer:
     ends = {name: place for place, name in enumerate(found.names)}
+    shown: list[tuple[str, int, tuple[int, int] | None]] = []
     if shell.columns is None:
-        shown = [(name, place, None) for place, name in enumerate(_unique(found.names))]
+        for place, name in enumerate(_unique(found.names)):
+            shown.append((name, place, None))
     else:
-        shown = [
-            (each.name, place, None if each.lower is None or each.upper is None else (ends[each.lower], ends[each.upper]))
-            for place, each in enumerate(shell.columns)
-        ]
+        for place, each in enumerate(shell.columns):
+            pair = None if each.lower is None or each.upper is None else (ends[each.lower], ends[each.upper])
+            shown.append((each.name, place, pair))
     rows: list[dict[str, RowCell]] = []
     for row in found.rows:
         cells: dict[str, RowCell] = {}
@@ -301,11 +302,8 @@ def parse_sql(
     if reader.problems.found or statement is None:
         del original
         raise InvalidParameter("; ".join(reader.problems.found))
-    return replace(
-        statement,
-        explain=explain,
-        **{name: float(number_in(options[name], name)) for name in SPENDING if name in options},
-    )
+    spending: dict[str, Any] = {name: float(number_in(options[name], name)) for name in SPENDING if name in options}
+    return replace(statement, explain=explain, **spending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,9 +495,12 @@ class _StatementReader:
         """Return a SELECT over released rows and public tables, with the SELECTs inside it."""
         for node, each in zip(tables, found, strict=True):
             if isinstance(each, _Public):
-                alias = node.alias or each.name.rpartition(".")[2]
                 self._public[each.name] = each.name
-                node.replace(exp.alias_(exp.to_table(exp.to_identifier(each.name, quoted=True)), alias, table=True))
+                if not node.alias and "." in each.name:
+                    node.set("alias", exp.TableAlias(this=exp.to_identifier(each.name.rpartition(".")[2])))
+                node.set("this", exp.to_identifier(each.name, quoted=True))
+                node.set("db", None)
+                node.set("catalog", None)
         for inner in [each for each in select.find_all(exp.Subquery) if each.parent_select is select]:
             if inner in tables:
                 continue
@@ -560,7 +561,8 @@ class _StatementReader:
     def _released(self, known: Mapping[str, _Result]) -> Callable[[exp.Expr], ReleasedValue]:
         def released(node: exp.Expr) -> ReleasedValue:
             inner = node.this
-            if isinstance(inner, exp.Select) and (inner.args.get("group") or not has_aggregate(inner)):
+            aggregated = any(has_aggregate(each) for each in inner.expressions)
+            if isinstance(inner, exp.Select) and (inner.args.get("group") or not aggregated):
                 raise unsupported(
                     "a subquery of several rows in a condition", "compare with one number, as in (SELECT AVG(x) FROM t)"
                 )

@@ -1,6 +1,7 @@
 """A per-user SELECT, read into a derivation: each of its rows is computed of the rows of one user."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from sqlglot import exp
 
@@ -138,9 +139,7 @@ class PerUserReader:
     def _read_keys(self) -> None:
         group = self._select.args.get("group")
         selected = [each.this if type(each) is exp.Alias else each for each in self._select.expressions]
-        if group is None:
-            nodes = [each for each in selected if not has_aggregate(each)]
-        elif group.args.get("all"):
+        if group is None or group.args.get("all"):
             nodes = [each for each in selected if not has_aggregate(each)]
         else:
             with self._problems.collect():
@@ -153,7 +152,7 @@ class PerUserReader:
                     self._keys.append(NamedExpression(f"key_{len(self._keys)}", expression))
                     self._key_nodes.append(node)
 
-    def _meant(self, node: exp.Expr, selected: Sequence[exp.Expr]) -> exp.Expr:
+    def _meant(self, node: exp.Expr, selected: Sequence[Any]) -> Any:  # noqa: ANN401 - nodes of sqlglot
         if type(node) is exp.Literal and not node.is_string:
             place = number_of(node, "GROUP BY")
             if isinstance(place, int) and 1 <= place <= len(selected):
@@ -165,9 +164,9 @@ class PerUserReader:
             return self._aliases[node.name]
         return node
 
-    def _named(self, node: exp.Expr, read: "object") -> NamedExpression:
+    def _named(self, node: exp.Expr, read: Callable[[exp.Expr], RowExpression]) -> NamedExpression:
         inner, alias = (node.this, node.alias) if type(node) is exp.Alias else (node, None)
-        expression: RowExpression = read(inner)  # type: ignore[operator]
+        expression = read(inner)
         if alias is None:
             plain = type(inner.unnest()) is exp.Column
             alias = inner.unnest().name if plain else str(getattr(inner, "this", "value")).lower()

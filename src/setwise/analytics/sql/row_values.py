@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from sqlglot import exp
 
 from setwise.analytics.filter.expression import Operator
+from setwise.analytics.filter.parser import DEEPEST, MOST_CONSTANTS
 from setwise.analytics.rows.expression import (
     AllOf,
     AnyOf,
@@ -119,9 +120,19 @@ class RowReader:
     def __init__(self, today: date, released: Released | None = None) -> None:
         self._today = today
         self._released = released
+        self._depth = 0
 
     def read(self, node: exp.Expr) -> RowExpression:
         """Return the expression that a node is, or raise `InvalidParameter` naming what it may not say."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            self._depth = 0
+            raise InvalidParameter(f"an expression over rows nests more than {DEEPEST} levels deep")
+        found = self._read(node)
+        self._depth -= 1
+        return found
+
+    def _read(self, node: exp.Expr) -> RowExpression:  # noqa: PLR0912 - one branch for each kind of node
         folded = self.constant_time(node)
         if folded is not None:
             return ConstantValue(folded)
@@ -131,6 +142,8 @@ class RowReader:
             return Arithmetic(_ARITHMETIC[kind], self.read(node.this), self.read(node.args["expression"]))
         if kind in OPERATORS:
             check_parts(node, "this", "expression")
+            if exp.Null in (type(node.this), type(node.args["expression"])):
+                raise unsupported("a comparison with NULL", "write IS NULL or IS NOT NULL")
             return Compared(OPERATORS[kind], self.read(node.this), self.read(node.args["expression"]))
         match node:
             case exp.Paren():
@@ -196,8 +209,8 @@ class RowReader:
             case exp.Anonymous() if str(node.this).upper() == "DATEADD" and len(node.expressions) == 3:
                 unit, number, start = node.expressions
                 if type(number) in (exp.Literal, exp.Neg):
-                    days = exp.Interval(this=exp.Literal.string(str(number_of(number, "DATEADD"))), unit=exp.var(unit.name))
-                    return self._shifted(start, days, 1)
+                    amount = exp.Literal.string(str(number_of(number, "DATEADD")))
+                    return self._shifted(start, exp.Interval(this=amount, unit=exp.var(unit.name)), 1)
                 return None
             case exp.Add() | exp.Sub() if type(node.args["expression"]) is exp.Interval:
                 return self._shifted(node.this, node.args["expression"], 1 if type(node) is exp.Add else -1)
@@ -251,6 +264,8 @@ class RowReader:
                 check_parts(node, "this", "expressions", "query", "negate")
                 if node.args.get("query") is not None:
                     raise unsupported("IN with a subquery", "list the values, or join the table")
+                if len(node.expressions) > MOST_CONSTANTS:
+                    raise InvalidParameter(f"IN lists more than {MOST_CONSTANTS} constants: give a domain instead")
                 return AnyOf(tuple(Compared(Operator.EQUAL, value, self.read(each)) for each in node.expressions))
             case exp.Between():
                 check_parts(node, "this", "low", "high", "negate")
@@ -384,8 +399,8 @@ def time_column(node: exp.Expr, function: str) -> str:
         inner = inner.this.unnest()
     if type(inner) in (exp.Cast, exp.TryCast) and inner.args["to"].this in (exp.DType.DATE, *_TIMES):
         inner = inner.this.unnest()
-    if type(inner) is exp.Anonymous and str(inner.this).upper() in ("DATE", "TIMESTAMP") and len(inner.expressions) == 1:
-        inner = inner.expressions[0].unnest()
+    if type(inner) is exp.Anonymous and str(inner.this).upper() in ("DATE", "TIMESTAMP"):
+        inner = inner.expressions[0].unnest() if len(inner.expressions) == 1 else inner
     return column_name(inner, function)
 
 

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.notation import format_use, use_in_words
 from setwise.analytics.answer import EARLIER_NOTE, PrivateAnswer
-from setwise.analytics.sql.result import SqlAnswer
 from setwise.service.api.schemas import EXAMPLES, BracketView, QuestionBody
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
@@ -126,6 +125,9 @@ class OutputView(BaseModel):
     name: str = Field(examples=["users"])
     group: int | None = Field(default=None, examples=[None])
     statistic: int | None = Field(default=None, examples=[0])
+    interval: bool = Field(
+        default=False, examples=[False], description="whether a column that is computed of released rows has intervals"
+    )
 
 
 class QueryView(BaseModel):
@@ -147,6 +149,11 @@ class QueryView(BaseModel):
     columns: list[OutputView] | None = None
     rows: list[dict[str, Any]] | None = Field(
         default=None, examples=[[{"word": "the", "users": {"value": 731, "interval": [701, 761]}}]]
+    )
+    row_problem: str | None = Field(
+        default=None,
+        examples=[None],
+        description="why SQL could not be computed of released rows, which `rows` then are",
     )
 
 
@@ -245,7 +252,11 @@ async def _shown(service: Service, job: Job) -> dict[str, object]:
     statement = await service.questions.statement(asked, service.threads)
     if statement is None:
         return shown
-    shown["columns"] = [asdict(each) for each in statement.outputs]
+    outputs = statement.outputs
     if job.answer is not None:
-        shown["rows"] = SqlAnswer(answer=PrivateAnswer.from_stored(job.answer), outputs=statement.outputs).rows
+        result = statement.result(PrivateAnswer.from_stored(job.answer))
+        outputs, shown["rows"] = result.outputs, result.rows
+        if result.problem:
+            shown["row_problem"] = result.problem
+    shown["columns"] = [asdict(each) for each in outputs]
     return shown

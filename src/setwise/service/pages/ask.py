@@ -19,7 +19,7 @@ from setwise.analytics.present.plot import bars_of, measure_of_bars
 from setwise.analytics.present.text import question_in_words
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.parser import Statement
-from setwise.analytics.sql.result import Output, SqlAnswer
+from setwise.analytics.sql.result import RowCell
 from setwise.errors import UnknownName
 from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.labels import Label
@@ -121,13 +121,21 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _QUOTE = "'"
 
 
-def to_spreadsheet(answer: PrivateAnswer, outputs: tuple[Output, ...] | None = None) -> str:
+def to_spreadsheet(answer: PrivateAnswer, statement: Statement | None = None) -> str:
     """Return the items as CSV in which no label is a formula; leaving out a first apostrophe gives each label back.
 
-    `outputs` are the columns that SQL selected.
+    `statement` is the SQL that the answer is of.
     """
+    if statement is not None and statement.shell is not None:
+        result = statement.result(answer)
+        cells = tuple({name: _quoted_cell(cell) for name, cell in row.items()} for row in result.rows)
+        return replace(result, computed=cells).to_csv()
     quoted = replace(answer, items=tuple(replace(each, label=_quoted(each.label)) for each in answer.items))
-    return quoted.to_csv() if outputs is None else SqlAnswer(answer=quoted, outputs=outputs).to_csv()
+    return quoted.to_csv() if statement is None else statement.result(quoted).to_csv()
+
+
+def _quoted_cell(cell: RowCell) -> RowCell:
+    return _quoted_text(cell) if isinstance(cell, str) else cell
 
 
 def _quoted(label: Label) -> Label:
@@ -176,7 +184,7 @@ async def answer_panel(request: Request, query: QueryId) -> Response:
 async def answer_csv(request: Request, query: QueryId) -> Response:
     """Give the items as CSV, for a spreadsheet."""
     job, statement = await _asked(request, query)
-    text = to_spreadsheet(_answer(job), None if statement is None else statement.outputs)
+    text = to_spreadsheet(_answer(job), statement)
     return _download(text, "text/csv", f"{query[:8]}.csv")
 
 
@@ -185,7 +193,7 @@ async def answer_json(request: Request, query: QueryId) -> Response:
     """Give the answer as the command line prints it."""
     job, statement = await _asked(request, query)
     answer = _answer(job)
-    result = answer if statement is None else SqlAnswer(answer=answer, outputs=statement.outputs)
+    result = answer if statement is None else statement.result(answer)
     return _download(result.to_json() + "\n", "application/json", f"{query[:8]}.json")
 
 
@@ -228,7 +236,7 @@ def _columns(answer: PrivateAnswer, statement: Statement | None) -> dict[str, li
     """Return what the table shows where an item is more than a name and a count; no column that is empty."""
     if statement is None and not answer.statistics and not answer.groups:
         return None
-    found = answer.columns() if statement is None else SqlAnswer(answer=answer, outputs=statement.outputs).by_column()
+    found = answer.columns() if statement is None else statement.result(answer).by_column()
     return {name: values for name, values in found.items() if any(value is not None for value in values)}
 
 

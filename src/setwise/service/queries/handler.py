@@ -8,7 +8,7 @@ from typing import Any
 from setwise.accounting.guarantees import Use
 from setwise.analytics.bins import group_of
 from setwise.analytics.bounds_search import SearchMemory
-from setwise.analytics.budget import AskedBudget, Within, budget_of
+from setwise.analytics.budget import AskedBudget, Draws, Within, budget_of
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.joins import Join, Key
@@ -19,7 +19,7 @@ from setwise.analytics.payer import what_fits
 from setwise.analytics.planning import Plan
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
-from setwise.analytics.sql.parser import Statement, parse_sql
+from setwise.analytics.sql.parser import Statement, TableFacts, parse_sql
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable, UnknownColumn, UnknownName
 from setwise.ledger.account import Account, Receipt
 from setwise.mechanisms.histogram import Histogram
@@ -134,25 +134,31 @@ class QuestionService:
         if raw.query.get("kind") != "sql":
             return Query.from_dict(raw.query), _spending(raw, None), None
         statement = self._read_sql(raw.query, dataset)
-        return statement.query, _spending(raw, statement), statement
+        spending = _spending(raw, statement)
+        statement = statement.filled(finds_bounds=not isinstance(spending, Draws))
+        return statement.query, spending, statement
 
     def _read_sql(self, asked: Mapping[str, object], dataset: Dataset) -> Statement:
         """Return what the SQL of a request asks of a data set, or raise what is wrong with it."""
         text = str(asked["text"])
         given: dict[str, Any] = {name: asked.get(name) for name in ("contributions", "domain")}
-        with at_field("query.text"):
-            statement = parse_sql(text, user=dataset.user, **given)
-            if statement.table != dataset.name:
-                raise InvalidParameter(
-                    f"the data set is called {dataset.name!r}, not {statement.table!r}: write it after FROM"
-                )
-            if not statement.joins:
-                return statement
-            allowed = _Allowed(dataset, self._engines.schema(dataset))
-            for key in (key for join in statement.joins for key in join.keys):
+        allowed = _Allowed(dataset, self._engines.schema(dataset))
+
+        def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
+            if table != dataset.name:
+                raise InvalidParameter(f"the data set is called {dataset.name!r}, not {table!r}: write it after FROM")
+            for key in (key for join in joins for key in join.keys):
                 allowed.check_key(key)
-            columns = self._engines.schema(dataset, statement.joins).names
-            return parse_sql(text, user=dataset.user, **given, columns=columns)
+            return self._engines.schema(dataset, joins)
+
+        facts = TableFacts(public=tuple(name for name, _ in dataset.public), schema_of=schema_of)
+        with at_field("query.text"):
+            statement = parse_sql(text, user=dataset.user, **given, facts=facts)
+            if len(statement.cores) > 1 or statement.derivation or (statement.shell and statement.shell.public):
+                raise InvalidParameter(
+                    "the service answers one SELECT over columns as they are: compute with its result instead"
+                )
+            return statement
 
     def _what_fits(self, question: CheckedQuestion, needed: Sequence[Use]) -> str | None:
         """Return in words a smaller total that the account would pay for, or None."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from weakref import finalize
 
 import duckdb
+import pyarrow as pa
 
 from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines.aggregation import Aggregation, columns_read
@@ -110,6 +111,15 @@ class DuckDBEngine(Engine):
         """Return about how many rows there are where metadata tells."""
         with _failures(self.spill), self._connection.cursor() as cursor:
             return self._table.rows(cursor)
+
+    @without_driver_error
+    def read_table(self, most: int) -> "pa.Table":
+        """Return a public table whole, or raise `UnsuitableTable` if it has more than `most` rows."""
+        with _failures(self.spill), self._connection.cursor() as cursor:
+            found = cursor.sql(f"SELECT * FROM {self._table.relation(cursor)} LIMIT {most + 1}").to_arrow_table()
+        if found.num_rows > most:
+            raise UnsuitableTable(f"a public table that is joined to released rows has at most {most:,} rows")
+        return found
 
     def close(self) -> None:
         """Let go of the connection and the scratch directory."""

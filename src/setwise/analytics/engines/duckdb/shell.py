@@ -24,8 +24,6 @@ SECONDS = 10.0
 MOST_ROWS = 100_000
 """The most rows of a result: a join of released rows with themselves could have billions."""
 
-_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", date: "DATE", bool: "BOOLEAN"}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleasedTable:
@@ -100,10 +98,10 @@ def _create(connection: duckdb.DuckDBPyConnection, name: str, table: ReleasedTab
 
     kinds = {str: pa.string(), int: pa.int64(), float: pa.float64(), date: pa.date32(), bool: pa.bool_()}
     columns = {}
-    for place, (column, kind) in enumerate(table.columns.items()):
+    for place, (column, declared) in enumerate(table.columns.items()):
         cells = [row[place] for row in table.rows]
-        if kind is int and any(isinstance(cell, float) or (isinstance(cell, int) and abs(cell) >= 2**63) for cell in cells):
-            kind = float
+        wide = any(isinstance(cell, float) or (isinstance(cell, int) and abs(cell) >= 2**63) for cell in cells)
+        kind = float if declared is int and wide else declared
         if kind is float:
             cells = [None if cell is None else float(cell) for cell in cells]  # type: ignore[arg-type]
         if kind is date:

@@ -67,11 +67,8 @@ class PostgresqlEngine(Engine):
         self._salts = salts
         self._repetition: Repetition = {}
         with self._connected() as connection:
-            if isinstance(source, str):
-                relation = found_table(connection, source)
-            else:
-                relation = found_join(connection, source)
-        self._relation = relation.derived(derivation, PostgresqlDialect())
+            found = found_table(connection, source) if isinstance(source, str) else found_join(connection, source)
+        self._relation = found.derived(derivation, PostgresqlDialect())
         self._schema, self._manifest = self._relation.schema, self._relation.manifest
         self._origin = self._relation.origin
 
