@@ -19,6 +19,7 @@ from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.measure import Measure
 from setwise.analytics.query import EVERYTHING, Query
 from setwise.analytics.schema import Kind, Schema
+from setwise.analytics.statistics.count import Count
 from setwise.analytics.statistics.statistic import Statistic
 from setwise.analytics.statistics.sum import Sum
 from setwise.ledger.account import Receipt
@@ -153,12 +154,11 @@ def budgeted_query(query: Query, steps: int) -> Query:
     """Return the query that is planned before the charge: as costly as any that a search can lead to.
 
     The contribution bound is the largest that can be found, and the larger bound of a sum has `_STEPS_MARGIN * steps`
-    steps. The steps of means and quantiles are a share of high - low, so that their cost is that of any other bounds.
+    steps; so many rows of a user are counted at most. The steps of means and quantiles are a share of high - low, so
+    that their cost is that of any other bounds.
     """
     statistics = tuple(
-        _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, _STEPS_MARGIN * steps))
-        if statistic.is_auto
-        else statistic
+        _costliest(statistic, _STEPS_MARGIN * steps) if statistic.is_auto else statistic
         for statistic in query.statistics
     )
     if not query.auto_contributions:
@@ -174,8 +174,9 @@ def bounds_in_answer(query: Query, asked: Query) -> dict[str, object]:
         found["contributions"] = query.contributions
     for statistic, open_statistic in zip(query.statistics, asked.statistics, strict=True):
         bounds = statistic.found_bounds()
-        if open_statistic.is_auto and bounds is not None and statistic.column is not None:
-            found[statistic.column] = list(bounds)
+        if open_statistic.is_auto and bounds is not None:
+            counted = statistic.kind == "count" or statistic.column is None
+            found[statistic.name if counted else str(statistic.column)] = list(bounds)
     return found
 
 
@@ -217,8 +218,11 @@ def _bounded(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema
     """Return the statistic with the bounds found and, if it is a sum, the step that fits them.
 
     The larger bound of a sum is at most `steps` steps if the column holds integers, and at most `COARSE_STEPS` steps
-    otherwise. The step is 1 where it can be, because sums of integers are then exact.
+    otherwise. The step is 1 where it can be, because sums of integers are then exact. A count has at most `steps` rows
+    of a user.
     """
+    if isinstance(statistic, Count):
+        return statistic.with_bounds(low, min(high, Fraction(steps)))
     assert statistic.column is not None
     widest = max(abs(low), abs(high))
     if schema.column(statistic.column).kind is Kind.INTEGER and widest >= 1:
@@ -226,6 +230,13 @@ def _bounded(statistic: Statistic, low: Fraction, high: Fraction, schema: Schema
     else:
         step = widest / COARSE_STEPS
     return _with_step(statistic.with_bounds(low, high), step)
+
+
+def _costliest(statistic: Statistic, steps: int) -> Statistic:
+    """Return the statistic with bounds that are as costly as any that can be found, `steps` of which are one step."""
+    if isinstance(statistic, Count):
+        return statistic.with_bounds(Fraction(0), Fraction(steps))
+    return _with_step(statistic.with_bounds(Fraction(0), Fraction(1)), Fraction(1, steps))
 
 
 def _with_step(statistic: Statistic, step: Fraction) -> Statistic:

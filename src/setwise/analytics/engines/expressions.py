@@ -154,9 +154,14 @@ class Measures:
         return self.dialect.whole(f"FLOOR(({number} - {_real(origin)}) / {_real(unit)} + 0.5)")
 
     def _user_value(self, measure: Measure) -> str:
+        if measure.column is None and measure.doubling:
+            return self.dialect.whole(_doubled(self.dialect.real("n")))
         if measure.column is None:  # of a number of groups, the least: how many there are is not known here
             return self.dialect.whole(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
         total, values = (f"{name}{self._place(measure)}" for name in ("t", "c"))
+        if measure.counted and measure.doubling:
+            counted = self.dialect.real(values)
+            return f"CASE WHEN {values} > 0 THEN {self.dialect.whole(_doubled(counted))} END"
         if measure.counted:
             return self.dialect.whole(f"LEAST({values}, {measure.most})")
         whole = self.schema.column(measure.column).kind is Kind.INTEGER and measure.rows is None

@@ -7,13 +7,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from setwise.analytics.query import AUTO, Count, Mean, Quantile, Statistic, Sum
+from setwise.analytics.query import AUTO, Count, Statistic
 from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
 from setwise.analytics.sql.row_values import RowReader
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
+from setwise.analytics.statistics import STATISTICS
+from setwise.analytics.statistics.statistic import GROUP_BOUNDS, SqlFunction
 from setwise.errors import InvalidParameter
-
-GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds_per_row"
 
 MOST_PARTS = 16
 """The most parts that APPROX_QUANTILES may cut into: each inner boundary is a quantile of its own."""
@@ -169,17 +169,21 @@ class AggregateReader:
         alias: str | None,
         **more: Any,  # noqa: ANN401 - words of the statistic
     ) -> Statistic:
-        make, bounds = measure_of_function(function)
+        function = _SYNONYMS.get(function, function)
+        if function not in _MEASURES:
+            raise unsupported(function, f"write one of COUNT, COUNTIF, {', '.join(_MEASURES)}")
+        make, written = _MEASURES[function]
         if len(arguments) != 1:
             raise InvalidParameter(f"{function} takes one column and its bounds, not {len(arguments)} values")
         expression = self._rows.read(arguments[0])
         if function == "SUM" and not named and (counted := _counted_condition(expression)) is not None:
             return self._count_where(counted, condition, named, function, alias)
         column = self._column(expression, condition, alias)
-        words = self._bounds(named, function, bounds)
+        words = self._bounds(named, function, written.bounds)
         if not words:
             words = self._declared_bounds(function, column) or {"bounds": AUTO}
-        return make(column=column, **words, **more)
+        (found,) = make.read({"column": column, **words, **more})
+        return found
 
     def _declared_bounds(self, function: str, column: str) -> dict[str, Any] | None:
         found = self._declared.columns.get(column)
@@ -307,7 +311,7 @@ class AggregateReader:
         words = self._bounds(named, function, GROUP_BOUNDS)
         if words.get("bounds") == AUTO or not words:
             most = self._declared.rows_per_user
-            return count_of_rows(column) if most is None else Count(most=most, column=column)
+            return Count(bounds=AUTO, column=column) if most is None else Count(most=most, column=column)
         if words["low"] != 0:
             raise InvalidParameter(f"the lower bound of {function} must be 0, not {words['low']}")
         return Count(most=words["high"], column=column)
@@ -336,26 +340,12 @@ class AggregateReader:
         return {"low": low, "high": high}
 
 
-def measure_of_function(function: str) -> tuple[Callable[..., Statistic], str]:
-    """Return the statistic that a function of a column is, and the name of its bounds, or raise."""
-    if function not in _MEASURES:
-        raise unsupported(function, f"write one of COUNT, COUNTIF, {', '.join(_MEASURES)}")
-    return _MEASURES[function]
-
-
-_MEASURES: dict[str, tuple[Callable[..., Statistic], str]] = {
-    "SUM": (Sum, GROUP_BOUNDS),
-    "AVG": (Mean, GROUP_BOUNDS),
-    "MEAN": (Mean, GROUP_BOUNDS),
-    "MEDIAN": (Quantile, ROW_BOUNDS),
-    "PERCENTILE_CONT": (Quantile, ROW_BOUNDS),
+_MEASURES: dict[str, tuple[type[Statistic], SqlFunction]] = {
+    name: (statistic, written) for statistic in STATISTICS.values() for name, written in statistic.sql.items()
 }
-"""The functions of a column: the statistic each is, and the name of its bounds."""
+"""The functions of a column that are statistics, and how each is written."""
 
-
-def count_of_rows(column: str | None) -> Statistic:
-    """Return the count of rows whose bound on a user's rows is to be found."""
-    raise unsupported(f"COUNT({column or '*'}) without bounds", "write contribution_bounds_per_group => (0, N)")
+_SYNONYMS = {"MEAN": "AVG"}
 
 
 def _counted_condition(expression: RowExpression) -> RowExpression | None:

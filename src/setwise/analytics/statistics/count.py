@@ -1,12 +1,21 @@
 """Counts of users or of rows."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from setwise.analytics.measure import Measure
-from setwise.analytics.statistics.statistic import Statistic, bounded_reach, check_column
+from setwise.analytics.statistics.statistic import (
+    AUTO,
+    Statistic,
+    bounded_reach,
+    check_column,
+    doubling_measure,
+    shown,
+)
+from setwise.errors import InvalidParameter
 from setwise.mechanisms.parameters import positive_integer
 
 if TYPE_CHECKING:
@@ -14,19 +23,30 @@ if TYPE_CHECKING:
     from setwise.mechanisms.statistics import StatisticRelease
 
 
+LEAST_FOUND, LARGEST_FOUND = 2, 2**20
+"""The range of the most rows of a user that can be found: a bound of 1 would count users, which is another statistic,
+and one beyond a million says that nothing was found."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count(Statistic):
     """The number of users (`most` = 1), or of rows, at most `most` of a user in a group; None stands for 1.
 
-    With a column, only rows where it is not null count, and users who have such a row.
+    With a column, only rows where it is not null count, and users who have such a row. `bounds` = "auto" counts rows
+    and leaves the most of a user to be found.
     """
 
     kind: ClassVar[str] = "count"
 
     most: int | None = None
     column: str | None = None
+    bounds: str | None = None
 
     def __post_init__(self) -> None:
+        if self.bounds is not None and self.bounds != AUTO:
+            raise InvalidParameter(f"bounds must be {AUTO!r}, or left out, not {shown(self.bounds)}")
+        if self.bounds is not None and self.most is not None:
+            raise InvalidParameter("the most of a user is found with bounds='auto': leave it out")
         if self.most is not None:
             positive_integer("most", self.most)
         if self.column is not None:
@@ -42,12 +62,30 @@ class Count(Statistic):
     @property
     def is_plain(self) -> bool:
         """Whether it counts all rows, and not those where a column is not null."""
-        return self.column is None
+        return self.column is None and not self.is_auto
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether the most rows of a user are to be found privately."""
+        return self.bounds == AUTO
+
+    def search_measure(self) -> Measure:
+        """Return what the engine counts in doubling bins to find the bound: the number of each user's rows."""
+        return doubling_measure(self.column, averaged=False, counted=True)
+
+    def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
+        """Return the count with the most rows of a user that was found, at least 2: it stays a count of rows."""
+        del low
+        return Count(most=min(max(LEAST_FOUND, math.ceil(high)), LARGEST_FOUND), column=self.column)
+
+    def found_bounds(self) -> tuple[float, float] | None:
+        """Return 0 and the most rows of a user."""
+        return None if self.most is None else (0.0, float(self.most))
 
     @property
     def per_item(self) -> int | None:
         """The most that one user adds to a group; None with a column, by which groups are not ranked."""
-        return None if self.column is not None else self.most or 1
+        return None if self.column is not None or self.is_auto else self.most or 1
 
     def ranking_words(self, *, grouped: bool) -> dict[str, object]:
         """Return the bound on a user's rows under the word that the query has for it."""
@@ -55,7 +93,9 @@ class Count(Statistic):
 
     def filled(self, per_item: int | None) -> "Statistic":
         """Return the count with the data set's bound on a user's rows, where it has none of its own."""
-        return self if self.most is not None else Count(most=per_item, column=self.column)
+        if self.most is not None or (self.is_auto and per_item is None):
+            return self
+        return Count(most=per_item, column=self.column)
 
     def measures(self) -> tuple[Measure, ...]:
         """Return the number of a user's rows, or of those with a value."""
@@ -102,7 +142,7 @@ class Count(Statistic):
 
     @property
     def _counts_users(self) -> bool:
-        return self.most in (None, 1)
+        return self.most in (None, 1) and not self.is_auto
 
 
 def noisy_total(measure: Measure) -> "StatisticRelease":

@@ -363,13 +363,14 @@ _DOUBLING_STEP = Fraction(1, 4)
 """The step of values whose bin is searched for: a user's values are added up in units of 2^-22."""
 
 
-def doubling_measure(column: str, *, averaged: bool) -> Measure:
-    """Return the measure that counts users by the doubling bin of their own mean, or of their own sum."""
+def doubling_measure(column: str | None, *, averaged: bool, counted: bool = False) -> Measure:
+    """Return the measure that counts users by the doubling bin of their mean, their sum, or their number of rows."""
     from setwise.mechanisms.statistics import DOUBLINGS
 
     return Measure(
         column=column,
         averaged=averaged,
+        counted=counted and column is not None,
         doubling=True,
         step=_DOUBLING_STEP,
         least=-DOUBLINGS,
