@@ -67,7 +67,7 @@ def recorded():
     patch.setattr(duckdb_engine, "_locked_connection", lambda *given: Recorded(locked(*given), statements))
     loans = pa.table({"reader": list(range(60)), "book": ["a", "b"] * 30, "days": list(range(60))})
     books = pa.table({"book": ["a", "b"], "genre": ["x", "y"]})
-    with setwise.open(loans, user="reader", public={"books": books}) as session:
+    with setwise.open(loans, user="reader", name="loans", public={"books": books}) as session:
         yield session, statements
     patch.undo()
 

@@ -33,7 +33,7 @@ def session():
         }
     )
     books = pa.table({"book": ["A0", "A1", "A2", "B0", "B1", "B2"], "genre": ["novel", "poems"] * 3})
-    with setwise.open(loans, user="reader", public={"books": books}) as opened:
+    with setwise.open(loans, user="reader", name="loans", public={"books": books}) as opened:
         yield opened
 
 
