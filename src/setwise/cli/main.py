@@ -24,6 +24,7 @@ COMMANDS = {
     "quantile": ("ask:quantile", "Find a median or another quantile over users."),
     "sql": ("ask:sql", "Ask in SQL, privately."),
     "check": ("tables:check", "Show the holder of a file how to read it."),
+    "live": ("live:live_app", "Count users over a year from one charge."),
     "run": ("report:run", "Ask the questions of a report under one budget."),
     "prepare": ("tables:prepare", "Bound contributions once, for quick questions."),
     "compose": ("compose:compose", "Say what a set of uses adds up to."),

@@ -59,6 +59,10 @@ class Question(Protocol):
         """Return the exact measures of every group."""
         ...
 
+    def user_groups(self) -> "pa.Table":
+        """Return one line for every user and group: u (the user as text), g0, g1, .."""
+        ...
+
 
 class Engine(ABC):
     """A table that bounds contributions where the data is.
@@ -126,6 +130,19 @@ class Engine(ABC):
         A view is listed with the tables under it, so that two names of one table can be told to be the same.
         """
         return ()
+
+    @without_driver_error
+    def user_groups(self, aggregation: Aggregation) -> "pa.Table":
+        """Return one line for every user and group: u (the user as text), g0, g1, .. (the labels).
+
+        The lines are as private as the table. Only the state of a live series, which belongs to the data holder, keeps
+        them.
+        """
+        self.check(aggregation)
+        if self._manifest is not None:
+            raise UnsuitableTable("a prepared dataset does not tell users apart: name the table it was prepared from")
+        with self._question(aggregation) as question:
+            return question.user_groups()
 
     @without_driver_error
     def origin(self) -> tuple[str, str]:
@@ -246,6 +263,10 @@ class SqlQuestion(ABC):
         salt = None if self._aggregation.items_kept_per_user is None else self._salt()
         statement = self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt)
         return arrow_group_table(self._fetched(statement, measure_names(self._aggregation)), self._aggregation)
+
+    def user_groups(self) -> "pa.Table":
+        """Return one line for every user and group: u (the user as text), g0, g1, .."""
+        return self._fetched(self._builder.user_groups(self._aggregation, self._rows()), ["u"])
 
     def prepared(self) -> tuple[str, dict[str, object]]:
         """Return the statement of what a prepared dataset holds, and the values that go beside it."""

@@ -154,6 +154,12 @@ class StatementBuilder:
         clipped = self.dialect.whole(f"LEAST(n, {LARGEST_COUNT})")
         return f"SELECT {by}, {clipped} AS n FROM ({summed}) AS summed WHERE n > 0"
 
+    def user_groups(self, aggregation: Aggregation, rows: str) -> str:
+        """Return SQL for one line (labels, u) of every user and group, with the user as text."""
+        labels = label_columns(aggregation)
+        distinct = f"SELECT DISTINCT u, {labels} FROM ({rows}) AS counted"
+        return f"SELECT {labels}, {self.dialect.text('u')} AS u FROM ({distinct}) AS pairs"
+
     def ranked(self, aggregation: Aggregation, pairs: str, salt: str, columns: str = "n") -> str:
         """Return (labels, n, rank): every user's items in a uniformly random order, numbered from 1."""
         labels = label_columns(aggregation)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import finalize
 
 import duckdb
@@ -29,6 +30,9 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.errors import EngineFailed, UnsuitableTable
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.statistics import GroupTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class SpillDirectory:
@@ -218,6 +222,10 @@ class DuckDBQuestion:
     def statistics(self) -> GroupTable:
         """Return the exact measures of every group."""
         return self.query.statistics(self.aggregation, self.rows, self.parts)
+
+    def user_groups(self) -> "pa.Table":
+        """Return one line for every user and group: u (the user as text), g0, g1, .."""
+        return self.query.user_groups(self.aggregation)
 
 
 def _locked_connection(

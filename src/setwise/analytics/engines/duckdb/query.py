@@ -88,6 +88,12 @@ class DuckDBQuery:
             statement = self._codes.decoded(statement)
         return arrow_group_table(self._cursor.sql(statement, params=values).to_arrow_table(), aggregation)
 
+    def user_groups(self, aggregation: Aggregation) -> "pa.Table":
+        """Return one line for every user and group: u (the user as text), g0, g1, .."""
+        builder = self._builder()
+        statement = builder.user_groups(aggregation, self._rows(builder, aggregation, []))
+        return self._cursor.sql(statement, params=builder.parameters.values).to_arrow_table()
+
     def run_prepared(self, aggregation: Aggregation, most: int | None) -> Histogram:
         """Return (label, count) of a relation that holds ranked contributions."""
         builder = self._builder()

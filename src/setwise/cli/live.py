@@ -1,0 +1,251 @@
+"""`setwise live`: numbers that are updated period by period from one charge."""
+
+import inspect
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from setwise.cli import options, output
+from setwise.cli.ask import CSV_OPTIONS, column_kinds, csv_words
+from setwise.cli.ledger import DEFAULT_LEDGER, LedgerUrl, existing_ledger, open_ledger
+from setwise.cli.output import AsJson
+from setwise.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from setwise.live.series import LiveSeries
+    from setwise.live.view import SeriesView
+
+live_app = typer.Typer(
+    help="Count users per item over days, weeks or months: one charge when opened, updates cost nothing more.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,  # the group above has it
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the series.")]
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", help="The address of the table's server, needed again where it has a password."),
+]
+State = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="Where the private state of the series is, if it was moved since the opening."),
+]
+
+
+def open_series(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
+    """Open a series and charge it, once for all of its periods; say how close its numbers will be."""
+    from setwise.live.series import open_live
+
+    as_json, preview = given.pop("as_json"), given.pop("preview")
+    source: dict[str, Any] = csv_words({name: given.pop(name) for name in CSV_OPTIONS})
+    types = {name: str(kind) for name, kind in column_kinds(given.pop("types") or ()).items()}
+    source |= {"engine": given.pop("engine"), "table": given.pop("table_name"), "memory": given.pop("memory")}
+    source |= {"types": types or None}
+    defaults = {"encoding": "utf-8", "skip_lines": 0}
+    source = {name: value for name, value in source.items() if value is not None and value != defaults.get(name)}
+    given["late_days"] = given.pop("late")
+    with open_ledger(options.ledger_url(given.pop("ledger"))) as ledger:
+        series = open_live(ledger, **given, source=source, preview=preview)
+        _show_opening(series, as_json=as_json, preview=preview)
+
+
+def _show_opening(series: "LiveSeries", *, as_json: bool, preview: bool) -> None:
+    from setwise.accounting.notation import format_use
+    from setwise.live.view import CONFIDENCE, accuracy_in_words, unit_promise
+
+    terms, totals = series.terms, series.totals
+    epsilon, delta = series.promise()
+    if as_json:
+        shown = None if totals.failure is None else math.ceil(totals.thresholds()[-1])
+        output.print_json(
+            {
+                "name": terms.name,
+                "account": series.opening.account,
+                "state": series.opening.state,
+                "epsilon": {"lower": epsilon.lower, "upper": epsilon.upper},
+                "delta": delta,
+                "spent": [format_use(use) for use in totals.uses()],
+                "within": math.ceil(totals.radii(CONFIDENCE)[-1]),
+                "shown_from": shown,
+                "matrix": str(terms.shape()),
+                "opened": not preview,
+            }
+        )
+        return
+    every = f"{terms.periods} {terms.every}s from {terms.start} to {terms.calendar.end} (not included)"
+    output.print_table(
+        f"{'Preview of' if preview else 'Opened'} {terms.name}",
+        [
+            ("promise", unit_promise(terms.unit, epsilon.upper, delta)),
+            ("periods", every),
+            ("accuracy", accuracy_in_words(terms, totals)),
+            ("matrix", f"{terms.shape()}, the least error for {terms.purpose}"),
+            ("charged", "  ".join(format_use(use) for use in totals.uses()) + f" to {series.opening.account}"),
+            ("state", f"{series.opening.state} (private: keep it, without it the series ends)"),
+        ],
+    )
+
+
+@live_app.command()
+def update(
+    name: Name,
+    until: Annotated[
+        str | None,
+        typer.Option(metavar="DATE", help="Release the periods that ended before this day; today (UTC) if left out."),
+    ] = None,
+    engine: Engine = None,
+    state: State = None,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """Release every period that has ended and was not released yet; repeating it changes nothing."""
+    from setwise.live.series import find_live
+
+    with existing_ledger(ledger) as opened:
+        released = find_live(opened, name).update(until=until, engine=engine, state=state)
+    if as_json:
+        output.print_json({"name": name, "released": list(released)})
+    elif released:
+        print(f"{name}: released {len(released)} period(s), {released[0]} to {released[-1]}; nothing was charged")
+    else:
+        print(f"{name}: nothing to release yet")
+
+
+@live_app.command()
+def show(
+    name: Name,
+    item: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="Show this item only; may be repeated.")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(metavar="N", help="Show the new users of the last N periods, instead of totals.")
+    ] = None,
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="K", help="Show the K largest items of the last period, or of --on.")
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(metavar="DATE", help="The first day of the period by which --top ranks.")
+    ] = None,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each item and period as CSV.")] = False,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Draw lines with bands into a .png or .svg file.")
+    ] = None,
+) -> None:
+    """Show the released numbers: totals or windows, with their intervals; nothing private is read."""
+    from setwise.live.series import find_live
+
+    if as_json and as_csv:
+        raise InvalidParameter("give either --json or --csv, not both")
+    if plot is not None:
+        from setwise.analytics.present.plot import check_picture
+
+        check_picture(plot)
+    with existing_ledger(ledger) as opened:
+        view = find_live(opened, name).view(window=window, items=item or ())
+    if top is not None or on is not None:
+        view = view.largest(10 if top is None else top, on)
+    if plot is not None:
+        view.picture().save(plot)
+    if as_json:
+        print(view.to_json())
+    elif as_csv:
+        print(view.to_csv(), end="")
+    else:
+        _print_view(view, on)
+
+
+_SHOWN_ITEMS = 30
+
+
+def _print_view(view: "SeriesView", on: str | None) -> None:
+    """Print the latest number of every item, or that of another period, with the promise."""
+    if not view.periods:
+        print(
+            f"{view.name}: no period was released yet; setwise live update {view.name} releases those that have ended"
+        )
+        return
+    place = view.periods.index(on) if on is not None else len(view.periods) - 1
+    period = view.periods[place]
+    rows = [
+        (str(line.item), f"{line.values[place]:,} ({line.intervals[place][0]:,} to {line.intervals[place][1]:,})")
+        for line in view.top(_SHOWN_ITEMS, period)
+    ]
+    output.print_table(f"{view.name}: {view.measure.partition(';')[0]}; {view.every} of {period}", rows)
+    hidden = len(view.lines) - len(rows)
+    if hidden:
+        print(f"{hidden} more item(s): --csv or --json has all")
+    print(f"Of {view.measure.partition('of each ')[2]}. Each interval holds the true number 95 times in 100.")
+    print(f"{len(view.periods)} period(s) were released, {view.remaining} remain. {view.promise()}")
+
+
+@live_app.command()
+def close(
+    name: Name,
+    engine: Engine = None,
+    state: State = None,
+    ledger: LedgerUrl = DEFAULT_LEDGER,
+    as_json: AsJson = False,
+) -> None:
+    """End a series for good and remove its private state; what was released stays."""
+    from setwise.live.series import find_live
+
+    with existing_ledger(ledger) as opened:
+        find_live(opened, name).close(engine=engine, state=state)
+    if as_json:
+        output.print_json({"name": name, "closed": True})
+    else:
+        print(f"{name}: closed; its state was removed, and setwise live show {name} still shows what was released")
+
+
+_READING = ("engine", "table_name", "types", *CSV_OPTIONS, "memory", "dataset", "ledger", "as_json", "preview")
+"""The options of questions that the opening of a series takes as well."""
+
+
+def _required(name: str, metavar: str, text: str, kind: type = str) -> inspect.Parameter:
+    return options.option(name, kind, typer.Option(metavar=metavar, help=text), options.NEEDED)
+
+
+def _optional(name: str, metavar: str, text: str, kind: Any = str, default: Any = None) -> inspect.Parameter:  # noqa: ANN401
+    return options.option(name, kind | None, typer.Option(metavar=metavar, help=text), default)
+
+
+open_series.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [
+        options.option("name", str, typer.Argument(metavar="NAME", help="The name of the series."), options.NEEDED),
+        options.SHARED["table"],
+        options.SHARED["user"],
+        _required("item", "COL", "The column whose values are the items, or bins of one."),
+        _required("at", "COL", "The column of the time of an event: a date or a timestamp; instants count in UTC."),
+        _required("every", "day|week|month", "How long a period is."),
+        _required("start", "DATE", "The first day of the first period; earlier rows do not count."),
+        _required("periods", "N", "How many periods the series has.", int),
+        _required("contributions", "N", "How many items one user counts towards: the first in order of time.", int),
+        _optional("epsilon", "EPSILON", "The epsilon of the whole series, from its first to its last period.", float),
+        _optional("delta", "DELTA", "Its delta; with --counts, that of the threshold of private items.", float),
+        _optional("account", "NAME", "The account that pays, instead of one that is opened for the series."),
+        _optional("counts", "MECH", "With --account, what the series draws, such as gaussian:20."),
+        _optional(
+            "purpose",
+            "totals|periods|windows",
+            "What the numbers are wanted for: the noise is shaped for the least error of that.",
+            default="totals",
+        ),
+        _optional("window", "N", "With --purpose windows, how many periods a window spans.", int),
+        _optional("where", "FILTER", "Count rows for which this holds, as in \"country = 'NO'\"."),
+        _optional("domain", "FILE", "The items, if they are public; without it an item is shown when enough have it."),
+        _optional(
+            "unit",
+            "user|user,day",
+            "What is protected: each user, or only each single day of a user, which protects far less.",
+            default="user",
+        ),
+        _optional("late", "DAYS", "How many days back an update looks for late events; 7 if left out.", int),
+        _optional("state", "FILE", "Where the private state is: ./NAME.live.db, or tables beside those of a server."),
+        *(options.SHARED[name] for name in _READING),
+    ]
+)
+live_app.command(name="open")(open_series)

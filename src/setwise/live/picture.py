@@ -1,0 +1,68 @@
+"""A picture of a series: lines with their bands, in one picture for few groups and in small ones for many."""
+
+import math
+from datetime import date
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from setwise.analytics.present.plot import Picture
+from setwise.errors import InvalidParameter, MissingExtra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from setwise.live.view import Line, SeriesView
+
+MOST_IN_ONE = 6
+"""How many lines can be told apart by their colours in one picture."""
+
+MOST_LINES = 60
+"""How many groups are drawn at most; the largest in the last period."""
+
+_COLUMNS = 4
+_NOTE_WIDTH = 130
+
+
+def draw_series(view: "SeriesView") -> Picture:
+    """Return the picture; the band of a line holds each of its true numbers with a probability of 95%."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("plots need matplotlib: pip install 'setwise[plots]'") from None
+    if not view.periods or not view.lines:
+        raise InvalidParameter(f"the series {view.name!r} shows nothing yet, so that there is nothing to draw")
+    lines = view.top(MOST_LINES)
+    days = [date.fromisoformat(period) for period in view.periods]
+    if len(lines) <= MOST_IN_ONE:
+        figure = Figure(figsize=(9, 4.8), layout="constrained")
+        axes = figure.subplots()
+        for place, line in enumerate(lines):
+            _draw(axes, days, line, f"C{place}")
+        axes.legend([str(line.item) for line in lines], frameon=False, loc="upper left")
+        axes.set_ylabel("users" if view.unit == "user" else "user-days")
+    else:
+        rows = math.ceil(len(lines) / _COLUMNS)
+        figure = Figure(figsize=(11, 1.3 + 1.7 * rows), layout="constrained")
+        grid = figure.subplots(rows, _COLUMNS, sharex=True, squeeze=False)
+        for axes, line in zip(grid.flat, lines, strict=False):
+            _draw(axes, days, line, "C0")
+            axes.set_title(str(line.item)[:40], fontsize=9, loc="left")
+        for axes in list(grid.flat)[len(lines) :]:
+            axes.set_visible(False)
+    left_out = f" The {len(lines)} largest of {len(view.lines)} items." if len(lines) < len(view.lines) else ""
+    figure.suptitle(f"{view.name}: {view.measure.partition(';')[0]}", fontsize=11, x=0.01, ha="left")
+    bound = view.measure.partition("; ")[2]
+    note = f"Each band holds the true number 95 times in 100.{left_out} {bound.capitalize()}. {view.promise()}"
+    figure.supxlabel("\n".join(wrap(note, _NOTE_WIDTH)), fontsize=7, color="0.35", x=0.01, ha="left")
+    return Picture(figure)
+
+
+def _draw(axes: "Axes", days: list[date], line: "Line", colour: str) -> None:
+    lows, highs = zip(*line.intervals, strict=True)
+    marker = "o" if len(days) == 1 else None
+    axes.plot(days, line.values, color=colour, linewidth=1.4, marker=marker)  # type: ignore[arg-type]
+    axes.fill_between(days, lows, highs, color=colour, alpha=0.2, linewidth=0, label="_band")  # type: ignore[arg-type]
+    axes.set_ylim(bottom=0)
+    axes.tick_params(axis="x", labelrotation=30, labelsize=8)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

@@ -1,0 +1,147 @@
+"""The state of a series in a DuckDB file that only its owner can read."""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from setwise.errors import EngineFailed, InvalidParameter
+from setwise.live.states.base import (
+    SELECTION,
+    Batch,
+    Draw,
+    History,
+    SeriesState,
+    busy,
+    counted_batch,
+    text_candidates,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OWNER_ONLY = 0o077
+_UMASK = threading.RLock()
+"""The mask of new files belongs to the whole process, so that one thread at a time changes it."""
+
+
+@contextmanager
+def _owner_only() -> Iterator[None]:
+    """Let files that are made meanwhile, the log of a transaction among them, be readable by their owner alone."""
+    with _UMASK:
+        before = os.umask(_OWNER_ONLY)
+        try:
+            yield
+        finally:
+            os.umask(before)
+
+
+class DuckDBState(SeriesState):
+    """A file with the pairs and batches of one series; one process at a time can open it."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self._path = path
+        self._name = name
+        self._connection: duckdb.DuckDBPyConnection | None = None
+
+    def token(self) -> str | None:
+        if self._connection is None and not self._path.exists():
+            return None
+        with self._working() as connection:
+            tables = connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()
+            if not tables:
+                return None
+            if ("series",) not in tables:
+                raise InvalidParameter(
+                    f"{self._path} is a database, but not the state of a series: give another --state"
+                )
+            found = connection.execute("SELECT token FROM series").fetchone()
+            return None if found is None else str(found[0])
+
+    def create(self, token: str) -> None:
+        with self._working() as connection, _transaction(connection):
+            connection.execute("CREATE TABLE IF NOT EXISTS series (token VARCHAR)")
+            connection.execute("CREATE TABLE IF NOT EXISTS pairs (u VARCHAR, g VARCHAR, period INTEGER)")
+            connection.execute("CREATE TABLE IF NOT EXISTS batches (start INTEGER PRIMARY KEY, body VARCHAR)")
+            if connection.execute("SELECT 1 FROM series").fetchone() is None:
+                connection.execute("INSERT INTO series VALUES ($token)", {"token": token})
+
+    def batches(self) -> list[Batch]:
+        with self._working() as connection:
+            rows = connection.execute("SELECT body FROM batches ORDER BY start").fetchall()
+        return [Batch.read(body) for (body,) in rows]
+
+    def count(
+        self,
+        candidates: "pa.Table",
+        *,
+        contributions: int,
+        first: int,
+        until: int,
+        before: History,
+        draw: Draw,
+        public: Sequence[str | int],
+    ) -> Batch:
+        rows, label_of = text_candidates(candidates)
+        with self._working() as connection, _transaction(connection):
+            connection.register("candidates", rows)
+            new = SELECTION.format(
+                candidates="candidates",
+                pairs="pairs",
+                order="md5(concat((SELECT token FROM series), fresh.u, chr(10), fresh.g))",
+                contributions=int(contributions),
+            )
+            connection.execute(f"INSERT INTO pairs {new}")
+            connection.unregister("candidates")
+            counted = connection.execute(
+                "SELECT g, period, COUNT(*) FROM pairs WHERE period >= $first GROUP BY ALL", {"first": first}
+            ).fetchall()
+            found = [(label_of(group), int(period), int(count)) for group, period, count in counted]
+            batch = counted_batch(before, found, first, until, draw, public)
+            connection.execute("INSERT INTO batches VALUES ($start, $body)", {"start": first, "body": batch.written()})
+        return batch
+
+    def destroy(self) -> None:
+        self.close()
+        for path in (self._path, self._path.with_name(f"{self._path.name}.wal")):
+            path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with _owner_only():
+                connection.close()
+
+    @contextmanager
+    def _working(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Give the connection, and turn the driver's errors into ours: its own may quote users."""
+        failed: Exception
+        try:
+            with _owner_only():
+                if self._connection is None:
+                    self._connection = duckdb.connect(str(self._path))
+                    with suppress(OSError):  # the file may have been made by an earlier, wider mask
+                        self._path.chmod(0o600)
+                yield self._connection
+                return
+        except duckdb.IOException as error:
+            locked = "lock" in str(error).lower()
+            failed = busy(self._name) if locked else EngineFailed(f"the state {self._path} cannot be read or written")
+        except duckdb.Error:
+            failed = EngineFailed(f"the state {self._path} cannot be read or written")
+        raise failed
+
+
+@contextmanager
+def _transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    connection.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

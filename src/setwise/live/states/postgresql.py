@@ -1,0 +1,145 @@
+"""The state of a series in tables of the PostgreSQL database that holds the data."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from setwise.errors import EngineFailed, MissingExtra
+from setwise.live.states.base import (
+    SELECTION,
+    Batch,
+    Draw,
+    History,
+    SeriesState,
+    busy,
+    counted_batch,
+    text_candidates,
+)
+
+try:
+    import psycopg
+except ImportError:  # pragma: no cover - said in one sentence instead
+    raise MissingExtra("PostgreSQL needs psycopg: pip install 'setwise[postgres]'") from None
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS setwise_live_series (series text PRIMARY KEY, token text NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS setwise_live_pairs (
+        series text NOT NULL, u text COLLATE "C" NOT NULL, g text COLLATE "C" NOT NULL, period integer NOT NULL,
+        PRIMARY KEY (series, u, g))""",
+    """CREATE TABLE IF NOT EXISTS setwise_live_batches (
+        series text NOT NULL, start integer NOT NULL, body text NOT NULL, PRIMARY KEY (series, start))""",
+    "REVOKE ALL ON setwise_live_series, setwise_live_pairs, setwise_live_batches FROM PUBLIC",
+)
+
+
+class PostgresqlState(SeriesState):
+    """Rows of one series in tables that all series of the database share; only their owner can read them."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._url = url
+        self._name = name
+
+    def token(self) -> str | None:
+        with self._transaction() as connection:
+            if connection.execute("SELECT to_regclass('setwise_live_series')").fetchone() == (None,):
+                return None
+            found = connection.execute(
+                "SELECT token FROM setwise_live_series WHERE series = %s", (self._name,)
+            ).fetchone()
+            return None if found is None else str(found[0])
+
+    def create(self, token: str) -> None:
+        with self._transaction() as connection:
+            # Two sessions that create the same table at once would collide in the catalogue.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('setwise_live', 0))")
+            for statement in _TABLES:
+                connection.execute(statement)
+            connection.execute(
+                "INSERT INTO setwise_live_series VALUES (%s, %s) ON CONFLICT DO NOTHING", (self._name, token)
+            )
+
+    def batches(self) -> list[Batch]:
+        with self._transaction() as connection:
+            rows = connection.execute(
+                "SELECT body FROM setwise_live_batches WHERE series = %s ORDER BY start", (self._name,)
+            ).fetchall()
+        return [Batch.read(body) for (body,) in rows]
+
+    def count(
+        self,
+        candidates: "pa.Table",
+        *,
+        contributions: int,
+        first: int,
+        until: int,
+        before: History,
+        draw: Draw,
+        public: Sequence[str | int],
+    ) -> Batch:
+        rows, label_of = text_candidates(candidates)
+        with self._transaction() as connection:
+            locked = connection.execute(
+                "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 1))", (self._name,)
+            ).fetchone()
+            if locked != (True,):
+                raise busy(self._name)
+            connection.execute(
+                'CREATE TEMPORARY TABLE candidates (u text COLLATE "C", g text COLLATE "C", day text COLLATE "C", '
+                "period integer) ON COMMIT DROP"
+            )
+            with connection.cursor().copy("COPY candidates (u, g, day, period) FROM STDIN") as copy:
+                for record in rows.select(["u", "g", "day", "period"]).to_batches():
+                    for line in zip(*(column.to_pylist() for column in record.columns), strict=True):
+                        copy.write_row(line)
+            own = "(SELECT u, g FROM setwise_live_pairs WHERE series = %(series)s)"
+            new = SELECTION.format(
+                candidates="candidates",
+                pairs=own,
+                order="md5(concat((SELECT token FROM setwise_live_series WHERE series = %(series)s), "
+                "fresh.u, chr(10), fresh.g))",
+                contributions=int(contributions),
+            )
+            named = {"series": self._name, "first": first}
+            connection.execute(f"INSERT INTO setwise_live_pairs SELECT %(series)s, n.* FROM ({new}) AS n", named)
+            counted = connection.execute(
+                "SELECT g, period, COUNT(*) FROM setwise_live_pairs WHERE series = %(series)s AND period >= %(first)s "
+                "GROUP BY g, period",
+                named,
+            ).fetchall()
+            found = [(label_of(group), int(period), int(count)) for group, period, count in counted]
+            batch = counted_batch(before, found, first, until, draw, public)
+            connection.execute(
+                "INSERT INTO setwise_live_batches VALUES (%s, %s, %s)", (self._name, first, batch.written())
+            )
+        return batch
+
+    def destroy(self) -> None:
+        with self._transaction() as connection:
+            for table in ("pairs", "batches", "series"):
+                connection.execute(f"DELETE FROM setwise_live_{table} WHERE series = %s", (self._name,))
+
+    def close(self) -> None:
+        """Nothing to let go of: connections end with their transactions."""
+
+    @contextmanager
+    def _transaction(self) -> "Iterator[psycopg.Connection[Any]]":
+        """Give a connection in one transaction, and turn the driver's errors into ours: its own may quote users."""
+        failed = EngineFailed("the PostgreSQL server cannot be reached, or the state of the series cannot be written")
+        try:
+            with psycopg.connect(
+                self._url, connect_timeout=10, application_name="setwise", client_encoding="UTF8"
+            ) as connection:
+                yield connection
+                return
+        except psycopg.errors.InsufficientPrivilege:
+            failed = EngineFailed(
+                "PostgreSQL does not let this login keep the state of the series in tables of its own"
+            )
+        except psycopg.errors.UniqueViolation:
+            failed = busy(self._name)
+        except psycopg.Error:
+            pass
+        raise failed

@@ -1,0 +1,196 @@
+"""The numbers of a series as people and programs read them: values with intervals, for all periods or windows."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from setwise.accounting.brackets import Answer
+from setwise.accounting.guarantees import Use
+from setwise.accounting.notation import format_use, promise_in_words
+from setwise.errors import InvalidParameter, UnknownName
+from setwise.live.release import Released
+from setwise.live.terms import SeriesTerms, Unit
+from setwise.mechanisms.running_totals import RunningTotals
+
+if TYPE_CHECKING:
+    from setwise.analytics.present.plot import Picture
+
+CONFIDENCE = Fraction(95, 100)
+"""Each interval holds the true number with this probability."""
+
+
+def unit_promise(unit: str, epsilon: float, delta: float) -> str:
+    """Return the promise in words; its first sentence says which unit is protected, and which is not."""
+    words = promise_in_words(epsilon, delta)
+    if unit == Unit.USER:
+        return f"Each user is protected, with all of their rows. {words}"
+    return (
+        "Each single day of a user is protected, but not the user: whoever is in the table on n days is protected only "
+        f"with n times this epsilon. {words.replace('one person is', 'one day of a person is')}"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One group over time: a whole number and its interval for every released period."""
+
+    item: str | int
+    values: tuple[int, ...]
+    intervals: tuple[tuple[int, int], ...]
+    shown_from: str
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the line as plain values."""
+        return {"item": self.item, "values": list(self.values), "intervals": [list(each) for each in self.intervals]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesView:
+    """The released numbers of a series, estimated as totals or as windows of `window` periods."""
+
+    name: str
+    every: str
+    unit: str
+    window: int | None
+    periods: tuple[str, ...]
+    lines: tuple[Line, ...]
+    epsilon: Answer
+    delta: float
+    spent: tuple[Use, ...]
+    matrix: str
+    contributions: int
+    remaining: int
+
+    @property
+    def measure(self) -> str:
+        """What each number counts."""
+        counted = "users" if self.unit == Unit.USER else "user-days"
+        bound = f"; of each at most {self.contributions} items count, the first in order of time, others are left out"
+        if self.window is None:
+            return f"{counted} from the first period up to each period{bound}"
+        return f"new {counted} of each period and the {self.window - 1} before it{bound}"
+
+    def promise(self) -> str:
+        """Return the promise: which unit is protected, then the numbers in words."""
+        return unit_promise(self.unit, self.epsilon.upper, self.delta)
+
+    def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:
+        """Return the k groups with the largest numbers in a period, by default the last one; the largest first."""
+        if not self.periods:
+            return ()
+        if period is not None and period not in self.periods:
+            raise UnknownName(f"no released period begins on {period!r}; the last one begins on {self.periods[-1]}")
+        place = len(self.periods) - 1 if period is None else self.periods.index(period)
+        shown = [line for line in self.lines if line.shown_from <= self.periods[place]]
+        return tuple(sorted(shown, key=lambda line: (-line.values[place], str(line.item)))[:k])
+
+    def largest(self, k: int, period: str | None = None) -> "SeriesView":
+        """Return the view with the k largest groups of a period alone, the largest first."""
+        return replace(self, lines=self.top(k, period))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the JSON object of the command line and the service."""
+        return {
+            "name": self.name,
+            "every": self.every,
+            "unit": self.unit,
+            "measure": self.measure,
+            "periods": list(self.periods),
+            "remaining": self.remaining,
+            "series": [line.to_dict() for line in self.lines],
+            "epsilon": {"lower": self.epsilon.lower, "upper": self.epsilon.upper},
+            "delta": self.delta,
+            "spent": [format_use(use) for use in self.spent],
+            "promise": self.promise(),
+        }
+
+    def picture(self) -> "Picture":
+        """Return the lines with their bands as a picture; many groups become small pictures side by side."""
+        from setwise.live.picture import draw_series
+
+        return draw_series(self)
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON text."""
+        return json.dumps(self.to_dict())
+
+    def to_csv(self) -> str:
+        """Return one line for each group and period: period, item, value, low, high."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["period", "item", "value", "low", "high"])
+        for line in self.lines:
+            for period, value, (low, high) in zip(self.periods, line.values, line.intervals, strict=True):
+                writer.writerow([period, line.item, value, low, high])
+        return text.getvalue()
+
+
+def view_of(
+    terms: SeriesTerms,
+    totals: RunningTotals,
+    released: Released,
+    *,
+    epsilon: Answer,
+    delta: float,
+    window: int | None = None,
+    items: Sequence[str | int] = (),
+) -> SeriesView:
+    """Return the numbers of a series; `items` keeps these groups only, and `window` takes windows instead of totals.
+
+    Values are whole numbers of at least 0, because people are counted, and lie in their intervals.
+    """
+    if window is not None and (type(window) is not int or not 1 <= window <= terms.periods):
+        raise InvalidParameter(f"a window spans between 1 and {terms.periods} periods, not {window!r}")
+    known = {str(label): place for place, label in enumerate(released.labels)}
+    unknown = [item for item in items if str(item) not in known]
+    if unknown:
+        raise UnknownName(f"the series {terms.name!r} does not show an item {str(unknown[0])!r} so far")
+    places = [known[str(item)] for item in items] if items else range(len(released.labels))
+    estimates = totals.estimates(released.noisy, window)
+    radii = totals.radii(CONFIDENCE, window)[: len(released.periods)]
+    lows = np.maximum(np.floor(estimates - radii), 0).astype(np.int64)
+    highs = np.maximum(np.ceil(estimates + radii), 0).astype(np.int64)
+    values = np.maximum(np.rint(estimates), 0).astype(np.int64)
+    lines = tuple(
+        Line(
+            item=released.labels[place],
+            values=tuple(values[place].tolist()),
+            intervals=tuple(zip(lows[place].tolist(), highs[place].tolist(), strict=True)),
+            shown_from=released.periods[released.shown_from[place]],
+        )
+        for place in places
+    )
+    return SeriesView(
+        name=terms.name,
+        every=terms.every,
+        unit=terms.unit,
+        window=window,
+        periods=released.periods,
+        lines=lines,
+        epsilon=epsilon,
+        delta=delta,
+        spent=totals.uses(),
+        matrix=str(terms.shape()),
+        contributions=terms.contributions,
+        remaining=terms.periods - len(released.periods),
+    )
+
+
+def accuracy_in_words(terms: SeriesTerms, totals: RunningTotals) -> str:
+    """Return how far the numbers may be off, and from how many users on private groups are shown."""
+    radius = math.ceil(totals.radii(CONFIDENCE)[-1])
+    words = f"totals within {radius:,} users of the truth in every period, 95 times in 100"
+    if terms.window is not None:
+        words += f"; windows of {terms.window} within {math.ceil(totals.radii(CONFIDENCE, terms.window)[-1]):,}"
+    elif terms.purpose == "periods":
+        words = f"single periods within {math.ceil(totals.radii(CONFIDENCE, 1)[-1]):,} users, 95 times in 100; {words}"
+    if totals.failure is not None:
+        words += f"; an item is shown from about {math.ceil(totals.thresholds()[-1]):,} users on"
+    return words

@@ -1,0 +1,121 @@
+"""`setwise live`: the contract of its JSON, exit status and errors."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from setwise.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def live(setwise, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SETWISE_LEDGER", raising=False)
+    lines = [
+        f"u{user},{item},2026-01-{1 + (user + place) % 9:02d}" for user in range(300) for place, item in enumerate("xy")
+    ]
+    (tmp_path / "events.csv").write_text("user,item,at\n" + "\n".join(lines) + "\n")
+    return lambda *words: setwise("live", *words)
+
+
+OPEN = (
+    "open", "reach", "events.csv", "--user", "user", "--item", "item", "--at", "at", "--type", "at=date",
+    "--every", "day", "--start", "2026-01-01", "--periods", "10", "--contributions", "2", "--epsilon", "3",
+    "--delta", "1e-6",
+)  # fmt: skip
+
+
+def test_the_life_of_a_series(live, tmp_path):
+    opened = json.loads(live(*OPEN, "--json").stdout)
+    assert opened["epsilon"]["upper"] <= 3
+    assert [use.partition(":")[0] for use in opened["spent"]] == ["gaussian", "approx"]
+    assert opened["shown_from"] > opened["within"] > 0
+    assert (opened["account"], opened["opened"]) == ("live:reach", True)
+    assert (tmp_path / "reach.live.db").exists()
+    done = live("update", "reach", "--until", "2026-01-06", "--json")
+    assert json.loads(done.stdout) == {"name": "reach", "released": [f"2026-01-0{place}" for place in range(1, 6)]}
+    assert "nothing to release" in live("update", "reach", "--until", "2026-01-06").stdout
+    assert "released 5 period(s), 2026-01-06 to 2026-01-10; nothing was charged" in live("update", "reach").stdout
+    shown = json.loads(live("show", "reach", "--json").stdout)
+    assert {"name", "periods", "series", "epsilon", "delta", "spent"} <= set(shown)
+    assert len(shown["periods"]) == 10
+    for series in shown["series"]:
+        assert set(series) == {"item", "values", "intervals"}
+        assert len(series["values"]) == len(series["intervals"]) == 10
+        assert abs(series["values"][-1] - 300) < 5 * opened["within"]
+    assert shown["spent"] == opened["spent"]
+    people = live("show", "reach").stdout
+    assert "Each user is protected" in people
+    assert "10 period(s) were released, 0 remain" in people
+    closed = live("close", "reach")
+    assert "closed" in closed.stdout
+    assert not (tmp_path / "reach.live.db").exists()
+    assert json.loads(live("show", "reach", "--json").stdout) == shown
+    again = live("update", "reach")
+    assert (again.returncode, again.stderr) == (2, "setwise: the series 'reach' was closed and releases nothing more\n")
+
+
+def test_items_windows_tops_csv_and_pictures(live, tmp_path):
+    live(*OPEN, "--purpose", "windows", "--window", "3")
+    live("update", "reach")
+    shown = json.loads(live("show", "reach", "--item", "x", "--window", "3", "--json").stdout)
+    assert [series["item"] for series in shown["series"]] == ["x"]
+    top = json.loads(live("show", "reach", "--top", "1", "--on", "2026-01-09", "--json").stdout)
+    assert len(top["series"]) == 1
+    rows = list(csv.DictReader(io.StringIO(live("show", "reach", "--csv").stdout)))
+    assert len(rows) == 20
+    assert set(rows[0]) == {"period", "item", "value", "low", "high"}
+    assert live("show", "reach", "--plot", "reach.svg", "--json").returncode == 0
+    assert (tmp_path / "reach.svg").read_text().startswith("<?xml")
+
+
+def test_a_preview_is_free(live, tmp_path):
+    done = live(*OPEN, "--preview")
+    assert "Preview of reach" in done.stdout
+    assert "an item is shown from about" in " ".join(done.stdout.split())
+    with Ledger.open("setwise.db") as ledger:
+        assert ledger.accounts() == ()
+    assert live("update", "reach").returncode == 2
+
+
+def test_an_account_pays(live, setwise):
+    setwise("ledger", "open", "ada", "--filter", "--epsilon", "5", "--delta", "1e-5", "--dataset", "events")
+    done = json.loads(live(*OPEN, "--account", "ada", "--json").stdout)
+    assert done["account"] == "ada"
+    status = json.loads(setwise("ledger", "show", "ada", "--json").stdout)
+    assert status["charges"] == 1
+    refused = live(*(word if word != "reach" else "more" for word in OPEN), "--account", "ada", "--epsilon", "4.9")
+    assert refused.returncode == 2, "an option given twice"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "said"),
+    [
+        (("update", "nothing"), 2, "no series is called 'nothing'"),
+        (("show", "nothing"), 2, "no series is called 'nothing'"),
+        (("show", "reach", "--json", "--csv"), 2, "not both"),
+        (("show", "reach", "--item", "z"), 2, "'z'"),
+        (("show", "reach", "--window", "0"), 2, "window"),
+        (("show", "reach", "--plot", "reach.txt"), 2, ".png or .svg"),
+        (("update", "reach", "--until", "2999-01-01"), 2, "future"),
+        (("update", "reach", "--until", "soon"), 2, "until is a date"),
+        ((*OPEN[:1], "other", *OPEN[2:-4]), 2, "epsilon and delta"),
+    ],
+)
+def test_errors_are_one_sentence(live, words, status, said):
+    assert live(*OPEN).returncode == 0
+    done = live(*words)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_lost_state_is_said_and_ends_the_series(live, tmp_path):
+    live(*OPEN)
+    live("update", "reach", "--until", "2026-01-03")
+    (tmp_path / "reach.live.db").unlink()
+    done = live("update", "reach")
+    assert done.returncode == 2
+    assert "the series ends here" in done.stderr

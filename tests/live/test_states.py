@@ -1,0 +1,179 @@
+"""Every state keeps the pairs and the noise of a series alike, and all or nothing of each update."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from setwise.errors import EngineFailed, SetwiseError
+from setwise.live.states.base import Batch, History, joined
+from setwise.live.states.connect import default_state, open_state
+
+NONE = History(labels=(), counts=np.zeros((0, 0), dtype=np.int64), noise=np.zeros((0, 0), dtype=np.int64))
+
+
+@pytest.fixture(params=["duckdb", "postgresql"])
+def address(request, tmp_path):
+    if request.param == "duckdb":
+        return str(tmp_path / "state.db")
+    return request.getfixturevalue("postgresql_server").schema()
+
+
+def candidates(rows):
+    names = ("u", "g", "day", "period")
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
+    kinds = [
+        pa.string(),
+        pa.string() if not rows or isinstance(rows[0][1], str) else pa.int64(),
+        pa.string(),
+        pa.int32(),
+    ]
+    return pa.table({name: pa.array(column, kind) for name, column, kind in zip(names, columns, kinds, strict=True)})
+
+
+def draws():
+    """Noise that is told apart: 1, 2, 3, ..."""
+    last = 0
+
+    def draw(count):
+        nonlocal last
+        last += count
+        return np.arange(last - count + 1, last + 1)
+
+    return draw
+
+
+def count(state, rows, first, until, before, *, contributions=2, draw=None, public=()):
+    return state.count(
+        candidates(rows),
+        contributions=contributions,
+        first=first,
+        until=until,
+        before=before,
+        draw=draw or draws(),
+        public=public,
+    )
+
+
+def test_a_new_state_has_a_token_that_stays(address):
+    with open_state(address, "reach") as state:
+        assert state.token() is None
+        state.create("one")
+        state.create("two")
+        assert state.token() == "one"
+        assert state.batches() == []
+    with open_state(address, "reach") as state:
+        assert state.token() == "one"
+
+
+def test_pairs_count_once_and_the_first_groups_in_order_of_days(address):
+    with open_state(address, "reach") as state:
+        state.create("token")
+        first = count(
+            state, [("a", "x", "1", 0), ("a", "y", "2", 1), ("b", "x", "2", 1), ("a", "z", "3", 1)], 0, 2, NONE
+        )
+        assert first.labels == ("x", "y")
+        assert first.counts.tolist() == [[1, 1], [0, 1]]
+        assert (first.noise.shape, first.earlier.shape) == ((2, 2), (2, 0))
+        second = count(
+            state,
+            [("a", "x", "3", 2), ("a", "w", "3", 2), ("b", "w", "3", 2), ("b", "v", "4", 2)],
+            2,
+            3,
+            joined([first]),
+        )
+        assert second.labels == ("w",)
+        assert second.counts.tolist() == [[0], [0], [1]]
+        assert second.earlier.shape == (1, 2)
+    with open_state(address, "reach") as state:
+        history = joined(state.batches())
+    assert history.labels == ("x", "y", "w")
+    assert history.counts.tolist() == [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
+    assert sorted(history.noise[:2, :2].ravel().tolist()) == [1, 2, 3, 4]
+    assert sorted([*history.noise[:, 2].tolist(), *history.noise[2, :2].tolist()]) == [1, 2, 3, 4, 5]
+
+
+def test_groups_that_are_numbers_stay_numbers(address):
+    with open_state(address, "reach") as state:
+        state.create("token")
+        count(state, [("a", 7, "1", 0), ("b", 30, "1", 0)], 0, 1, NONE, public=(30, 7, 8))
+        assert state.batches()[0].labels == (30, 7, 8)
+
+
+def test_an_update_that_fails_leaves_nothing(address):
+    def fails(_):
+        raise SetwiseError("no noise")
+
+    with open_state(address, "reach") as state:
+        state.create("token")
+        with pytest.raises(SetwiseError, match="no noise"):
+            count(state, [("a", "x", "1", 0)], 0, 1, NONE, draw=fails)
+        assert state.batches() == []
+        assert count(state, [("a", "x", "1", 0)], 0, 1, NONE).counts.tolist() == [[1]]
+
+
+def test_a_period_is_stored_once(address):
+    with open_state(address, "reach") as state:
+        state.create("token")
+        count(state, [("a", "x", "1", 0)], 0, 1, NONE)
+        with pytest.raises(EngineFailed):
+            count(state, [("b", "x", "1", 0)], 0, 1, NONE)
+        assert [batch.counts.tolist() for batch in state.batches()] == [[[1]]]
+
+
+def test_series_do_not_share_their_pairs(address, tmp_path):
+    other = address if "://" in address else str(tmp_path / "other.db")
+    with open_state(address, "one") as one, open_state(other, "two") as two:
+        for state in (one, two):
+            state.create("token")
+            assert count(state, [("a", "x", "1", 0)], 0, 1, NONE).counts.tolist() == [[1]]
+        one.destroy()
+        assert one.token() is None
+        assert two.token() == "token"
+
+
+def test_users_are_told_apart_as_they_are_written(address):
+    with open_state(address, "reach") as state:
+        state.create("token")
+        rows = [(user, "x", "1", 0) for user in ("a", "A", "a ", "ä", "a\tb", "a\\b", "'", "", "a\nb")]
+        assert count(state, rows, 0, 1, NONE).counts.tolist() == [[9]]
+        assert count(state, rows, 1, 2, joined(state.batches())).counts.tolist() == [[0]]
+
+
+def test_no_label_is_preferred_among_groups_of_one_day(address):
+    with open_state(address, "reach") as state:
+        state.create("token")
+        rows = [(f"u{user}", group, "1", 0) for user in range(400) for group in "abcd"]
+        counts = count(state, rows, 0, 1, NONE, contributions=1).counts[:, 0].tolist()
+    assert sum(counts) == 400
+    assert all(60 < each < 140 for each in counts)
+
+
+def test_a_batch_is_read_as_it_was_written():
+    batch = Batch(
+        first=2,
+        until=4,
+        labels=("x", "y"),
+        counts=np.array([[1, 2], [3, 4]]),
+        noise=np.array([[-(2**50), 2], [3, 2**50]]),
+        earlier=np.array([[5, 6], [7, 8]]),
+    )
+    again = Batch.read(batch.written())
+    assert (again.first, again.until, again.labels) == (2, 4, ("x", "y"))
+    assert all((getattr(again, name) == getattr(batch, name)).all() for name in ("counts", "noise", "earlier"))
+
+
+def test_a_state_stands_beside_the_data():
+    assert default_state("reach", "duckdb") == "reach.live.db"
+    assert default_state("reach", "postgresql://host/shop") == "postgresql://host/shop"
+
+
+def test_one_update_runs_at_a_time(tmp_path):
+    import subprocess
+    import sys
+
+    address = str(tmp_path / "state.db")
+    with open_state(address, "reach") as state:
+        state.create("token")
+        code = f"from setwise.live.states.connect import open_state; open_state({address!r}, 'reach').token()"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert "another update of the series 'reach' is running" in done.stderr
