@@ -2,6 +2,7 @@
 
 import random
 import secrets
+from fractions import Fraction
 
 import numpy as np
 import pytest

@@ -203,6 +203,38 @@ def test_intervals_hold_the_truth_as_often_as_they_say(window):
         assert inside.max() <= float(confidence) + margin + 0.01
 
 
+@pytest.mark.parametrize("window", [None, 4])
+@pytest.mark.parametrize("users", [25, 60, 90, 200])
+def test_intervals_of_groups_that_are_shown_hold_the_truth_as_often_as_they_say(users, window):
+    """Also of groups that are shown only because their noise is high, and in periods before they were shown."""
+    totals = RunningTotals.plan(periods=12, contributions=1, sigma=5.0, failure=0.1)
+    repeats = draws(100_000)
+    new = np.zeros((repeats, 12), dtype=np.int64)
+    new[:, :10] = np.diff(np.linspace(0, users, 11).astype(np.int64))
+    noise = totals.draw(12 * repeats, RANDOMNESS).reshape(repeats, 12)
+    released = totals.release(new, noise)
+    passes = totals.estimates(released) > totals.thresholds()
+    shown = passes.any(axis=1)
+    first = passes.argmax(axis=1)[shown]
+    lower, upper = totals.intervals(released[shown], Fraction(95, 100), window, first)
+    truth = new.cumsum(axis=1)[0]
+    if window is not None:
+        truth = truth - np.concatenate([np.zeros(window, dtype=np.int64), truth[:-window]])
+    inside = ((lower <= truth) & (truth <= upper)).mean(axis=0)
+    # Shown by the last period; a statement about those shown by an earlier one is about fewer of them.
+    assert shown.sum() > 20
+    assert inside.min() >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / shown.sum())
+
+
+def test_intervals_of_groups_far_above_their_threshold_are_the_usual_ones():
+    totals = RunningTotals.plan(periods=12, contributions=1, sigma=5.0, failure=0.1)
+    new = np.full((1, 12), 10_000, dtype=np.int64)
+    released = totals.release(new, totals.draw(12, RANDOMNESS).reshape(1, 12))
+    lower, upper = totals.intervals(released, Fraction(95, 100), None, np.array([0]))
+    radii = totals.radii(Fraction(95, 100))
+    assert np.allclose((upper - lower)[0], 2 * radii, rtol=1e-4, atol=1e-2)
+
+
 def test_the_noise_drawn_has_the_deviation_that_is_charged():
     totals = RunningTotals.plan(periods=365, contributions=10, sigma=4.0)
     drawn = totals.draw(draws(200_000), RANDOMNESS) / 2.0**totals.bits

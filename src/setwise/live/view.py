@@ -154,9 +154,10 @@ def view_of(
         raise UnknownName(f"the series {terms.name!r} does not show an item {str(unknown[0])!r} so far")
     places = [known[str(item)] for item in items] if items else range(len(released.labels))
     estimates = totals.estimates(released.noisy, window)
-    radii = totals.radii(CONFIDENCE, window)[: len(released.periods)]
-    lows = np.maximum(np.floor(estimates - radii), 0).astype(np.int64)
-    highs = np.maximum(np.ceil(estimates + radii), 0).astype(np.int64)
+    shown_from = None if totals.failure is None else np.array(released.shown_from, dtype=np.int64)
+    lower, upper = totals.intervals(released.noisy, CONFIDENCE, window, shown_from)
+    lows = np.maximum(np.floor(lower), 0).astype(np.int64)
+    highs = np.maximum(np.ceil(upper), 0).astype(np.int64)
     values = np.maximum(np.rint(estimates), 0).astype(np.int64)
     lines = tuple(
         Line(

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import toeplitz
-from scipy.special import ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from setwise.accounting.checks import check_failure
 from setwise.accounting.guarantees import ApproxDP, Gaussian, Use
@@ -275,6 +275,41 @@ class RunningTotals:
         outside = float(1 - probability("confidence", confidence))
         return self._widened(-float(ndtri(outside / 2)), window)
 
+    def intervals(
+        self,
+        released: NDArray[np.int64],
+        confidence: Fraction,
+        window: int | None = None,
+        shown_from: NDArray[np.int64] | None = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the lower and upper ends of the intervals of all estimates, groups in rows and periods in columns.
+
+        For private groups `shown_from` has the period in which each was first shown. A group that has just passed its
+        threshold is more often too high than too low, so that its interval reaches further down: each interval holds
+        the truth with this confidence, given that its group is shown.
+
+        Theorem: docs/running-totals.md, Proposition 3.
+        """
+        estimates = self.estimates(released, window)
+        if shown_from is None or not estimates.size:
+            radii = self.radii(confidence, window)[: estimates.shape[1]]
+            return estimates - radii, estimates + radii
+        outside = float(1 - probability("confidence", confidence))
+        periods = estimates.shape[1]
+        totals = estimates if window is None else self.estimates(released)
+        thresholds, deviations = self.thresholds()[:periods], self.deviations()[:periods]
+        lowered = totals - self._widened(0.0, None)[:periods]  # by what rounding may have added
+        latest = least_selected(lowered[:, -1:], thresholds[-1:], deviations[-1:], outside / 4)
+        chance = np.maximum(ndtr((latest - thresholds[-1]) / deviations[-1]), 1e-300)
+        own = self.deviations(window)[:periods]
+        reach = -ndtri(0.375 * outside * chance) * own + self._widened(0.0, window)[:periods]
+        lower, upper = estimates - reach, estimates + reach
+        if window is None and (self._row(None) >= 0.0).all():
+            later = np.arange(periods) >= shown_from[:, np.newaxis]
+            lower = np.where(later, least_selected(lowered, thresholds, deviations, outside / 2), lower)
+            upper = np.where(later, estimates + self.radii(confidence)[:periods], upper)
+        return lower, upper
+
     def thresholds(self) -> NDArray[np.float64]:
         """Return for every period the estimate above which a private group is shown, in users.
 
@@ -298,6 +333,34 @@ class RunningTotals:
         if window is not None:
             positive_integer("window", window, MOST_PERIODS)
         return _window_row(_estimating_row(self.coefficients, self.bits), window)
+
+
+_FAR = 8.0
+"""Deviations above its threshold from where on a group that is shown is as good as any other."""
+
+_HALVINGS = 40
+
+
+def least_selected(
+    estimates: NDArray[np.float64], thresholds: NDArray[np.float64], deviations: NDArray[np.float64], tail: float
+) -> NDArray[np.float64]:
+    """Return the least totals that are not refuted by estimates of groups which were shown for their estimates.
+
+    It is the L with P[N > (estimate - L) / s] = tail P[N > (threshold - L) / s], at least 0: where the total is L, a
+    group that is shown has so high an estimate with probability at most `tail`. The quotient grows with L, which is
+    found by halving. An estimate below its threshold refutes no total.
+    """
+    tops, scale = np.broadcast_to(thresholds, estimates.shape), np.broadcast_to(deviations, estimates.shape)
+    found = np.maximum(estimates + float(ndtri(tail)) * scale, 0.0)
+    near = estimates <= tops + _FAR * scale
+    at, top, s = estimates[near], tops[near], scale[near]
+    low, high = np.zeros_like(at), np.maximum(at, 0.0)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        refuted = log_ndtr((middle - at) / s) - log_ndtr((middle - top) / s) < math.log(tail)
+        low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
+    found[near] = np.where(at > top, low, 0.0)
+    return found
 
 
 @lru_cache(maxsize=32)
