@@ -177,10 +177,10 @@ def update(rows: int) -> dict[str, float]:
                 series.update(until=last, today=TODAY)
                 found[f"late {late}: seconds for the last day"] = time.perf_counter() - began
         began = time.perf_counter()
-        duckdb.sql(f"SELECT COUNT(*) FROM (SELECT DISTINCT \"user\", item FROM '{table}')").fetchall()
+        duckdb.execute(f"SELECT COUNT(*) FROM (SELECT DISTINCT \"user\", item FROM '{table}')").fetchall()
         found["seconds of the engine for all rows"] = time.perf_counter() - began
         found["rows of the last day"] = float(
-            duckdb.sql(f"SELECT COUNT(*) FROM '{table}' WHERE at >= DATE '{last}' - 1").fetchall()[0][0]
+            duckdb.execute(f"SELECT COUNT(*) FROM '{table}' WHERE at >= DATE '{last}' - 1").fetchall()[0][0]
         )
     return found
 

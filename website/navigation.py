@@ -8,6 +8,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "guides/first-tasks.md",
         "guides/top-k.md",
         "guides/a-years-budget.md",
+        "guides/live-dashboard.md",
         "guides/team-service.md",
         "guides/reports.md",
         "guides/agents.md",

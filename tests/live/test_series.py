@@ -419,6 +419,10 @@ def test_the_picture_has_lines_with_bands(opened, tmp_path, items):
     visible = [axes for axes in picture.figure.axes if axes.get_visible()]
     assert len(visible) == (1 if items == 2 else items)
     assert sum(len(axes.lines) for axes in visible) == sum(len(axes.collections) for axes in visible) == items
+    if items == 2:
+        legend = visible[0].get_legend()
+        drawn = [line.get_label() for line in visible[0].lines]
+        assert sorted(text.get_text() for text in legend.get_texts()) == sorted(drawn) == ["item0", "item1"]
     picture.save(tmp_path / "reach.svg")
     assert (tmp_path / "reach.svg").stat().st_size > 0
     with pytest.raises(InvalidParameter, match="shows nothing yet"):

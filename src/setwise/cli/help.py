@@ -7,7 +7,8 @@ from typer.core import TyperCommand
 
 OPTION_GROUPS: dict[str, tuple[str, ...]] = {
     "Question": (
-        "user", "unit", "item", "k", "value", "at", "where", "contributions", "per_item", "per_user", "clip", "low",
+        "user", "unit", "item", "k", "value", "at", "every", "start", "periods", "purpose", "window", "late", "where",
+        "contributions", "per_item", "per_user", "clip", "low",
         "high", "bounds", "domain", "tables", "public", "catalog", "null_item", "step", "limit",
     ),
     "Privacy": ("epsilon", "delta", "within", "counts", "mechanism"),
@@ -16,6 +17,7 @@ OPTION_GROUPS: dict[str, tuple[str, ...]] = {
         "encoding", "header", "columns", "skip_lines", "scan", "memory",
     ),
     "Account": ("account", "key", "ledger", "dataset", "discover"),
+    "State": ("state",),
     "Output": ("preview", "explain", "details", "as_json", "as_csv", "plot"),
 }  # fmt: skip
 """The options of questions by group, each group with its rare options last."""
@@ -39,6 +41,11 @@ EXAMPLES: dict[str, str] = {
     "sum": f"setwise sum {_TABLE} --value minutes --clip 600 --epsilon 1",
     "mean": f"setwise mean {_TABLE} --value minutes --low 0 --high 120 --epsilon 1",
     "quantile": f"setwise quantile {_TABLE} --value minutes --low 0 --high 120 --at 0.9 --epsilon 1",
+    "live open": f"setwise live open reach {_TABLE} --item title --at at --every day --start 2026-01-01 --periods 365 "
+    "--contributions 3 --epsilon 1 --delta 1e-6",
+    "live update": "setwise live update reach",
+    "live show": "setwise live show reach --top 5 --plot reach.svg",
+    "live close": "setwise live close reach",
     "check": "setwise check ratings.csv --save",
     "prepare": f"setwise prepare {_TABLE} --item title --out prepared",
     "compose": "setwise compose bounded-range:0.1x25 pure:0.1x25 --delta 1e-6",

@@ -174,11 +174,11 @@ def _print_view(view: "SeriesView", on: str | None) -> None:
         (str(line.item), f"{line.values[place]:,} ({line.intervals[place][0]:,} to {line.intervals[place][1]:,})")
         for line in view.top(_SHOWN_ITEMS, period)
     ]
-    output.print_table(f"{view.name}: {view.measure.partition(';')[0]}; {view.every} of {period}", rows)
+    output.print_table(f"{view.name}: {view.measure}; {view.every} of {period}", rows)
     hidden = len(view.lines) - len(rows)
     if hidden:
         print(f"{hidden} more item(s): --csv or --json has all")
-    print(f"Of {view.measure.partition('of each ')[2]}. Each interval holds the true number 95 times in 100.")
+    print(f"{view.left_out} Each interval holds the true number 95 times in 100.")
     print(f"{len(view.periods)} period(s) were released, {view.remaining} remain. {view.promise()}")
 
 

@@ -38,7 +38,7 @@ def draw_series(view: "SeriesView") -> Picture:
         axes = figure.subplots()
         for place, line in enumerate(lines):
             _draw(axes, days, line, f"C{place}")
-        axes.legend([str(line.item) for line in lines], frameon=False, loc="upper left")
+        axes.legend(frameon=False, loc="upper left")
         axes.set_ylabel("users" if view.unit == "user" else "user-days")
     else:
         rows = math.ceil(len(lines) / _COLUMNS)
@@ -50,9 +50,8 @@ def draw_series(view: "SeriesView") -> Picture:
         for axes in list(grid.flat)[len(lines) :]:
             axes.set_visible(False)
     left_out = f" The {len(lines)} largest of {len(view.lines)} items." if len(lines) < len(view.lines) else ""
-    figure.suptitle(f"{view.name}: {view.measure.partition(';')[0]}", fontsize=11, x=0.01, ha="left")
-    bound = view.measure.partition("; ")[2]
-    note = f"Each band holds the true number 95 times in 100.{left_out} {bound.capitalize()}. {view.promise()}"
+    figure.suptitle(f"{view.name}: {view.measure}", fontsize=11, x=0.01, ha="left")
+    note = f"Each band holds the true number 95 times in 100.{left_out} {view.left_out} {view.promise()}"
     figure.supxlabel("\n".join(wrap(note, _NOTE_WIDTH)), fontsize=7, color="0.35", x=0.01, ha="left")
     return Picture(figure)
 
@@ -60,8 +59,8 @@ def draw_series(view: "SeriesView") -> Picture:
 def _draw(axes: "Axes", days: list[date], line: "Line", colour: str) -> None:
     lows, highs = zip(*line.intervals, strict=True)
     marker = "o" if len(days) == 1 else None
-    axes.plot(days, line.values, color=colour, linewidth=1.4, marker=marker)  # type: ignore[arg-type]
-    axes.fill_between(days, lows, highs, color=colour, alpha=0.2, linewidth=0, label="_band")  # type: ignore[arg-type]
+    axes.plot(days, line.values, color=colour, linewidth=1.4, marker=marker, label=str(line.item))  # type: ignore[arg-type]
+    axes.fill_between(days, lows, highs, color=colour, alpha=0.2, linewidth=0)  # type: ignore[arg-type]
     axes.set_ylim(bottom=0)
     axes.tick_params(axis="x", labelrotation=30, labelsize=8)
     for side in ("top", "right"):

@@ -72,10 +72,16 @@ class SeriesView:
     def measure(self) -> str:
         """What each number counts."""
         counted = "users" if self.unit == Unit.USER else "user-days"
-        bound = f"; of each at most {self.contributions} items count, the first in order of time, others are left out"
         if self.window is None:
-            return f"{counted} from the first period up to each period{bound}"
-        return f"new {counted} of each period and the {self.window - 1} before it{bound}"
+            return f"{counted} from the first period up to each period"
+        return f"new {counted} of each period" + (f" and the {self.window - 1} before it" if self.window > 1 else "")
+
+    @property
+    def left_out(self) -> str:
+        """Which items of a unit count, and that others are left out."""
+        counted = "user" if self.unit == Unit.USER else "day of a user"
+        items = "1 item counts" if self.contributions == 1 else f"{self.contributions} items count"
+        return f"Of each {counted} at most {items}, the first in order of time; others are left out."
 
     def promise(self) -> str:
         """Return the promise: which unit is protected, then the numbers in words."""
@@ -102,6 +108,7 @@ class SeriesView:
             "every": self.every,
             "unit": self.unit,
             "measure": self.measure,
+            "left_out": self.left_out,
             "periods": list(self.periods),
             "remaining": self.remaining,
             "series": [line.to_dict() for line in self.lines],
