@@ -15,12 +15,6 @@ from setwise.analytics.tables.domain import labels_of as labels_of
 from setwise.client.client import connect as connect
 from setwise.mechanisms.planning.request import Total as Total
 
-# Numbers that live
-from setwise.live.series import LiveSeries as LiveSeries
-from setwise.live.series import find_live as find_live
-from setwise.live.series import open_live as open_live
-from setwise.live.view import SeriesView as SeriesView
-
 # Keeping a budget
 from setwise.ledger.account import Account as Account
 from setwise.ledger.ledger import Ledger as Ledger

@@ -9,9 +9,9 @@ import time
 
 import pyarrow.parquet as pq
 import pytest
+from tests.live.streams import START, day, events
 from tests.sizes import FULL
 
-from conftest import START, day, events
 from setwise.ledger.ledger import Ledger
 from setwise.live.series import find_live, open_live
 from setwise.live.states.base import joined

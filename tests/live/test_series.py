@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.live.streams import START, TODAY, day, events
 
-from conftest import START, TODAY, day, events
 from setwise.accounting.notation import format_use
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, NameTaken, SetwiseError, UnknownName
 from setwise.live.series import find_live, list_live, open_live

@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.live.streams import TODAY, day, events
 from tests.sizes import cases
 
-from conftest import TODAY, day, events
 from setwise.ledger.ledger import Ledger
 from setwise.live.states.base import joined
 from setwise.live.states.connect import open_state
