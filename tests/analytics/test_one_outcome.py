@@ -14,7 +14,14 @@ from setwise.analytics import planning
 from setwise.analytics.bounds_search import CONTRIBUTIONS, FoundBounds
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.errors import AnswerWithheld, BadRequest, EngineFailed, InvalidParameter
+from setwise.errors import (
+    AnswerWithheld,
+    BadRequest,
+    EngineFailed,
+    InvalidParameter,
+    UnknownColumn,
+    UnsuitableTable,
+)
 from setwise.ledger.ledger import Ledger
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.noise.discrete import LaplaceNoise
@@ -22,7 +29,7 @@ from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
 from setwise.mechanisms.statistics import DOUBLINGS, DoublingBounds, GroupTable, ends
 from tests import sizes
-from tests.analytics.recorded import recorded_session, visits
+from tests.analytics.recorded import recorded_session
 
 ATTEMPTS = 600
 
@@ -312,11 +319,25 @@ def test_an_engine_that_fails_after_the_search_does_not_make_it_draw_again(inter
     assert len(draws) == 2
 
 
-def test_a_table_that_changes_after_the_check_is_an_engine_failure():
+@pytest.mark.parametrize("error", [EngineFailed, UnsuitableTable, UnknownColumn])
+def test_what_the_engine_says_is_raised_and_leaves_no_outcome(error, monkeypatch):
+    """A table may change after it was checked: the engine's words are about its definition alone."""
     engine, session = recorded_session()
-    engine.check = lambda _: None
-    replacement, _ = recorded_session(visits(10).drop_columns(["minutes"]))
-    schema = engine._engine._schema
-    engine._engine, engine.describe = replacement._engine, lambda: schema
-    with pytest.raises(EngineFailed, match="changed after the question was checked: the table has no column"):
-        session.mean(value="minutes", low=0, high=9, epsilon=1)
+    with monkeypatch.context() as broken:
+        broken.setattr(type(engine), "histogram", lambda *_: (_ for _ in ()).throw(error("the column is gone")))
+        for _ in range(2):
+            with pytest.raises(error, match="the column is gone"):
+                session.count(epsilon=1, key="one")
+    assert session.count(epsilon=1, key="one").value == session.count(epsilon=1, key="one").value
+
+
+@pytest.mark.parametrize("error", [InvalidParameter, KeyError, OverflowError, MemoryError])
+def test_what_else_a_reader_raises_is_withheld(error, monkeypatch):
+    """Such as a value that does not fit: it says something about the rows."""
+    engine, session = recorded_session()
+    with monkeypatch.context() as broken:
+        broken.setattr(type(engine), "histogram", lambda *_: (_ for _ in ()).throw(error("8589934592")))
+        with pytest.raises(AnswerWithheld):
+            session.count(epsilon=1, key="one")
+    with pytest.raises(AnswerWithheld, match="the same key returns this outcome"):
+        session.count(epsilon=1, key="one")

@@ -154,3 +154,14 @@ def test_an_account_pays_for_what_was_found_and_a_key_replays_it(tmp_path):
             pytest.raises(InvalidParameter, match="registered draws"),
         ):
             session.count(within=20)
+
+
+def test_every_interval_of_several_statistics_is_as_narrow_as_asked_for(session):
+    """The widest decides, wherever it stands: a sum of up to 60 is 60 times as wide as a count of users."""
+    sums, users = Sum(column="minutes", high=60), Count()
+    for statistics in ((sums, users), (users, sums)):
+        query = Query(item="page", contributions=2, domain=("home", "help"), statistics=statistics)
+        answer = session.ask(query, Within(within=300, delta=1e-6, epsilon=100))
+        widths = [(high - low) / 2 for item in answer for low, high in (each.interval for each in item.estimates)]
+        assert 250 <= max(widths) <= 300
+        assert answer.epsilon.upper >= 1

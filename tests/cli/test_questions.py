@@ -17,6 +17,7 @@ from pyarrow import csv, parquet
 from tests.command_line import process
 
 from setwise import compose
+from setwise.cli import ask as cli_ask
 from setwise.cli.ask import interruptible
 
 TOTAL = ("--epsilon", "4", "--delta", "1e-6")
@@ -380,6 +381,57 @@ def test_an_interrupt_at_any_moment_of_the_waiting_is_one(monkeypatch):
     finally:
         signal.signal(signal.SIGINT, before)
     assert cancelled.is_set()
+
+
+@pytest.mark.parametrize("moment", ["before the thread runs", "when it runs", "while it is waited for"])
+def test_an_interrupt_while_the_thread_starts_stops_the_work_too(monkeypatch, moment):
+    """On a busy machine the main thread is still starting the one that works when the interrupt comes."""
+    begun, cancelled = threading.Event(), threading.Event()
+
+    def work():
+        begun.set()
+        assert cancelled.wait(20)
+
+    start, wait = _thread.start_new_thread, threading.Event.wait
+
+    def interrupted(*given):
+        started = start(*given)
+        if moment == "when it runs":
+            while not begun.is_set():
+                time.sleep(0.01)
+        if moment != "while it is waited for":
+            raise KeyboardInterrupt
+        return started
+
+    def interrupted_wait(event, timeout=None):
+        if threading.current_thread() is threading.main_thread():
+            raise RuntimeError("release unlocked lock")  # what becomes of the interrupt there
+        return wait(event, timeout)
+
+    for module in (_thread, threading):
+        name = "start_new_thread" if module is _thread else "_start_new_thread"
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, interrupted)
+    if moment == "while it is waited for":
+        monkeypatch.setattr(threading.Event, "wait", interrupted_wait)
+        start(lambda: (time.sleep(0.3), _thread.interrupt_main()), ())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            interruptible(work, cancelled.set)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert cancelled.is_set()
+
+
+def test_an_interrupt_before_there_is_a_thread_ends_soon(monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli_ask, "_START_SECONDS", 0.0)
+    monkeypatch.setattr(_thread, "start_new_thread", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        interruptible(lambda: None, lambda: None)
 
 
 def test_ctrl_c_stops_the_query(tmp_path):

@@ -308,3 +308,20 @@ def test_impossible_quantiles():
             GridQuantiles(**{"shares": (Fraction(1, 2),), "cells": 5, "epsilon": Fraction(1)} | wrong)
     with pytest.raises(InvalidParameter):
         GridQuantiles(shares=(0.5,), cells=5, epsilon=Fraction(1)).pick(np.zeros(4, np.int64), SystemRandomness())
+
+
+def test_an_error_of_a_cut_moves_a_quantile_near_it_by_nearly_all_of_it():
+    """A slice of half the values, whose quantile at 49 of 50 is next to the cut, moves with it by 0.98 of its error."""
+    shares = (Fraction(49, 100), Fraction(1, 2), Fraction(51, 100))
+    near = GridQuantiles(shares=shares, cells=1001, epsilon=Fraction(1, 10))
+    cut, cell = 10.0, 19.6  # ranks for one unit of an exponential: score ranges of 1 and 2 * 49/50, over epsilon
+    certain = cell * math.log(1001) + 0.98 * cut * math.log(1001 * 1024)
+    stated = [near.rank_error(number, Fraction(95, 100)) for number in range(3)]
+    assert stated[0] == stated[2] == math.ceil(certain + exceeded([0.98 * cut, cell], 0.05))
+    assert stated[1] == math.ceil(cut * math.log(1001 * 1024) + exceeded([cut], 0.05))
+    # Far from the cut, the same error moves a quantile little.
+    far = GridQuantiles(
+        shares=(Fraction(1, 100), Fraction(1, 2), Fraction(99, 100)), cells=1001, epsilon=Fraction(1, 10)
+    )
+    certain = cell * math.log(1001) + 0.02 * cut * math.log(1001 * 1024)
+    assert far.rank_error(0, Fraction(95, 100)) == math.ceil(certain + exceeded([0.02 * cut, cell], 0.05))

@@ -4,7 +4,9 @@ from setwise import compose
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import BadRequest
-from setwise.reports.pricing import price
+from setwise.mechanisms.planning.cost import searched_price
+from setwise.mechanisms.planning.request import CountNoise
+from setwise.reports.pricing import _Drafts, _uses, price
 from setwise.reports.report import Question
 
 SCHEMA = Schema(
@@ -71,3 +73,17 @@ def test_a_question_that_cannot_be_planned_is_refused():
     missing = Question(name="x", query=Query.histogram(item="colour", contributions=1), outputs=None, weight=1.0, to=())
     with pytest.raises(BadRequest, match="colour"):
         priced([missing])
+
+
+@pytest.mark.parametrize("above", [1.001, 1.005, 1.008])
+def test_a_price_just_above_epsilon_is_not_accepted(above):
+    """The search starts where the questions take so much of epsilon, which is close enough but too much."""
+    drafts = _Drafts(counts(3), CountNoise.BEST, "who", [SCHEMA] * 3, 1e-6)
+    low, high = 0.1, 2.0
+    for _ in range(30):  # the price rises with the scale
+        middle = (low + high) / 2
+        low, high = (low, middle) if searched_price(_uses(drafts.at(middle).plans), 1e-6) > above else (middle, high)
+    first = high
+    assert 1.0 < searched_price(_uses(drafts.at(first).plans), 1e-6) < 1.01
+    found = drafts.largest(searched_price, 1.0, first)
+    assert 0.99 <= searched_price(_uses(found.plans), 1e-6) <= 1.0

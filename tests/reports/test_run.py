@@ -271,3 +271,13 @@ def test_the_command_tells_what_it_did(folder, monkeypatch, capsys):
     assert "asking users (2 of 3)" in err
     code, out, _ = call("--key", "k1", "--json")
     assert json.loads(out)["key"] == "k1"
+
+
+def test_a_run_on_another_dataset_needs_another_key(folder):
+    """Its draws would be missing from the account, and from the cap, of the data set it reads now."""
+    (folder / "weekly.toml").write_text(f'dataset = "visits"\n{REPORT}')
+    started()
+    (folder / "weekly.toml").write_text(f'dataset = "clicks"\n{REPORT}')
+    with pytest.raises(InvalidParameter, match="another key"):
+        started()
+    assert charges() == 3

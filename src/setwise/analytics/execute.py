@@ -84,7 +84,8 @@ def execute(
     that it uses the bounds which a search in this process has drawn for the charge (`searches`).
 
     Ensures: no row is read before the charge is stored. Unused draws are returned to an account that registered them.
-    Raises: what `payer.charge` refuses; then `EngineFailed`, `StoreFailed` or `AnswerWithheld`, and nothing else.
+    Raises: what `payer.charge` refuses; after the charge, what the engine raises (`EngineFailed`, `UnsuitableTable`,
+        `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
     """
     receipt = payer.charge(planned.plan.uses, key=key, request=request)
     if receipt.answer is not None:
@@ -105,16 +106,17 @@ def _run_to_outcome(
 ) -> tuple[str, tuple[Use, ...]]:
     """Return the text of the outcome, and the uses that go back to the account.
 
-    Raises `EngineFailed` only. Any other error, such as one of the second plan or of a conversion, may have been caused
-    by what was read, so that it becomes the outcome.
+    Raises what the engine raises, and nothing else. Any other error, such as one of the second plan or of a conversion,
+    may have been caused by what was read, so that it becomes the outcome.
     """
+    engine = _EngineReader(reader)
     try:
-        answer = _answer_planned(planned, _EngineReader(reader), randomness, receipt, searches)
+        answer = _answer_planned(planned, engine, randomness, receipt, searches)
         registered = planned.plan.interaction is Interaction.SETWISE
         return answer.stored(), planned.unused(answer.spent) if registered else ()
-    except EngineFailed:
-        raise
     except Exception as error:
+        if error is engine.failure:
+            raise
         return _withhold(error), ()
 
 
@@ -137,36 +139,35 @@ def _read_outcome(stored: str) -> str:
 
 
 class _EngineReader:
-    """A reader whose refusals are engine failures: by now the table was checked, so that it must have changed since.
+    """A reader that remembers its failure, so that an engine's error can be told from any other error.
 
-    Such refusals depend on the table's definition alone (see `Engine`), so that they may be shown.
+    By their contract (`Engine`), engines fail with `EngineFailed`, `UnsuitableTable` and `UnknownColumn` and constant
+    words, which depend on no value in the table. Any other error of a reader is not its failure in this sense.
     """
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self.failure: SetwiseError | None = None
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
-        with _changed_since_check():
+        with self._remembering():
             return self._reader.histogram(aggregation)
 
     def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        with _changed_since_check():
+        with self._remembering():
             return self._reader.top(aggregation, most)
 
     def statistics(self, aggregation: Aggregation) -> GroupTable:
-        with _changed_since_check():
+        with self._remembering():
             return self._reader.statistics(aggregation)
 
-
-@contextmanager
-def _changed_since_check() -> Iterator[None]:
-    try:
-        yield
-    except (UnsuitableTable, UnknownColumn) as error:
-        refusal = str(error)
-    else:
-        return
-    raise EngineFailed(f"the table changed after the question was checked: {refusal}")
+    @contextmanager
+    def _remembering(self) -> Iterator[None]:
+        try:
+            yield
+        except (EngineFailed, UnsuitableTable, UnknownColumn) as error:
+            self.failure = error
+            raise
 
 
 def _answer_planned(

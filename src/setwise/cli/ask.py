@@ -4,6 +4,7 @@
 sql` takes one SELECT, from the command line or a file.
 """
 
+import _thread
 import inspect
 import threading
 import time
@@ -186,6 +187,10 @@ def column_kinds(types: Sequence[str]) -> "dict[str, Kind]":
     return kinds
 
 
+_START_SECONDS = 5.0
+"""How long a thread that was asked for may take to run, on a busy machine."""
+
+
 def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
     """Return what `work` returns; on Ctrl-C cancel it, wait until it has stopped, and let the interrupt go on.
 
@@ -193,11 +198,14 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
     """
     done: list[T] = []
     failed: list[BaseException] = []
-    # A bare lock: an interrupt may break the lock of an Event, and would take a thread that is joined for finished.
+    begun: list[bool] = []
+    # A bare lock and a bare thread. An interrupt may break the lock of an Event, and would be lost in an error about
+    # it. `Thread.start` and `Thread.join` wait for an Event, and on a busy machine they wait long enough to be hit.
     running = threading.Lock()
     running.acquire()
 
     def run() -> None:
+        begun.append(True)
         try:
             done.append(work())
         except BaseException as error:  # raised again on the main thread
@@ -205,18 +213,18 @@ def interruptible(work: Callable[[], T], cancel: Callable[[], None]) -> T:
         finally:
             running.release()
 
-    thread = threading.Thread(target=run, name="setwise-question")
-    thread.start()
     try:
+        _thread.start_new_thread(run, ())
         while not running.acquire(timeout=0.1):
             pass
     except KeyboardInterrupt:
+        interrupted_at = time.monotonic()
         while not done and not failed:
+            if not begun and time.monotonic() - interrupted_at > _START_SECONDS:
+                raise  # the interrupt came before there was a thread
             cancel()
             time.sleep(0.1)
-        thread.join()
         raise
-    thread.join()
     if failed:
         raise failed[0]
     return done[0]

@@ -6,6 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,7 +16,9 @@ from setwise.analytics.engines import bounding
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.duckdb.query import DuckDBQuery
 from setwise.analytics.engines.expressions import LARGEST_UNITS, UNITS
+from setwise.analytics.engines.spark.dialect import SparkDialect
 from setwise.analytics.measure import Measure
+from setwise.analytics.schema import Column, Kind
 from tests.analytics.engines.backends import Backend, DuckDBBackend
 
 MEASURES = (
@@ -344,3 +347,24 @@ def test_bounds_that_are_close_to_each_other_fail_on_no_row(backend: Backend, me
 
     assert found([50.0, 99.0]).users.counts.tolist() == [2]
     assert found([50.0, 99.0, 0.0, 5e-324, 150.0, -math.inf, math.inf]).users.counts.tolist() == [7]
+
+
+@pytest.mark.parametrize("kind", [Kind.FLOAT, Kind.DECIMAL, Kind.INTEGER])
+def test_null_is_no_number_where_bounds_pass_it_over(kind):
+    """Spark's rule for null without a JVM: DuckDB runs Spark's expression, given Spark's isnan.
+
+    In both, GREATEST and LEAST pass null over, so that a null would count as a bound unless it is left out first. But
+    isnan of null is false in Spark, and null in DuckDB.
+    """
+    expression = SparkDialect().number(Column(name="x", kind=kind), "-5", "7").replace("`", '"')
+    with duckdb.connect() as connection:
+        connection.execute("CREATE MACRO spark_isnan(number) AS COALESCE(isnan(number), FALSE)")
+        rows = connection.execute(
+            f"SELECT {expression.replace('isnan', 'spark_isnan')} FROM (VALUES (NULL), (3), (9), (-9), (7)) AS t(x)"
+        ).fetchall()
+        assert [value for (value,) in rows] == [None, 3, 7, -5, 7]
+        if kind is Kind.FLOAT:
+            ((value,),) = connection.execute(
+                f"SELECT {expression.replace('isnan', 'spark_isnan')} FROM (VALUES ('nan'::DOUBLE)) AS t(x)"
+            ).fetchall()
+            assert value is None
