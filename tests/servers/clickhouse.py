@@ -43,6 +43,19 @@ _TYPES = [
     (pa.types.is_timestamp, "DateTime64(6, 'UTC')"),
 ]
 
+POLICED = "policed"
+POLICIES = {"plain": "u = 'u1' OR n &gt; 1", "computed": "toInt64(s) = 1", "divided": "intDiv(6, n) = 6"}
+"""Row policies of tables of the database `policed`: chDB takes them from its configuration only."""
+_USERS = (
+    "<clickhouse><profiles><default/></profiles><quotas><default/></quotas><users><default><password/>"
+    "<networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>"
+    "<access_management>1</access_management>{}</default></users></clickhouse>"
+)
+
+
+def _address(folder: Path) -> str:
+    return f"{folder / 'data'}?config-file={folder / 'config.xml'}"
+
 
 class ClickHouseServer:
     """A server of one's own, with logins that need the password `secret` and have profiles."""
@@ -158,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         parameters = {name[6:]: value for name, value in asked.items() if name.startswith("param_")}
         sent = {name: value for name, value in asked.items() if not name.startswith("param_")}
         settings = {name: value for name, value in sent.items() if name not in _NOT_SETTINGS}
-        connection = chdb.connect(str(self.folder / "data"))
+        connection = chdb.connect(_address(self.folder))
         found = _FORMAT.search(query)
         try:
             if "database" in asked:
@@ -211,7 +224,10 @@ def _form(kind: str, body: bytes) -> dict[str, str]:
 def _serve(folder: Path) -> None:
     import chdb
 
-    held = chdb.connect(str(folder / "data"))  # the last connection to close would end the engine
+    (folder / "config.xml").write_text(f"<clickhouse><users_config>{folder}/users.xml</users_config></clickhouse>")
+    filters = "".join(f"<{table}><filter>{condition}</filter></{table}>" for table, condition in POLICIES.items())
+    (folder / "users.xml").write_text(_USERS.format(f"<databases><{POLICED}>{filters}</{POLICED}></databases>"))
+    held = chdb.connect(_address(folder))  # the last connection to close would end the engine
     _Handler.folder = folder
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     sys.stdout.write(f"{server.server_address[1]}\n")

@@ -1,7 +1,7 @@
 """The columns of a table and what kind of values each holds, as far as metadata tells."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from setwise.errors import InvalidParameter, UnknownColumn
@@ -50,7 +50,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The columns of a table, in order.
+    """The columns of a table that can be read, in order.
+
+    `left_out` are the other columns, with the reason why they cannot be read, for the message about one of them.
 
     >>> schema = Schema((Column(name="user", kind=Kind.INTEGER), Column(name="word", kind=Kind.TEXT)))
     >>> schema.column("word").kind
@@ -62,6 +64,7 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
@@ -76,6 +79,8 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
+        if name in self.left_out:
+            raise UnknownColumn(f"the column {name!r} cannot be read: {self.left_out[name]}")
         raise UnknownColumn(f"the table has no column {name!r}; it has {self.listing()}")
 
     def listing(self) -> str:

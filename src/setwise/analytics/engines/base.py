@@ -94,9 +94,10 @@ class Engine(ABC):
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation, so that it can be said before anything is charged.
 
-        Columns that are missing or of the wrong kind; for a prepared dataset also what it was not prepared for, and a
-        source that has changed since.
+        Columns that are missing or of the wrong kind; a table that was redefined since it was opened; for a prepared
+        dataset also what it was not prepared for, and a source that has changed since.
         """
+        self._check_definition()
         if self._manifest is None:
             check_suitable(aggregation, self._schema)
         else:
@@ -215,6 +216,13 @@ class Engine(ABC):
         finally:
             with self._lock:
                 self._running.discard(stop)
+
+    def _check_definition(self) -> None:  # noqa: B027 - nothing to check by default
+        """Raise `UnsuitableTable` if the table is no longer defined as it was when the engine was opened.
+
+        The statements rely on the types of columns, and on views and policies that cannot fail. The default is for
+        engines whose tables cannot be redefined while they are open.
+        """
 
     @abstractmethod
     def _question(self, aggregation: Aggregation) -> AbstractContextManager[Question]:

@@ -87,6 +87,11 @@ class Relation:
         table = DerivedTable(derivation, self.schema, dialect)
         return Relation(text=table.statement(self.text), schema=table.schema, rows=self.rows)
 
+    def check_same(self, now: "Relation") -> None:
+        """Raise `UnsuitableTable` if the relation, looked up again as `now`, has other columns or is another table."""
+        if (self.text, self.schema, self.manifest) != (now.text, now.schema, now.manifest):
+            raise UnsuitableTable("the table was redefined since it was opened: open it again")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedColumn:

@@ -11,7 +11,7 @@ from setwise.analytics.engines.base import Engine, SqlQuestion, without_driver_e
 from setwise.analytics.engines.bounding import Parameters, SaltSource
 from setwise.analytics.engines.clickhouse.connection import Ask, Columns, Connection
 from setwise.analytics.engines.clickhouse.dialect import ClickHouseDialect
-from setwise.analytics.engines.clickhouse.tables import found_table, store_table, table_fingerprint
+from setwise.analytics.engines.clickhouse.tables import ClickHouseCatalogue, store_table, table_fingerprint
 from setwise.analytics.engines.joins import Relation, ServerJoin
 from setwise.analytics.engines.prepared import Manifest
 from setwise.analytics.engines.results import arrow_table, label_names
@@ -47,10 +47,11 @@ class ClickHouseEngine(Engine):
         super().__init__()
         self._salts = salts
         self._connection = Connection(url)
-        look_up = partial(found_table, self._asked)
+        self._source = source
+        self._catalogue = ClickHouseCatalogue(self._asked)
         try:
-            relation = look_up(source) if isinstance(source, str) else source.found(look_up, ClickHouseDialect())
-            self._relation = relation.derived(derivation, ClickHouseDialect())
+            self._base = self._looked_up()
+            self._relation = self._base.derived(derivation, ClickHouseDialect())
         except BaseException:
             self.close()
             raise
@@ -68,6 +69,14 @@ class ClickHouseEngine(Engine):
     @contextmanager
     def _question(self, aggregation: Aggregation) -> Iterator["ClickHouseQuestion"]:
         yield ClickHouseQuestion(aggregation, self._relation, self._asked, self._salts)
+
+    def _check_definition(self) -> None:
+        self._base.check_same(self._looked_up())
+
+    def _looked_up(self) -> Relation:
+        """Return the table or join as the server's catalogue defines it now."""
+        find = self._catalogue.find
+        return find(self._source) if isinstance(self._source, str) else self._source.found(find, ClickHouseDialect())
 
     def _fingerprint(self, origin: str) -> str:
         return table_fingerprint(self._asked, origin)

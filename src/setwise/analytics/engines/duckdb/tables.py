@@ -5,11 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from setwise.analytics.engines.cells import BLANKS, TextFunctions, check_types, converted, converted_columns
 from setwise.analytics.engines.csv_reader import utf8_text
+from setwise.analytics.engines.definitions import plain_view, refuse_view
 from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.engines.row_sql import DerivedTable
@@ -59,10 +61,10 @@ class DuckDBTable(ABC):
 
 
 class DatabaseTable(DuckDBTable):
-    """A table or view of a DuckDB database file, opened for reading only.
+    """A table or a plain view of a DuckDB database file, opened for reading only.
 
-    A view is computed once and whole, before any question is asked: computed with each question, a row that fails to
-    convert would decide whether one is answered.
+    Generated columns are left out and views that compute anything are refused (definitions.py): DuckDB computes both as
+    it reads them, so that one row could make every question fail.
     """
 
     def __init__(self, path: Path, table: str) -> None:
@@ -71,30 +73,30 @@ class DatabaseTable(DuckDBTable):
         self._table = table
         self._catalog = f"source {path}"  # one name for one file, of which two tables may be joined
         self._name = self._read = ".".join(quoted(part) for part in (self._catalog, *table.split(".")))
+        self._computed: tuple[str, ...] = ()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """Attach the file and see that the table is there."""
+        """Attach the file, and see that the table is there and that reading it cannot fail."""
         connection.execute(f"ATTACH IF NOT EXISTS {sql_text(str(self._path))} AS {quoted(self._catalog)} (READ_ONLY)")
         found = connection.execute(
-            "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = $name "
-            "ORDER BY ALL",
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE table_catalog = $name ORDER BY ALL",
             {"name": self._catalog},
         ).fetchall()
-        kinds = [kind for schema, name, kind in found if self._table in (name, f"{schema}.{name}")]
-        if not kinds:
-            raise _missing(
-                self._path, self._table, [n if schema == "main" else f"{schema}.{n}" for schema, n, _ in found]
-            )
-        if kinds[0] == "VIEW":
-            computed = quoted(f"computed {self._path} {self._table}")
-            try:
-                connection.execute(f"CREATE OR REPLACE TABLE {computed} AS SELECT * FROM {self._name}")
-            except Exception as error:  # its message would quote a value
-                failed = type(error).__name__
-            else:
-                self._read = computed
-                return
-            raise UnsuitableTable(f"the view {self._table!r} could not be computed ({failed}): run it by itself to see")
+        matching = [(schema, name) for schema, name in found if self._table in (name, f"{schema}.{name}")]
+        if not matching:
+            raise _missing(self._path, self._table, [n if schema == "main" else f"{schema}.{n}" for schema, n in found])
+        main_first = sorted(matching, key=lambda each: each[0] != "main")
+        self._computed = _DuckDBCatalog(connection, self._catalog).generated_columns(*main_first[0])
+        if self._computed:
+            chosen = ", ".join(map(quoted, self.described(connection).names))
+            self._read = f"(SELECT {chosen} FROM {self._name})"
+
+    def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
+        """Return the columns that are stored, and which others there are."""
+        found = cursor.execute(f"DESCRIBE SELECT * FROM {self._name}").fetchall()
+        stored = [duckdb_column(name, native) for name, native, *_ in found if name not in self._computed]
+        reason = "DuckDB computes it as it reads the table, so one row could make every question fail: copy the table"
+        return Schema(tuple(stored), left_out=dict.fromkeys(self._computed, reason))
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
@@ -109,6 +111,44 @@ class DatabaseTable(DuckDBTable):
             {"database": self._catalog, "name": self._table.split(".")[-1]},
         ).fetchone()
         return None if found is None else int(found[0])
+
+
+class _DuckDBCatalog:
+    """The tables and views of an attached database file."""
+
+    def __init__(self, connection: "duckdb.DuckDBPyConnection", catalog: str) -> None:
+        self._connection = connection
+        self._catalog = catalog
+
+    def generated_columns(self, schema: str, name: str) -> tuple[str, ...]:
+        """Return the columns of a table that are computed as it is read; raise `UnsuitableTable` for a view that is."""
+        place = {"catalog": self._catalog, "schema": schema, "name": name}
+        view = self._connection.execute(
+            "SELECT sql FROM duckdb_views() WHERE database_name = $catalog AND schema_name = $schema "
+            "AND view_name = $name",
+            place,
+        ).fetchone()
+        if view is None:
+            found = self._connection.execute(
+                "SELECT column_name FROM information_schema.columns WHERE table_catalog = $catalog "
+                "AND table_schema = $schema AND table_name = $name AND is_generated = 'ALWAYS'",
+                place,
+            ).fetchall()
+            return tuple(column for (column,) in found)
+        if plain_view(str(view[0]), "duckdb", lambda below, table: self._columns(below or schema, table)) is None:
+            raise refuse_view(name, "store it with CREATE TABLE ... AS SELECT * FROM the view")
+        return ()
+
+    def _columns(self, schema: str, name: str) -> dict[str, Kind] | None:
+        """Return the columns of a table that are stored, with their kinds; None if there is no such table."""
+        computed = self.generated_columns(schema, name)
+        found = self._connection.execute(
+            "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = $catalog "
+            "AND schema_name = $schema AND table_name = $name",
+            {"catalog": self._catalog, "schema": schema, "name": name},
+        ).fetchall()
+        columns = [duckdb_column(column, native) for column, native in found]
+        return {column.name: column.kind for column in columns if column.name not in computed} or None
 
 
 class ArrowTable(DuckDBTable):
@@ -291,14 +331,36 @@ class SqliteTable(DuckDBTable):
         self._table = table
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
-        """See that the table is there."""
+        """See that the table is there, and that reading it cannot fail."""
         del connection
         with closing(self._open()) as source:
-            found = [
-                name for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-            ]
-        if self._table not in found:
-            raise _missing(self._path, self._table, sorted(found))
+            found = {
+                str(name): str(statement) if kind == "view" else None
+                for kind, name, statement in source.execute(
+                    "SELECT type, name, sql FROM sqlite_master WHERE type IN ('table', 'view')"
+                )
+            }
+            if self._table not in found:
+                raise _missing(self._path, self._table, sorted(found))
+            self._columns_below(source, found, "", self._table)
+
+    def _columns_below(
+        self, source: sqlite3.Connection, views: Mapping[str, str | None], schema: str, name: str
+    ) -> dict[str, Kind] | None:
+        """Return the columns of a table or view; None if there is none, `UnsuitableTable` for a view that computes."""
+        statement = next((text for each, text in views.items() if each.lower() == name.lower()), "")
+        if statement == "" or schema not in ("", "main"):
+            return None
+        if statement is not None:
+            others = {
+                each: text for each, text in views.items() if each.lower() != name.lower()
+            }  # views may be circular
+            below = partial(self._columns_below, source, others)
+            if plain_view(statement, "sqlite", below) is None:
+                raise refuse_view(name, "store it with CREATE TABLE ... AS SELECT * FROM the view")
+        # SQLite converts what it compares and never fails, so every kind may be compared with every constant.
+        columns = source.execute(f"PRAGMA table_info({quoted(name)})")
+        return {str(row[1]): Kind.INTEGER for row in columns}
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE

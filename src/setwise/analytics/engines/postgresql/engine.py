@@ -66,9 +66,10 @@ class PostgresqlEngine(Engine):
         self._url = url
         self._salts = salts
         self._repetition: Repetition = {}
+        self._source = source
         with self._connected() as connection:
-            found = found_table(connection, source) if isinstance(source, str) else found_join(connection, source)
-        self._relation = found.derived(derivation, PostgresqlDialect())
+            self._base = self._looked_up(connection)
+        self._relation = self._base.derived(derivation, PostgresqlDialect())
         self._schema, self._manifest = self._relation.schema, self._relation.manifest
         self._origin = self._relation.origin
 
@@ -91,7 +92,20 @@ class PostgresqlEngine(Engine):
     @contextmanager
     def _question(self, aggregation: Aggregation) -> Iterator["PostgresqlQuestion"]:
         with self._connected() as connection:
+            # Takes locks on every table below, so that none is redefined before the question is answered.
+            connection.execute(f"SELECT FROM {self._base.text} LIMIT 0")
+            self._base.check_same(self._looked_up(connection))
             yield PostgresqlQuestion(aggregation, self._relation, connection, self._salts, self._repetition)
+
+    def _check_definition(self) -> None:
+        with self._connected() as connection:
+            self._base.check_same(self._looked_up(connection))
+
+    def _looked_up(self, connection: "psycopg.Connection[Any]") -> Relation:
+        """Return the table or join as the server's catalogue defines it now."""
+        if isinstance(self._source, str):
+            return found_table(connection, self._source)
+        return found_join(connection, self._source)
 
     def _fingerprint(self, origin: str) -> str:
         with self._connected() as connection:

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from setwise.analytics.engines.joins import Relation, ServerJoin
+from setwise.analytics.engines.postgresql.definitions import computed_columns
 from setwise.analytics.engines.postgresql.dialect import PostgresqlDialect, postgresql_column
 from setwise.analytics.engines.prepared import MARK, Manifest, not_replaceable
 from setwise.analytics.schema import Column, Kind, Schema
@@ -133,20 +134,25 @@ _RELATION = """
 """
 _COLUMNS = """
     SELECT a.attname, t.typname, t.typtype = 'e', a.atttypmod FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-    WHERE a.attrelid = %(relation)s AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> 'v' ORDER BY a.attnum
+    WHERE a.attrelid = %(relation)s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
-"""Without columns that are computed when they are read: a row could make their expressions fail."""
 
 
 def found_table(connection: psycopg.Connection[Any], table: str) -> Relation:
-    """Look up a table or view by its name, with or without a schema, in the case in which it is stored."""
+    """Look up a table or view by its name, with or without a schema, in the case in which it is stored.
+
+    Raises `UnsuitableTable` for a table or view that one row could make fail (definitions.py).
+    """
     quoted = quoted_table(table)
     row = connection.execute(_RELATION, {"name": quoted}).fetchone()
     if row is None:
         raise UnsuitableTable(f"the PostgreSQL database has no table {table!r} that this login may see")
     oid, namespace, name, tuples = row
+    computed = computed_columns(connection, oid, table)
     columns = connection.execute(_COLUMNS, {"relation": oid}).fetchall()
-    schema = Schema(tuple(postgresql_column(*column) for column in columns))
+    stored = tuple(postgresql_column(*column) for column in columns if column[0] not in computed)
+    reason = "PostgreSQL computes it as it reads the table, so one row could make every question fail: make it STORED"
+    schema = Schema(stored, left_out=dict.fromkeys(computed, reason))
     dialect = PostgresqlDialect()
     text = f"{dialect.name(namespace)}.{dialect.name(name)}"
     manifest = stored_manifest(connection, quoted)

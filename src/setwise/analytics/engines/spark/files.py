@@ -115,7 +115,7 @@ def _with_milliseconds(session: SparkSession, source: str, frame: DataFrame) -> 
     stamped = {name: native for name, native in frame.dtypes if native in ("timestamp", "timestamp_ntz")}
     if not stamped:
         return frame
-    units = [_milliseconds(session, path) & set(stamped) for path in frame.inputFiles()]
+    units = [milliseconds_columns(session, path) & set(stamped) for path in frame.inputFiles()]
     if any(each != units[0] for each in units):
         raise UnsuitableTable(f"the files of {source} have timestamps of different units: write them with the same one")
     chosen = {name: stamped[name] for name in stamped if units and name in units[0]}
@@ -138,7 +138,7 @@ def _moment(cell: str, native: str) -> str:
     return f"CASE WHEN {within} THEN {made} END"
 
 
-def _milliseconds(session: SparkSession, path: str) -> set[str]:
+def milliseconds_columns(session: SparkSession, path: str) -> set[str]:
     """Return the columns of a Parquet file that are timestamps in milliseconds, from its footer."""
     jvm = session._jvm
     hadoop = jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]

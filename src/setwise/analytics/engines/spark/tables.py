@@ -27,6 +27,7 @@ try:
 except ImportError:  # pragma: no cover - said in one sentence instead
     raise MissingExtra("Spark needs PySpark and Java 17: pip install 'setwise[spark]'") from None
 
+from setwise.analytics.engines.spark.definitions import check_frame
 from setwise.analytics.engines.spark.files import (
     csv_columns,
     csv_files,
@@ -98,6 +99,7 @@ class SparkSource:
 
     def _found(self, session: SparkSession) -> SparkTable:
         if isinstance(self.source, DataFrame):
+            check_frame(self.source, "the frame")
             return SparkTable(frame=sound_text(self.source))
         source = str(self.source)
         suffix = self.csv.suffix_of(Path(source.rstrip("/")))
@@ -110,6 +112,8 @@ class SparkSource:
                 named=source,
             )
         frame = source_frame(session, source)
+        if not is_path(source):
+            check_frame(frame, f"the table or view {source!r}")
         manifest = stored_manifest(frame, source)
         return SparkTable(frame=frame if manifest is not None else sound_text(frame), named=source, manifest=manifest)
 

@@ -1,0 +1,127 @@
+"""Which frames, views and catalogue tables of Spark cannot fail on any row, from their analysed plans.
+
+Spark computes views and frames as it reads them, and fails on the first row that does not convert. In the analysed plan
+every conversion is explicit. A plan is accepted only if it consists of columns, constants, comparisons, conversions
+that lose nothing, and functions that have a value for every argument. Tables must be stored as Parquet whose files have
+the types of the table (or as Delta or Iceberg, which see to that themselves), or be in Spark's memory.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from setwise.analytics.engines.spark.files import milliseconds_columns
+from setwise.errors import UnsuitableTable
+
+_PLAIN_NODES = frozenset(
+    {
+        *("SubqueryAlias", "View", "Project", "Filter", "Join", "Union", "Distinct", "ResolvedHint", "Repartition"),
+        *("RepartitionByExpression", "LocalRelation", "LogicalRDD", "ExternalRDD", "Range", "OneRowRelation"),
+        *("InMemoryRelation", "LogicalRelation", "DataSourceV2Relation"),
+    }
+)
+"""Nodes of a plan that read, choose or combine rows, but cut none off by their number."""
+_TOTAL_EXPRESSIONS = frozenset(
+    {
+        *("AttributeReference", "Alias", "Literal", "OuterReference", "Coalesce", "CaseWhen", "If", "IsNull"),
+        *("IsNotNull", "IsNaN", "EqualTo", "EqualNullSafe", "LessThan", "LessThanOrEqual", "GreaterThan"),
+        *("GreaterThanOrEqual", "And", "Or", "Not", "In", "InSet", "Lower", "Upper", "Length", "Concat", "StringTrim"),
+        *("Substring", "StartsWith", "EndsWith", "Contains", "Year", "Month", "Quarter", "DayOfMonth", "DayOfWeek"),
+        *("Hour", "Minute", "XxHash64", "Murmur3Hash", "Md5", "Rand", "Collate", "TruncDate", "Between"),
+        *("With", "CommonExpressionDef", "CommonExpressionRef", "CurrentDate", "CurrentTimestamp"),
+    }
+)
+"""Expressions that have a value, or null, for every argument."""
+_WIDER = {
+    "tinyint": ("smallint", "int", "bigint", "float", "double"),
+    "smallint": ("int", "bigint", "float", "double"),
+    "int": ("bigint", "double"),
+    "bigint": ("double",),
+    "float": ("double",),
+}
+"""To which types a type is converted without failing; every plain type also to text."""
+_REMEDY = "write it to Parquet, and give the path"
+
+
+def check_frame(frame: DataFrame, source: str) -> None:
+    """Raise `UnsuitableTable` if a row could make reading the frame fail; `source` names the frame in the message."""
+    for node in _tree(frame._jdf.queryExecution().analyzed()):
+        name = _class_name(node)
+        total = all(_is_total(each) for root in _items(node.expressions()) for each in _tree(root))
+        if name not in _PLAIN_NODES or not total:
+            raise UnsuitableTable(
+                f"{source} computes what it shows, so one row could make every question fail: {_REMEDY}"
+            )
+        if name in ("LogicalRelation", "DataSourceV2Relation"):
+            _check_storage(frame.sparkSession, node, name, source)
+
+
+def _check_storage(session: SparkSession, leaf: Any, name: str, source: str) -> None:  # noqa: ANN401 - an object of Java
+    """Raise `UnsuitableTable` unless the files of a stored table have the types that the table declares."""
+    stored = str(leaf.table().getClass().getName() if name == "DataSourceV2Relation" else leaf.relation().getClass())
+    if name == "LogicalRelation" and stored.endswith("HadoopFsRelation"):
+        stored = str(leaf.relation().fileFormat().getClass().getName())
+    if any(lake in stored.lower() for lake in (".delta.", ".iceberg.")):
+        return
+    if not stored.endswith(".ParquetFileFormat"):
+        raise UnsuitableTable(
+            f"{source} is stored in a format whose rows Spark converts as it reads them, so one row could make every "
+            f"question fail: {_REMEDY}"
+        )
+    files = list(leaf.relation().location().inputFiles())
+    declared = {field.name(): field.dataType().catalogString() for field in _items(leaf.relation().dataSchema())}
+    if not files or not declared:
+        return
+    try:
+        found = dict(session.read.option("mergeSchema", "true").parquet(*files).dtypes)
+    except (PySparkException, Py4JError):
+        found = None
+    if found is None or any(found.get(column, native) != native for column, native in declared.items()):
+        raise UnsuitableTable(
+            f"the files of {source} have other types than the table, so one row could make every question fail: "
+            "write them again with the types of the table"
+        )
+    if any(milliseconds_columns(session, file) & declared.keys() for file in files):
+        raise UnsuitableTable(
+            f"the files of {source} have timestamps in milliseconds, on which Spark may fail: give the files' path"
+        )
+
+
+def _is_total(expression: Any) -> bool:  # noqa: ANN401 - an object of Java
+    """Return whether an expression has a value or null for every argument; its children are looked at by themselves."""
+    name = _class_name(expression)
+    if name == "Cast":
+        source, target = expression.child().dataType().catalogString(), expression.dataType().catalogString()
+        plain = "<" not in source
+        return (
+            str(expression.evalMode()) == "TRY"
+            or source == target
+            or target in _WIDER.get(source, ())
+            or (target == "string" and plain)
+        )
+    if name == "Remainder":
+        divisor = expression.right()
+        while _class_name(divisor) == "Cast":
+            divisor = divisor.child()
+        return _class_name(divisor) == "Literal" and str(divisor.value()) not in ("0", "0.0", "None")
+    return name in _TOTAL_EXPRESSIONS
+
+
+def _tree(root: Any) -> Iterator[Any]:  # noqa: ANN401 - an object of Java
+    """Yield a node of a plan or an expression, and all nodes below it."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += _items(node.children())
+
+
+def _items(sequence: Any) -> list[Any]:  # noqa: ANN401 - an object of Java
+    return [sequence.apply(place) for place in range(sequence.size())]
+
+
+def _class_name(node: Any) -> str:  # noqa: ANN401 - an object of Java
+    return str(node.getClass().getName()).rpartition(".")[2]
