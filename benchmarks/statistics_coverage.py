@@ -1,4 +1,4 @@
-"""How many intervals of users, rows, sums and means hold the exact number, of those that say 95%.
+"""How many intervals of users, rows, sums, means and standard deviations hold the exact number, of those that say 95%.
 
     python benchmarks/statistics_coverage.py [ROUNDS]       a table for people
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import setwise
 from setwise.analytics.precision import releases_of
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
+from setwise.analytics.statistics import StandardDeviation
 from setwise.mechanisms.planning.request import CountNoise, Total
 from setwise.mechanisms.planning.statistics import plan_statistics
 from setwise.mechanisms.statistics import OneQuantile
@@ -29,9 +30,10 @@ STATISTICS = (
     Sum(column="spent", low=Fraction(-20), high=Fraction(60), step=Fraction(1, 4)),
     Mean(column="spent", low=Fraction(0), high=Fraction(50)),
     Mean(column="minutes", low=Fraction(0), high=Fraction(30), per_user=3),
+    StandardDeviation(column="minutes", low=Fraction(0), high=Fraction(30), per_user=3),
     Quantile(column="age", low=Fraction(0), high=Fraction(100)),
 )
-NAMES = ("users", "rows", "sum", "mean over users", "mean over rows", "median, in rank")
+NAMES = ("users", "rows", "sum", "mean over users", "mean over rows", "standard deviation", "median, in rank")
 
 
 def table() -> pa.Table:
@@ -57,20 +59,26 @@ def exact(rows: pa.Table) -> dict[int, tuple[float, ...]]:
     """Return the exact statistics of every group but the median, of what users add once it is clipped."""
     frame = rows.to_pandas()
     frame["near"] = frame["minutes"].clip(0, 30)
+    frame["square"] = frame["near"] ** 2
     own = frame.groupby(["group", "who"]).agg(
-        rows=("spent", "size"), spent=("spent", "sum"), mean=("spent", "mean"), minutes=("near", "mean")
+        rows=("spent", "size"),
+        spent=("spent", "sum"),
+        mean=("spent", "mean"),
+        minutes=("near", "mean"),
+        square=("square", "mean"),
     )
     own["some"] = own["rows"].clip(upper=3)
-    own["weighed"] = own["minutes"] * own["some"]
+    own["weighed"], own["squares"] = own["minutes"] * own["some"], own["square"] * own["some"]
     own["rows"] = own["rows"].clip(upper=4)
     own["spent"] = (own["spent"].clip(-20, 60) * 4).add(0.5).floordiv(1) / 4
     own["mean"] = own["mean"].clip(0, 50)
     found = own.groupby("group").agg(
         users=("rows", "size"), rows=("rows", "sum"), spent=("spent", "sum"), mean=("mean", "mean"),
-        weighed=("weighed", "sum"), some=("some", "sum"),
+        weighed=("weighed", "sum"), some=("some", "sum"), squares=("squares", "sum"),
     )  # fmt: skip
     found["by_row"] = found["weighed"] / found["some"]
-    columns = found[["users", "rows", "spent", "mean", "by_row"]]
+    found["deviation"] = (found["squares"] / found["some"] - found["by_row"] ** 2).clip(lower=0) ** 0.5
+    columns = found[["users", "rows", "spent", "mean", "by_row", "deviation"]]
     return {int(label): tuple(map(float, values)) for label, *values in columns.itertuples()}
 
 

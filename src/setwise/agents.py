@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from setwise import __version__
 from setwise.analytics.budget import BudgetWords
 from setwise.analytics.execute import padded
+from setwise.analytics.query import STATISTICS
 from setwise.errors import SetwiseError, UnknownName
 
 if TYPE_CHECKING:
@@ -136,13 +137,15 @@ def _named(there: Mapping[str, T], name: str) -> T:
     return there[name]
 
 
-INSTRUCTIONS = """\
+_FUNCTIONS = ", ".join(name for statistic in STATISTICS.values() for name in statistic.sql)
+
+INSTRUCTIONS = f"""\
 Answers are differentially private: each is a noisy number with an interval that holds with the confidence it states.
 Every answer spends budget that does not come back. Describe the dataset, preview a question until it is good enough,
 then ask it once, under a key of your own. Asking again under the same key returns the same answer for free.
-Questions are one SELECT: COUNT(*), COUNT(DISTINCT user), SUM, AVG, MEDIAN, PERCENTILE_CONT, APPROX_QUANTILES with
-bounds, GROUP BY, WHERE, ORDER BY .. DESC LIMIT. Several quantiles of a column cost less in one SELECT than one by one.
-Groups with few users do not appear.\
+Questions are one SELECT: COUNT(*), COUNT(DISTINCT user), {_FUNCTIONS} and APPROX_QUANTILES
+with bounds, GROUP BY, WHERE, ORDER BY .. DESC LIMIT. Several quantiles of a column cost less in one SELECT than one by
+one. Groups with few users do not appear.\
 """
 
 Dataset = Annotated[str, Field(description="The name of a dataset, from list_datasets.")]

@@ -9,7 +9,7 @@ from mcp import Client
 import setwise
 from setwise import Ledger, compose
 from setwise.agents import LocalTables, agent_server
-from setwise.mechanisms.statistics import DoublingBounds
+from setwise.mechanisms.doubling_bounds import DoublingBounds
 from tests import sizes
 
 USERS = 400

@@ -13,9 +13,9 @@ from setwise.accounting.notation import format_use
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.errors import EngineFailed, InvalidParameter
+from setwise.mechanisms.doubling_bounds import DOUBLINGS, DoublingBounds, ends
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.statistics import DOUBLINGS, DoublingBounds, ends
 from tests.analytics.recorded import recorded_session
 
 USERS = 4000

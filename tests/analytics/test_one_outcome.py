@@ -14,6 +14,7 @@ from setwise.analytics import planning
 from setwise.analytics.bounds_search import CONTRIBUTIONS, FoundBounds
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.statistics import StandardDeviation
 from setwise.errors import (
     AnswerWithheld,
     BadRequest,
@@ -23,11 +24,12 @@ from setwise.errors import (
     UnsuitableTable,
 )
 from setwise.ledger.ledger import Ledger
+from setwise.mechanisms.doubling_bounds import DOUBLINGS, DoublingBounds, ends
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.statistics import DOUBLINGS, DoublingBounds, GroupTable, ends
+from setwise.mechanisms.statistics import GroupTable
 from tests import sizes
 from tests.analytics.recorded import recorded_session
 
@@ -67,6 +69,7 @@ STATISTICS = [
         "sum": lambda column: (Sum(column=column, bounds="auto"),),
         "mean": lambda column: (Mean(column=column, bounds="auto"),),
         "mean-of-rows": lambda column: (Mean(column=column, bounds="auto", per_user=100),),
+        "stddev": lambda column: (StandardDeviation(column=column, bounds="auto", per_user=100),),
         "quantile": lambda column: (Quantile(column=column, bounds="auto", at=0.9),),
         "several": lambda column: (
             Count(),
@@ -117,7 +120,7 @@ def searched(statistics, total, **words):
 
 def plan_pair(search, pair, contributions=None):
     low, high = pair
-    measures = len(search.search.places)
+    measures = len(search.search.measures)
     found = FoundBounds(bounds=((low, high),) * measures, contributions=contributions)
     return search.plan_bounded(found)
 

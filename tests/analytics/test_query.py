@@ -118,7 +118,8 @@ def test_bounds_are_checked_when_python_leaves_assertions_out():
     assert "InvalidParameter: contributions must lie between 1" in run.stderr
 
 
-WORDS = {"count": {"most": 3}} | {kind: {"column": "x", "low": 0, "high": 10} for kind in ("sum", "mean", "quantile")}
+_BOUNDED = ("sum", "mean", "quantile", "variance", "stddev")
+WORDS = {"count": {"most": 3}} | {kind: {"column": "x", "low": 0, "high": 10} for kind in _BOUNDED}
 
 
 @pytest.mark.parametrize("kind", STATISTICS)

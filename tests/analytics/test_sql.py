@@ -350,6 +350,7 @@ NOW_READ = [
     "SELECT item, COUNT(*) FROM t GROUP BY item",
     "SELECT item, APPROX_QUANTILES(q, 4) FROM t GROUP BY item",
     "SELECT item, AVG(q) FROM t GROUP BY item",
+    "SELECT item, VAR_SAMP(q) FROM t GROUP BY item",
     "SELECT AVG(q + 1, contribution_bounds_per_group => (0, 100)) FROM t",
     "SELECT 2 * COUNT(DISTINCT id) FROM t",
     "SELECT ROUND(COUNT(DISTINCT id)) FROM t",
@@ -389,7 +390,8 @@ def test_everyday_statements_are_read(text):
 
 
 REFUSED = [
-    ("SELECT item, VAR_SAMP(q) FROM t GROUP BY item", "VAR_SAMP"),
+    ("SELECT STDDEV(q, max_rows_contributed => 2, max_rows_contributed => 3) FROM t", "max_rows_contributed"),
+    ("SELECT STDDEV(q, contribution_bounds_per_group => (0, 1)) FROM t", "contribution_bounds_per_row"),
     ("SELECT item, AVG(q, contribution_bounds_per_row => (0, 1)) FROM t GROUP BY item", "contribution_bounds_per_row"),
     ("SELECT COUNT(*, contribution_bounds_per_group => (2, 5)) FROM t", "must be 0, not 2"),
     ("SELECT AVG(q, contribution_bounds_per_group => (0, 100), report_format => 'JSON') FROM t", "report_format"),

@@ -8,11 +8,13 @@ from exact_laws import reach as support
 from exact_laws import weight
 
 from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import Use
+from setwise.mechanisms.doubling_bounds import DoublingBounds
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.quantile import GridQuantiles, rank_scores, score_range
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.statistics import DoublingBounds, GroupStatistics, NoisyMean, OneQuantile
+from setwise.mechanisms.statistics import GroupStatistics, NoisyMean, NoisyVariance, OneQuantile
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, noise_of
 
 EPSILONS = (0.0, 0.3, 1.0, 2.0)
@@ -71,6 +73,30 @@ def test_a_mean_and_a_quantile_of_one_group_cost_no_more_than_composed(noise, re
     cheaper = NoisyMean(reach=reach, rows=rows, noise=_wider(noise))
     charged = compose(GroupStatistics(statistics=(cheaper,), contributions=1, domain=("a",)).guarantees())
     assert worst[0.3] > charged.delta(0.3).upper
+
+
+@pytest.mark.parametrize("noise", [LaplaceCounts(scale=Fraction(2)), GaussianCounts(sigma=Fraction(3, 2))])
+def test_a_variance_of_one_group_costs_no_more_than_its_three_sums(noise):
+    """A row y adds y and 2 y^2 - 1, in units of 1 / reach, and 1 to the number of rows."""
+    reach = 2
+    variance = NoisyVariance(reach=reach, noise=noise)
+    promise = compose(GroupStatistics(statistics=(variance,), contributions=1, domain=("a",)).guarantees())
+    laws = [law(noise_of(noise, each)) for each in variance.reaches]
+    worst = dict.fromkeys(EPSILONS, 0.0)
+    for y in (-1, -0.5, 0, 0.5, 1):
+        adds = (round(reach * y), round(reach * (2 * y * y - 1)), 1)
+        first, second = (
+            np.einsum("s,q,n->sqn", *(moved(each, by) for each, by in zip(laws, moves, strict=True)))
+            for moves in ((0, 0, 0), adds)
+        )
+        for epsilon in EPSILONS:
+            found = max(hockey_stick(first, second, epsilon), hockey_stick(second, first, epsilon))
+            worst[epsilon] = max(worst[epsilon], found)
+    for epsilon, found in worst.items():
+        assert found <= promise.delta(epsilon).upper + 1e-8
+        assert found > 0.9 * promise.delta(epsilon).lower  # a row at a bound moves all three by their most
+    cheaper = NoisyVariance(reach=reach, noise=_wider(noise))
+    assert worst[0.3] > compose([Use(each) for each in cheaper.guarantees()]).delta(0.3).upper
 
 
 def _wider(noise):

@@ -11,7 +11,7 @@ import pytest
 from setwise.analytics.execute import WITHHELD_REASON
 from setwise.analytics.planning import BoundsSearch
 from setwise.errors import EngineFailed, InvalidParameter
-from setwise.mechanisms.statistics import DoublingBounds
+from setwise.mechanisms.doubling_bounds import DoublingBounds
 from setwise.service.queries.handler import TableReader
 from tests.service.team import Registered, Team, ask, gather
 

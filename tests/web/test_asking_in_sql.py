@@ -162,7 +162,7 @@ def test_bins_and_bounds_to_be_found_from_the_form(ada: Browsing, total: str) ->
     ada.ready("ask")
     page.get_by_role("radio", name="Mean").check()
     expect(page.get_by_label("in bins")).to_be_hidden()
-    page.get_by_label("A user's own mean from").fill("")
+    page.get_by_label("Values count from").fill("")
     page.get_by_label("to", exact=True).fill("")
     page.get_by_label("For each").select_option("country")
     page.get_by_text("Known labels and bounds").click()

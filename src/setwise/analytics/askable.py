@@ -7,7 +7,7 @@ from typing import Any, Unpack, cast
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import AskedBudget, BudgetWords, budget_of
 from setwise.analytics.planning import Plan
-from setwise.analytics.query import Columns, Domain, Grouping, Number, Query, Reach, Shares
+from setwise.analytics.query import SHAPES, Columns, Domain, Grouping, Number, Query, Reach, Shares
 from setwise.mechanisms.labels import Label
 
 
@@ -151,6 +151,41 @@ class Askable(ABC):
         """Return the value that the share `at` of users are below, or several, on a grid from `low` to `high`."""
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "at": at, "step": step, "bounds": bounds}
         return self._ask(Query.quantile, words, key, item=item, **asked)
+
+    def variance(
+        self,
+        *,
+        value: str,
+        low: Number | None = None,
+        high: Number | None = None,
+        per_user: int | None = None,
+        bounds: str | None = None,
+        item: Columns | None = None,
+        key: str | None = None,
+        **words: Unpack[Words],
+    ) -> PrivateAnswer:
+        """Return the variance of a column over rows, each clipped to `low` .. `high`; of every `item`.
+
+        At most `per_user` rows of a user count in a group; without it every user weighs as much as one row.
+        """
+        asked: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
+        return self._ask(SHAPES["variance"], words, key, item=item, **asked)
+
+    def stddev(
+        self,
+        *,
+        value: str,
+        low: Number | None = None,
+        high: Number | None = None,
+        per_user: int | None = None,
+        bounds: str | None = None,
+        item: Columns | None = None,
+        key: str | None = None,
+        **words: Unpack[Words],
+    ) -> PrivateAnswer:
+        """Return the standard deviation of a column over rows; the words are those of `variance`."""
+        asked: dict[str, Any] = {"value": value, "low": low, "high": high, "per_user": per_user, "bounds": bounds}
+        return self._ask(SHAPES["stddev"], words, key, item=item, **asked)
 
     def _ask(
         self,

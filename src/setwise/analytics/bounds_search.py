@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from setwise.analytics.statistics.count import Count
 from setwise.analytics.statistics.statistic import Statistic
 from setwise.analytics.statistics.sum import Sum
 from setwise.ledger.account import Receipt
+from setwise.mechanisms.doubling_bounds import DOUBLINGS, DoublingBounds
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.statistics import DOUBLINGS, DoublingBounds, GroupTable
+from setwise.mechanisms.statistics import GroupTable
 
 SHARE = Fraction(1, 10)
 """The share of epsilon that the search spends."""
@@ -56,7 +58,7 @@ second plan chooses, its noise scale is within range.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundBounds:
-    """What a search drew: `bounds` holds (low, high) for each place of `Search.places`, and the contribution bound.
+    """What a search drew: `bounds` holds (low, high) for each of `Search.measures`, and the contribution bound.
 
     `contributions` is None if the query did not ask for a contribution bound to be found.
     """
@@ -77,20 +79,20 @@ class Search:
     remaining: Total
     bounds: DoublingBounds
     groups: GridQuantiles | None
-    places: tuple[int, ...]
-    """The indices of the statistics whose bounds are searched for: of those that read the same values, the first."""
+    measures: tuple[Measure, ...]
+    """The values whose bins are counted; statistics of the same values share the bounds found."""
 
     def uses(self) -> tuple[Use, ...]:
         """Return the uses of the search, and one use for the answer."""
         epsilon, delta = float_below(self.remaining.epsilon), float_below(self.remaining.delta)
         answer = ApproxDP(epsilon=epsilon, delta=delta) if delta else PureDP(epsilon=epsilon)
         groups = () if self.groups is None else (Use(self.groups.guarantee),)
-        bounds = (Use(self.bounds.guarantee, len(self.places)),) if self.places else ()
+        bounds = (Use(self.bounds.guarantee, len(self.measures)),) if self.measures else ()
         return merged((*bounds, *groups, Use(answer)))
 
     def aggregation(self, whole: Aggregation) -> Aggregation:
         """Return what the engine reads for the search: one row for each user, from one of their groups at random."""
-        measures = [self.query.statistics[place].search_measure() for place in self.places]
+        measures = list(self.measures)
         if self.groups is not None:
             measures.append(Measure(groups=True, least=1, most=MOST_CONTRIBUTIONS, in_cells=True))
         return replace(whole, value=None, per_item=1, contributions=1, measures=tuple(measures), pooled=True)
@@ -99,7 +101,7 @@ class Search:
         """Return the bounds, drawn with noise from the exact counts of `table`."""
         bounds = tuple(
             self.bounds.release(table.cells_of(number, EVERYTHING, 2 * DOUBLINGS + 1), randomness)
-            for number in range(len(self.places))
+            for number in range(len(self.measures))
         )
         if self.groups is None:
             return FoundBounds(bounds=bounds, contributions=None)
@@ -111,12 +113,12 @@ class Search:
 
     def bounded_query(self, found: FoundBounds, schema: Schema, steps: int) -> Query:
         """Return the query with the bounds found; sums get a step, `steps` of which reach the larger bound."""
+        bounds = dict(zip(self.measures, found.bounds, strict=True))
         statistics = list(self.query.statistics)
-        for place, (low, high) in zip(self.places, found.bounds, strict=True):
-            measure = self.query.statistics[place].search_measure()
-            for other, statistic in enumerate(self.query.statistics):
-                if statistic.is_auto and statistic.search_measure() == measure:
-                    statistics[other] = _bounded(statistic, low, high, schema, steps)
+        for place, statistic in enumerate(self.query.statistics):
+            if statistic.is_auto:  # of a user's least and greatest values, the outermost bounds
+                lows, highs = zip(*(bounds[measure] for measure in statistic.search_measures()), strict=True)
+                statistics[place] = _bounded(statistic, min(lows), max(highs), schema, steps)
         query = replace(self.query, statistics=tuple(statistics), auto_contributions=False)
         if found.contributions is None:
             return query
@@ -125,12 +127,9 @@ class Search:
 
 def search_for(query: Query, total: Total) -> Search | None:
     """Return the search for the open bounds of a query, or None if it has no open bounds."""
-    firsts: dict[Measure, int] = {}
-    for place, statistic in enumerate(query.statistics):
-        if statistic.is_auto:
-            firsts.setdefault(statistic.search_measure(), place)
-    places = tuple(firsts.values())
-    searches = len(places) + query.auto_contributions
+    searched = (statistic.search_measures() for statistic in query.statistics if statistic.is_auto)
+    measures = tuple(dict.fromkeys(chain(*searched)))
+    searches = len(measures) + query.auto_contributions
     if not searches:
         return None
     share = total.epsilon * SHARE / searches
@@ -141,7 +140,7 @@ def search_for(query: Query, total: Total) -> Search | None:
         groups=GridQuantiles(shares=(CONTRIBUTIONS_AT,), cells=len(CONTRIBUTIONS), epsilon=share)
         if query.auto_contributions
         else None,
-        places=places,
+        measures=measures,
     )
 
 

@@ -15,14 +15,19 @@ class Measure:
 
     With `rows` every value is clipped by itself, and a user adds their mean as many times as they have values, at most
     `rows` times; the engine then adds up that number of values beside the sum, instead of the number of users who add
-    something. `doubling` asks for the place of x among bins whose ends double (`DoublingBounds`), and `groups` for the
-    number of groups that a user has.
+    something. `squared` then takes most * (2 y^2 - 1) in place of a value, with y = (value - origin) / (most * step)
+    between -1 and 1, so that the second moment reaches as far as the first.
+
+    `doubling` asks for the place of x among bins whose ends double (`DoublingBounds`), and `groups` for the
+    number of groups that a user has. `extreme` takes the least (-1) or the greatest (1) of a user's values as x.
     """
 
     column: str | None = None
     counted: bool = False
     averaged: bool = False
     rows: int | None = None
+    squared: bool = False
+    extreme: int = 0
     doubling: bool = False
     groups: bool = False
     origin: Fraction = Fraction(0)

@@ -7,8 +7,9 @@ door: Python, the command line and JSON.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_type_hints
 
 from setwise.analytics.statistics import STATISTICS, Count, Mean, Quantile, Statistic, Sum
 from setwise.analytics.statistics.quantile import Shares, shares_of
@@ -332,13 +333,34 @@ def _general(
     return Query(statistics=tuple(made), item=item, k=k, **grouping)  # type: ignore[arg-type]
 
 
+def _shape_of(statistic: type[Statistic]) -> Callable[..., Query]:
+    """Return the call that makes a query of one statistic from its words and those of its groups.
+
+    Its parameters are those of the statistic, with `value` for its column, then `item` and those of `Grouping`.
+    """
+    own = {"value" if name == "column" else name: word for name, word in parameters_of(statistic).items()}
+    grouped: dict[str, Any] = {"item": Columns | None, **get_type_hints(Grouping)}
+    keywords = [word.replace(name=name, kind=word.KEYWORD_ONLY) for name, word in own.items()]
+    keywords += [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in grouped.items()
+    ]
+
+    def make(**words: Any) -> Query:  # noqa: ANN401 - checked by the statistic and the query
+        """Return the query for one statistic of a column."""
+        given = {name: words.pop(name) for name in own if name in words}
+        given["column"] = given.pop("value")
+        made = statistic.read({name: value for name, value in given.items() if value is not None})
+        return Query(statistics=tuple(made), **words)
+
+    make.__signature__ = Signature(keywords)  # type: ignore[attr-defined]
+    make.__annotations__ = {word.name: word.annotation for word in keywords}
+    return make
+
+
 SHAPES: dict[str, Callable[..., Query]] = {
     "top-k": Query.top_k,
     "histogram": Query.histogram,
-    "count": Query.count,
-    "sum": Query.sum,
-    "mean": Query.mean,
-    "quantile": Query.quantile,
+    **{kind: getattr(Query, kind, None) or _shape_of(statistic) for kind, statistic in STATISTICS.items()},
     "query": _general,
 }
 """The shapes of a query and what makes one from its words."""

@@ -1,6 +1,6 @@
 """Asking a table from the command line: open it, ask, show progress and the answer.
 
-`setwise top-k`, `histogram`, `count`, `sum`, `mean` and `quantile` are made here from the words of each query; `setwise
+`setwise top-k`, `histogram` and the commands of statistics are made here from the words of each query; `setwise
 sql` takes one SELECT, from the command line or a file.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import typer
 
-from setwise.analytics.query import SHAPES, Columns, Contributions, Domain, Number, Shares, parameters_of
+from setwise.analytics.query import SHAPES, STATISTICS, Columns, Contributions, Domain, Number, Shares, parameters_of
 from setwise.cli import options, output
 from setwise.cli.options import Given
 from setwise.errors import InvalidParameter, UnknownAccount
@@ -234,9 +234,8 @@ def command(kind: str, summary: str) -> Callable[..., None]:
     """Return the command that asks for a shape of query: its options are the words of that shape."""
     words = parameters_of(SHAPES[kind])
     asked = [_parameter(word) for word in words.values()]
-    shared = [
-        parameter for name, parameter in options.SHARED.items() if name != "discover" or kind in ("top-k", "quantile")
-    ]
+    picks = kind == "top-k" or (kind in STATISTICS and STATISTICS[kind].by_picks)
+    shared = [parameter for name, parameter in options.SHARED.items() if name != "discover" or picks]
 
     def ask(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declared
         answer_question(kind, {name: given.pop(name) for name in words}, options.Given(**given))
@@ -270,12 +269,15 @@ top_k = command(
 histogram = command(
     "histogram", "Count the users of every item; items that are private come out when enough users have them."
 )
-count = command("count", "Count users, or events with a cap on each user.")
-sum_column = command("sum", "Add up a column, each user's own sum clipped to 0 .. --clip, or to --low .. --high.")
-mean = command("mean", "Average a column over users, each user's own mean clipped to between --low and --high.")
-quantile = command(
-    "quantile", "Find the value that a share of users are below: the median, unless --at says otherwise."
-)
+STATISTIC_COMMANDS = {kind: command(kind, statistic.summary) for kind, statistic in STATISTICS.items()}
+"""The commands that ask for one statistic, from the table of statistics."""
+
+
+def __getattr__(name: str) -> Callable[..., None]:
+    """Return the command of a statistic by its kind."""
+    if name not in STATISTIC_COMMANDS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return STATISTIC_COMMANDS[name]
 
 
 _GIVEN = (

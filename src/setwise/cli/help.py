@@ -41,6 +41,8 @@ EXAMPLES: dict[str, str] = {
     "sum": f"setwise sum {_TABLE} --value minutes --clip 600 --epsilon 1",
     "mean": f"setwise mean {_TABLE} --value minutes --low 0 --high 120 --epsilon 1",
     "quantile": f"setwise quantile {_TABLE} --value minutes --low 0 --high 120 --at 0.9 --epsilon 1",
+    "variance": f"setwise variance {_TABLE} --value minutes --low 0 --high 120 --per-user 10 --epsilon 1",
+    "stddev": f"setwise stddev {_TABLE} --value minutes --low 0 --high 120 --per-user 10 --epsilon 1",
     "live open": f"setwise live open reach {_TABLE} --item title --at at --every day --start 2026-01-01 --periods 365 "
     "--contributions 3 --epsilon 1 --delta 1e-6",
     "live update": "setwise live update reach",

@@ -4,8 +4,6 @@ Groups are found once, by the number of their users, unless the groups are publi
 all groups found. Of j released groups at most min(j, contributions) differ between neighbouring tables, so a statistic
 costs that many uses of its guarantees. All values are whole numbers: the engine has clipped and rounded what a user
 adds to a group.
-
-The last part of the module finds the bounds that values are clipped to, from noisy counts in bins whose ends double.
 """
 
 import math
@@ -19,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from setwise.accounting.guarantees import DiscreteLaplace, Guarantee, Use, merged
+from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.labels import Label, distinct_labels
-from setwise.mechanisms.noise.discrete import LaplaceNoise
-from setwise.mechanisms.parameters import binary, positive_integer
+from setwise.mechanisms.parameters import positive_integer
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Estimate, Release
@@ -304,6 +301,68 @@ class NoisyMean(NoisySums):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyVariance(NoisySums):
+    """The variance of values y between -1 and 1, from noisy sums of y and 2 y^2 - 1 and a noisy number of rows.
+
+    Both sums are in units of 1 / reach, so that one of a user's at most `rows` rows adds at most `reach` to either, in
+    either direction, and 1 to the number. A group costs three uses, one for each. The variance is (1 + t) / 2 - m^2
+    with the two quotients t and m, and lies between 0 and 1. Its interval combines the intervals of both quotients,
+    each missed with half the probability.
+
+    Theorem: docs/statistics.md, "Variances", for the sensitivities and the interval.
+    """
+
+    measures: ClassVar[int] = 2
+
+    reach: int
+    noise: Counts
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        positive_integer("reach", self.reach)
+        positive_integer("rows", self.rows)
+
+    @property
+    def reaches(self) -> tuple[int, int, int]:
+        """How much one user adds at most to the sums of y and of 2 y^2 - 1, in either direction, and to the number."""
+        return self.reach * self.rows, self.reach * self.rows, self.rows
+
+    def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
+        """Return a noisy variance of every group, between 0 and 1."""
+        exact = (reading.totals(place), reading.totals(place, 1), reading.numbers(place))
+        noisy = [
+            (values + noise_of(self.noise, reach).draw(len(values), reading.randomness)).tolist()
+            for values, reach in zip(exact, self.reaches, strict=True)
+        ]
+        ratio = self.ratio(reading.confidence)
+        return [self.estimate(total, squares, count, ratio) for total, squares, count in zip(*noisy, strict=True)]
+
+    def ratio(self, confidence: Fraction) -> "NoisyRatio":
+        """Return the quotient of either sum and the number; both quotients' intervals hold with the confidence."""
+        return NoisyRatio.of(self.reach, self.rows, self.noise, (1 + confidence) / 2)
+
+    def estimate(self, total: int, squares: int, count: int, ratio: "NoisyRatio") -> Estimate:
+        """Return the variance and its interval, from noisy sums of y and 2 y^2 - 1 in units of 1 / reach and a number.
+
+        The interval also covers the rounding of what each user adds to either sum, by half a unit.
+        """
+        first, second = ratio.estimate(total, count), ratio.estimate(squares, count)
+        assert first.interval is not None
+        assert second.interval is not None
+        low, high = (end / self.reach for end in first.interval)
+        farthest, nearest = max(low * low, high * high), 0.0 if low <= 0 <= high else min(low * low, high * high)
+        least, most = ((1 + end / self.reach) / 2 for end in second.interval)
+        rounding = 2.0 / self.reach
+        value = (1 + second.value / self.reach) / 2 - (first.value / self.reach) ** 2
+        lower, upper = least - farthest - rounding, most - nearest + rounding
+        value, lower, upper = (min(max(number, 0.0), 1.0) for number in (value, lower, upper))
+        return Estimate(value=value, interval=(lower, upper))
+
+    def _with(self, noise: Counts) -> "NoisyVariance":
+        return replace(self, noise=noise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyRatio:
     """The quotient of a noisy sum and a noisy number, between -reach and reach, and its interval.
 
@@ -552,59 +611,3 @@ def _counted(count: float | None, interval: object) -> Estimate:
     assert count is not None
     lower, upper = getattr(interval, "lower", count), getattr(interval, "upper", count)
     return Estimate(value=count, interval=(lower, upper))
-
-
-LEAST_EXPONENT, LARGEST_EXPONENT = -20, 40
-"""What is at most 2^-20 counts as 0, and the last bin of either sign holds everything beyond 2^39."""
-
-DOUBLINGS = LARGEST_EXPONENT - LEAST_EXPONENT
-"""Bins of either sign: bin b > 0 holds what is above 2^(b - 21) and at most 2^(b - 20), bin -b its negative."""
-
-_MISTAKEN = Fraction(1, 1000)
-"""The probability that some bin without users is taken for one that has some."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoublingBounds:
-    """The ends of the outermost bins whose noisy counts stand out from noise, of -60, .., 0, .., 60.
-
-    A user has at most one value, so one count changes by 1: all of them together are one use of Laplace noise. Where no
-    count stands out, the highest is taken.
-
-    >>> ends(-3), ends(0), ends(21)
-    ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
-    """
-
-    scale: Fraction
-
-    @property
-    def guarantee(self) -> DiscreteLaplace:
-        """What the bounds cost."""
-        return DiscreteLaplace(scale=float(binary(self.scale)), sensitivity=1)
-
-    @property
-    def threshold(self) -> int:
-        """What a noisy count must exceed to stand out."""
-        return self._noise.radius(1 - _MISTAKEN / (2 * DOUBLINGS + 1))
-
-    @property
-    def _noise(self) -> LaplaceNoise:
-        return LaplaceNoise(scale=binary(self.scale))
-
-    def release(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[Fraction, Fraction]:
-        """Return low and high, low below high, given how many values each bin holds."""
-        if len(counts) != 2 * DOUBLINGS + 1:
-            raise InvalidParameter(f"there are {2 * DOUBLINGS + 1} bins, but counts are for {len(counts)}")
-        noisy = counts + self._noise.draw(len(counts), randomness)
-        standing = np.flatnonzero(noisy > self.threshold)
-        found = [int(np.argmax(noisy))] if len(standing) == 0 else standing.tolist()
-        low, high = ends(found[0] - DOUBLINGS)[0], ends(found[-1] - DOUBLINGS)[1]
-        return (low, high) if low < high else (Fraction(0), Fraction(1))
-
-
-def ends(place: int) -> tuple[Fraction, Fraction]:
-    """Return the lower and the upper end of a bin."""
-    if place == 0:
-        return Fraction(0), Fraction(0)
-    outer = Fraction(2) ** (abs(place) + LEAST_EXPONENT)
-    return (outer / 2, outer) if place > 0 else (-outer, -outer / 2)

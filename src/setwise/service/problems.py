@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from setwise import errors
+from setwise.analytics.query import SHAPES
 from setwise.errors import FIELD_NOTE, PROBLEM_TYPE, BadRequest, NotSignedIn, SetwiseError, StoreFailed, TooManyRequests
 
 MEDIA_TYPE = "application/problem+json"
@@ -43,8 +44,7 @@ ONE, SEVERAL = "one", "several"
 """What tells a value from a list of them."""
 
 _TAGS = {
-    ONE, SEVERAL, "top-k", "histogram", "count", "sum", "mean", "quantile", "query", "sql", "draws", "total", "setwise",
-    "filter", "constrained-str", "constrained-int",
+    ONE, SEVERAL, *SHAPES, "sql", "draws", "total", "setwise", "filter", "constrained-str", "constrained-int",
 }  # fmt: skip
 """What tells the kinds of a part apart; validators put these into the place, but no request has them as names."""
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
@@ -33,6 +34,19 @@ MEASURES = (
     Measure(column="narrow", averaged=True, origin=Fraction(10**6), step=Fraction(1, 1000), least=-999, most=999),
     Measure(column="real", averaged=True, rows=2, origin=Fraction(1, 2), step=Fraction(1, 10), least=-20, most=20),
     Measure(column="whole", averaged=True, rows=3, origin=Fraction(1, 2), step=Fraction(1, 3), least=-50, most=50),
+    Measure(
+        column="real",
+        averaged=True,
+        rows=2,
+        squared=True,
+        origin=Fraction(1, 2),
+        step=Fraction(1, 8),
+        least=-80,
+        most=80,
+    ),
+    Measure(
+        column="whole", averaged=True, rows=1, squared=True, origin=Fraction(2), step=Fraction(1, 3), least=-9, most=9
+    ),
     Measure(column="real", counted=True, most=3),
     Measure(column="group", counted=True, most=2),
 )
@@ -85,7 +99,11 @@ def added(measure, lines):
         low, high = (float(measure.origin + end * measure.step) for end in (measure.least, measure.most))
         unit = float(measure.step / UNITS)
         near = [min(max(float(value), low), high) for value in values]
-        total = sum(math.floor((value - float(measure.origin)) / unit + 0.5) for value in near)
+        units = [math.floor((value - float(measure.origin)) / unit + 0.5) for value in near]
+        if measure.squared:
+            most = float(measure.most * UNITS)
+            units = [math.floor(2.0 * value * value / most - most + 0.5) for value in map(float, units)]
+        total = sum(units)
         counted = min(len(values), measure.rows)
         return math.floor(Fraction(total, len(values) * UNITS) * counted + Fraction(1, 2))
     if measure.column == "whole":
@@ -256,13 +274,14 @@ def test_one_user_changes_one_count_of_what_finds_bounds(backend: Backend):
     lines = list(rows(seed=1))
     kinds = {"averaged": True, "doubling": True, "in_cells": True}
     looked_for = [Measure(column=name, step=Fraction(1, 4), least=-60, most=60, **kinds) for name in ("real", "whole")]
+    looked_for += [replace(each, averaged=False, extreme=end) for each in looked_for for end in (-1, 1)]
     measures = (*looked_for, Measure(groups=True, least=1, most=8, in_cells=True))
     aggregation = Aggregation(user="who", item=("group", "plan"), contributions=1, measures=measures, pooled=True)
     found = []
     for left in (lines, [line for line in lines if line[0] != 3]):
         with backend.engine(table(left), salts=lambda: 7) as engine:
             found.append(engine.statistics(aggregation))
-    for place in range(3):
+    for place in range(len(measures)):
         moved = found[0].cells[place]["all"] - found[1].cells[place]["all"]
         assert (moved >= 0).all()
         assert moved.sum() <= 1

@@ -15,7 +15,7 @@ from setwise.analytics.bins import LARGEST_BINNED, Group, Part, Period, TimeUnit
 from setwise.analytics.engines.dialect import Dialect
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
-from setwise.mechanisms.statistics import LARGEST_EXPONENT, LEAST_EXPONENT
+from setwise.mechanisms.doubling_bounds import LARGEST_EXPONENT, LEAST_EXPONENT
 
 UNITS = 2**20
 """Units of a step in which numbers that are no integers are added up."""
@@ -108,7 +108,8 @@ class Measures:
         """Return what `user_values` are computed of, by name, so that no engine adds it up or converts it twice.
 
         n is the number of a user's rows in a group, c0, c1, .. that of the values of each source, and t0, t1, .. their
-        sum: in floating point, unless measures tell sums apart that floating point does not. They are aggregates of the
+        sum: in floating point, unless measures tell sums apart that floating point does not; l0, h0, .. are the least
+        and the greatest value, where a measure takes them. They are aggregates of the
         rows that are grouped together, or of the rows of a window (`over`).
         """
         sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
@@ -116,7 +117,10 @@ class Measures:
             first = measures[0]
             if first.counted or first.rows is not None or any(each.averaged for each in measures):
                 sums[f"c{place}"] = f"COUNT(v{place}){over}"
-            if not first.counted:
+            for function, extreme in (("MIN", -1), ("MAX", 1)):
+                if any(each.extreme == extreme for each in measures):
+                    sums[f"{_EXTREMES[extreme]}{place}"] = f"{function}(v{place}){over}"
+            if not first.counted and not all(each.extreme for each in measures):
                 total = self.dialect.total(f"v{place}", None) + over
                 sums[f"t{place}"] = total if _needs_every_digit(measures) else self.dialect.real(total)
         return sums
@@ -151,14 +155,18 @@ class Measures:
         origin, unit = _units(measures)
         ends = (-LARGEST_UNITS, LARGEST_UNITS) if first.rows is None else (first.least * UNITS, first.most * UNITS)
         number = self.dialect.number(column, *(_real(_reached(origin, unit, end)) for end in ends))
-        return self.dialect.whole(f"FLOOR(({number} - {_real(origin)}) / {_real(unit)} + 0.5)")
+        units = f"FLOOR(({number} - {_real(origin)}) / {_real(unit)} + 0.5)"
+        if first.squared:  # of whole units, because the square of a tiny number underflows, which is an error on some
+            most = _real(first.most * UNITS)
+            units = f"FLOOR(2 * {units} * {units} / {most} - {most} + 0.5)"
+        return self.dialect.whole(units)
 
     def _user_value(self, measure: Measure) -> str:
         if measure.column is None and measure.doubling:
             return self.dialect.whole(_doubled(self.dialect.real("n")))
         if measure.column is None:  # of a number of groups, the least: how many there are is not known here
             return self.dialect.whole(str(measure.least) if measure.groups else f"LEAST(n, {measure.most})")
-        total, values = (f"{name}{self._place(measure)}" for name in ("t", "c"))
+        total, values = (f"{name}{self._place(measure)}" for name in (_EXTREMES.get(measure.extreme, "t"), "c"))
         if measure.counted and measure.doubling:
             counted = self.dialect.real(values)
             return f"CASE WHEN {values} > 0 THEN {self.dialect.whole(_doubled(counted))} END"
@@ -185,6 +193,10 @@ class Measures:
         return f"CASE WHEN {total} IS NOT NULL THEN {self.dialect.whole(number)} END"
 
 
+_EXTREMES = {-1: "l", 1: "h"}
+"""The letters of a user's least and greatest value of a source: l0, h0, l1, .."""
+
+
 def _doubled(number: str) -> str:
     """Return the place of a number among the bins of `DoublingBounds`; an end belongs to the bin nearer to 0."""
 
@@ -206,7 +218,7 @@ def _needs_every_digit(measures: Sequence[Measure]) -> bool:
 def _source(measure: Measure) -> Hashable:
     if measure.rows is None:
         return measure.column, measure.counted, measure.doubling
-    return measure.column, measure.origin, measure.step, measure.least, measure.most
+    return measure.column, measure.squared, measure.origin, measure.step, measure.least, measure.most
 
 
 def _units(measures: Sequence[Measure]) -> tuple[Fraction, Fraction]:

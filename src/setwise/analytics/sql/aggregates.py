@@ -12,7 +12,7 @@ from setwise.analytics.rows.expression import Branch, Case, ColumnValue, Constan
 from setwise.analytics.sql.row_values import RowReader
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
 from setwise.analytics.statistics import STATISTICS
-from setwise.analytics.statistics.statistic import GROUP_BOUNDS, SqlFunction
+from setwise.analytics.statistics.statistic import GROUP_BOUNDS, ROWS, SqlFunction
 from setwise.errors import InvalidParameter
 
 MOST_PARTS = 16
@@ -179,9 +179,16 @@ class AggregateReader:
         if function == "SUM" and not named and (counted := _counted_condition(expression)) is not None:
             return self._count_where(counted, condition, named, function, alias)
         column = self._column(expression, condition, alias)
-        words = self._bounds(named, function, written.bounds)
+        rows = [each for each in named if written.takes_rows and each.this.name.lower() == ROWS]
+        words = self._bounds([each for each in named if each not in rows], function, written.bounds)
         if not words:
             words = self._declared_bounds(function, column) or {"bounds": AUTO}
+        if len(rows) > 1:
+            raise InvalidParameter(f"{ROWS} is given twice in {function}: give it once")
+        if rows:
+            words["per_user"] = number_of(rows[0].args["expression"], ROWS)
+        elif written.takes_rows and self._declared.rows_per_user is not None:
+            words["per_user"] = self._declared.rows_per_user
         (found,) = make.read({"column": column, **words, **more})
         return found
 

@@ -37,6 +37,7 @@ class Count(Statistic):
     """
 
     kind: ClassVar[str] = "count"
+    summary: ClassVar[str] = "Count users, or events with a cap on each user."
 
     most: int | None = None
     column: str | None = None
@@ -69,9 +70,9 @@ class Count(Statistic):
         """Whether the most rows of a user are to be found privately."""
         return self.bounds == AUTO
 
-    def search_measure(self) -> Measure:
+    def search_measures(self) -> tuple[Measure, ...]:
         """Return what the engine counts in doubling bins to find the bound: the number of each user's rows."""
-        return doubling_measure(self.column, averaged=False, counted=True)
+        return (doubling_measure(self.column, averaged=False, counted=True),)
 
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
         """Return the count with the most rows of a user that was found, at least 2: it stays a count of rows."""

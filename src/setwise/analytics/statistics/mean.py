@@ -39,6 +39,7 @@ class Mean(BoundedStatistic):
     """
 
     kind: ClassVar[str] = "mean"
+    summary: ClassVar[str] = "Average a column over users, each user's own mean clipped to between --low and --high."
     sql: ClassVar[Mapping[str, SqlFunction]] = {"AVG": SqlFunction(bounds=GROUP_BOUNDS, missing=BETWEEN)}
     radius_unit: ClassVar[str] = f" of means over {SOME_USERS:,} users"
 

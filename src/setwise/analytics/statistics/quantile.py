@@ -51,10 +51,12 @@ class Quantile(BoundedStatistic):
     """
 
     kind: ClassVar[str] = "quantile"
+    summary: ClassVar[str] = "Find the value that a share of users are below: the median, unless --at says otherwise."
     sql: ClassVar[Mapping[str, SqlFunction]] = {
         "MEDIAN": SqlFunction(bounds=ROW_BOUNDS, missing=BETWEEN),
         "PERCENTILE_CONT": SqlFunction(bounds=ROW_BOUNDS, missing=BETWEEN, takes_share=True),
     }
+    by_picks: ClassVar[bool] = True
     has_interval: ClassVar[bool] = False
     radius_unit: ClassVar[str] = " of quantiles in users of rank"
 

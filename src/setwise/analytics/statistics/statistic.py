@@ -41,17 +41,22 @@ Number: TypeAlias = int | float | Fraction | Decimal
 GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds_per_row"
 """GoogleSQL's names of the bounds of what a user adds to a group, and of the value of one row."""
 
+ROWS = "max_rows_contributed"
+"""The named argument of SQL functions for how many rows of a user count in a group at most."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlFunction:
     """How SQL writes a statistic of a column: which named argument has its bounds, and whether a share follows.
 
-    `takes_share` is for functions such as PERCENTILE_CONT(column, share). `missing` tells what to write for bounds.
+    `takes_share` is for functions such as PERCENTILE_CONT(column, share). `takes_rows` is for statistics over rows, of
+    which a user may have several: they have the named argument `ROWS`. `missing` tells what to write for bounds.
     """
 
     bounds: str
     missing: str
     takes_share: bool = False
+    takes_rows: bool = False
 
 
 class Statistic(ABC):
@@ -66,8 +71,17 @@ class Statistic(ABC):
     kind: ClassVar[str]
     """The name of the statistic in JSON, of its command and of its Python call."""
 
+    summary: ClassVar[str]
+    """What its command does, in one sentence."""
+
     sql: ClassVar[Mapping[str, SqlFunction]] = {}
     """The SQL functions of a column that are this statistic, by name."""
+
+    by_picks: ClassVar[bool] = False
+    """Whether its release draws picks instead of noise on sums."""
+
+    over_rows: ClassVar[bool] = False
+    """Whether it is always over rows, so that a form asks how many rows of a user count."""
 
     has_interval: ClassVar[bool] = True
     """Whether its estimates have an interval of values."""
@@ -182,6 +196,11 @@ class Statistic(ABC):
         return cls.kind
 
     @classmethod
+    def heading(cls) -> str:
+        """Return its title for a form, such as "Mean"."""
+        return cls.kind.capitalize()
+
+    @classmethod
     def over(cls, words: Mapping[str, Any]) -> str:
         """Return " over events" where the words make it a statistic of rows, and "" otherwise."""
         del words
@@ -202,8 +221,11 @@ class Statistic(ABC):
         """Whether its bounds are to be found privately."""
         return False
 
-    def search_measure(self) -> Measure:
-        """Return what the engine counts in doubling bins to find the bounds."""
+    def search_measures(self) -> tuple[Measure, ...]:
+        """Return what the engine counts in doubling bins to find the bounds.
+
+        With several measures the bounds are the outermost of those that each finds.
+        """
         raise InvalidParameter(f"a {self.kind} has no bounds to be found")
 
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
@@ -342,9 +364,9 @@ class BoundedStatistic(Statistic):
         """Whether its bounds are to be found privately."""
         return self.clip is None
 
-    def search_measure(self) -> Measure:
+    def search_measures(self) -> tuple[Measure, ...]:
         """Return what the engine counts in doubling bins to find the bounds: each user's own mean."""
-        return doubling_measure(self.column, averaged=True)
+        return (doubling_measure(self.column, averaged=True),)
 
     def with_bounds(self, low: Fraction, high: Fraction) -> "Statistic":
         """Return the statistic with the bounds that were found."""
@@ -363,9 +385,15 @@ _DOUBLING_STEP = Fraction(1, 4)
 """The step of values whose bin is searched for: a user's values are added up in units of 2^-22."""
 
 
+def extreme_measures(column: str) -> tuple[Measure, Measure]:
+    """Return the measures that count users by the doubling bins of their least and of their greatest value."""
+    measure = doubling_measure(column, averaged=False)
+    return replace(measure, extreme=-1), replace(measure, extreme=1)
+
+
 def doubling_measure(column: str | None, *, averaged: bool, counted: bool = False) -> Measure:
     """Return the measure that counts users by the doubling bin of their mean, their sum, or their number of rows."""
-    from setwise.mechanisms.statistics import DOUBLINGS
+    from setwise.mechanisms.doubling_bounds import DOUBLINGS
 
     return Measure(
         column=column,

@@ -40,6 +40,7 @@ class Sum(BoundedStatistic):
     """
 
     kind: ClassVar[str] = "sum"
+    summary: ClassVar[str] = "Add up a column, each user's own sum clipped to 0 .. --clip, or to --low .. --high."
     sql: ClassVar[Mapping[str, SqlFunction]] = {
         "SUM": SqlFunction(bounds=GROUP_BOUNDS, missing="say what one user may add, or AUTO to have it found")
     }
@@ -145,9 +146,9 @@ class Sum(BoundedStatistic):
         rounded = f"rounded to a multiple of {float(step):g}, so by at most {float(step / 2):g}."
         return f"That of {self.name} is about what users add, each {rounded}"
 
-    def search_measure(self) -> Measure:
+    def search_measures(self) -> tuple[Measure, ...]:
         """Return what the engine counts in doubling bins to find the bounds: each user's own sum."""
-        return doubling_measure(self.column, averaged=False)
+        return (doubling_measure(self.column, averaged=False),)
 
     def with_bounds(self, low: Fraction, high: Fraction) -> Statistic:
         """Return the sum with the bounds found, and 0 between them, because a user without rows adds 0."""

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +14,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     StringConstraints,
     Tag,
+    create_model,
     model_validator,
 )
 from pydantic_core import CoreSchema, core_schema
@@ -22,7 +23,7 @@ from setwise.accounting import calibrate
 from setwise.accounting.guarantees import KINDS
 from setwise.accounting.notation import parse_use
 from setwise.analytics.budget import Draws, Within
-from setwise.analytics.query import LARGEST_K
+from setwise.analytics.query import LARGEST_K, SHAPES, STATISTICS, Count, Statistic, parameters_of
 from setwise.analytics.sql.syntax import LONGEST as LONGEST_SQL
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.planning.request import CountNoise, MechanismName, Total
@@ -188,73 +189,57 @@ class CountBody(Body):
     where: Filter | None = None
 
 
-class SumBody(GroupingBody):
-    """The sum of a column, each user's own sum clipped to `low` .. `high`, or to 0 .. `clip`; of every `item`.
-
-    Bounds that are `auto` are found within a tenth of epsilon, here and for means and quantiles.
-    """
-
-    kind: Literal["sum"]
-    value: Column
-    clip: Bound | None = None
-    low: Number | None = None
-    high: Number | None = None
-    bounds: Auto | None = None
-    step: Step | None = None
-    item: Columns | None = None
-
-
-class MeanBody(GroupingBody):
-    """The mean of a column over users, each user's own mean clipped to `low` .. `high`; of every `item`.
-
-    With `per_user` it is over rows, at most that many of a user.
-    """
-
-    kind: Literal["mean"]
-    value: Column
-    low: Number | None = None
-    high: Number | None = None
-    bounds: Auto | None = None
-    per_user: Bound | None = None
-    step: Step | None = None
-    item: Columns | None = None
+WORDS: dict[str, Any] = {
+    "value": Column,
+    "column": Column,
+    "most": Bound,
+    "clip": Bound,
+    "low": Number,
+    "high": Number,
+    "at": Shares,
+    "bounds": Auto,
+    "per_user": Bound,
+    "step": Step,
+    "item": Columns,
+}
+"""What each word of a statistic may be in a request."""
 
 
-class QuantileBody(GroupingBody):
-    """The value that the share `at` of users are below, on a grid from `low` to `high`; of every `item`.
+def _body_of(statistic: type[Statistic]) -> type[Body]:
+    """Return the body of a query for one statistic: its own words, and those of its groups."""
+    words = {name: word for name, word in parameters_of(SHAPES[statistic.kind]).items() if name in WORDS}
+    fields: dict[str, Any] = {"kind": (Literal[statistic.kind], ...)}
+    fields |= {
+        name: (WORDS[name], ...) if word.default is word.empty else (WORDS[name] | None, word.default)
+        for name, word in words.items()
+    }
+    return create_model(
+        f"{statistic.__name__}Body",
+        __base__=GroupingBody,
+        __doc__=statistic.__doc__,
+        **fields,
+    )
 
-    Several shares, as a list, are picked together: `[0.25, 0.5, 0.75]` costs two picks.
-    """
 
-    kind: Literal["quantile"]
-    value: Column
-    low: Number | None = None
-    high: Number | None = None
-    at: Shares = 0.5
-    bounds: Auto | None = None
-    step: Step | None = None
-    item: Columns | None = None
+MEASURED = tuple(_body_of(statistic) for statistic in STATISTICS.values() if statistic is not Count)
+"""The bodies of queries for one statistic of a column, from the table of statistics."""
 
+_STATISTIC: dict[str, Any] = {"statistic": (Literal[tuple(STATISTICS)], ...)}
+_STATISTIC |= {name: (WORDS[name] | None, None) for kind in STATISTICS.values() for name in parameters_of(kind)}
 
-class StatisticBody(Body):
-    """One of several statistics: a count of users or rows, or the sum, mean or quantile of a column."""
-
-    statistic: Literal["count", "sum", "mean", "quantile"]
-    most: Bound | None = None
-    column: Column | None = None
-    low: Number | None = None
-    high: Number | None = None
-    at: Shares | None = None
-    bounds: Auto | None = None
-    per_user: Bound | None = None
-    step: Step | None = None
+StatisticBody = create_model(
+    "StatisticBody",
+    __base__=Body,
+    __doc__="One of several statistics: its name, and the words that it has.",
+    **_STATISTIC,
+)
 
 
 class StatisticsBody(GroupingBody):
     """Several statistics of the same groups; with `k` of the k groups with the most users."""
 
     kind: Literal["query"]
-    statistics: Annotated[list[StatisticBody], Field(min_length=1, max_length=16)]
+    statistics: Annotated[list[StatisticBody], Field(min_length=1, max_length=16)]  # type: ignore[valid-type]
     item: Columns | None = None
     k: K | None = None
 
@@ -318,10 +303,11 @@ class TotalBody(Body):
         return Total(**given) if self.within is None else Within(within=self.within, **given)  # type: ignore[arg-type]
 
 
-AskedQuery = Annotated[
-    TopKBody | HistogramBody | CountBody | SumBody | MeanBody | QuantileBody | StatisticsBody | SqlBody,
-    Field(discriminator="kind"),
-]
+if TYPE_CHECKING:
+    AskedQuery = Body
+else:  # the bodies of statistics come from their table, which no type checker reads
+    _BODIES = (TopKBody, HistogramBody, CountBody, *MEASURED, StatisticsBody, SqlBody)
+    AskedQuery = Annotated[Union[_BODIES], Field(discriminator="kind")]  # noqa: UP007
 AskedSpending = Annotated[DrawsBody | TotalBody, Field(discriminator="kind")]
 
 

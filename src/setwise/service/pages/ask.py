@@ -17,6 +17,7 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import drawn_for
 from setwise.analytics.present.plot import bars_of, measure_of_bars
 from setwise.analytics.present.text import question_in_words
+from setwise.analytics.query import SHAPES, STATISTICS, parameters_of
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.parser import Statement
 from setwise.analytics.sql.result import RowCell
@@ -54,7 +55,26 @@ async def ask_page(request: Request, account: str = "") -> Response:
     """Show the form, with what may be asked and who may pay."""
     service, identity = service_of(request), caller(request)
     choices = await service.threads.run(_choices, service, identity)
-    return render(request, "ask.html", charts=True, choices=choices, chosen=account, csrf=identity.csrf or "")
+    return render(
+        request,
+        "ask.html",
+        charts=True,
+        choices=choices,
+        chosen=account,
+        csrf=identity.csrf or "",
+        statistics=_form_of_statistics(),
+    )
+
+
+def _form_of_statistics() -> dict[str, object]:
+    """Return the kinds of statistics for the form: their titles, and which of them have a column, bounds or rows."""
+    words = {kind: parameters_of(SHAPES[kind]) for kind in STATISTICS}
+    return {
+        "titles": [(kind, statistic.heading()) for kind, statistic in STATISTICS.items()],
+        "measured": " ".join(kind for kind in STATISTICS if "value" in words[kind]),
+        "bounded": " ".join(kind for kind in STATISTICS if "low" in words[kind] and "clip" not in words[kind]),
+        "rows": " ".join(kind for kind, statistic in STATISTICS.items() if statistic.over_rows),
+    }
 
 
 def _choices(service: Service, identity: Identity) -> dict[str, object]:

@@ -16,7 +16,9 @@ export class Question {
   get dataset() { return this.choices.datasets.find((each) => each.name === this.at.dataset.value); }
   get account() { return this.choices.accounts.find((each) => each.account === this.at.account.value); }
   get domain() { return this.at.domain.value.split("\n").map((each) => each.trim()).filter(Boolean); }
-  get measured() { return ["sum", "mean", "quantile"].includes(this.kind); }
+  get measured() { return this.kinds("measured").includes(this.kind); }
+  // The kinds of statistics that have a word, as the service lists them.
+  kinds(word) { return this.form.dataset[word].split(" "); }
   // The columns that groups are of.
   get groups() {
     const [first, second] = this.measured ? ["by", "by_second"] : ["item", "second"];
@@ -40,7 +42,7 @@ export class Question {
     options(this.at.by, [["", "all together"], ...grouped]);
     options(this.at.value, [["", "users who have it"], ...values.map((each) => [each.name, `sum of ${each.name}`])]);
     options(this.at.summed, values.map((each) => [each.name, each.name]));
-    for (const kind of ["sum", "mean", "quantile"]) this.form.querySelector(`input[value="${kind}"]`).disabled = values.length === 0;
+    for (const kind of this.kinds("measured")) this.form.querySelector(`input[value="${kind}"]`).disabled = values.length === 0;
     this.proposeSql();
     this.at.where.disabled = filters.length === 0;
     document.getElementById("where-hint").textContent = filters.length
@@ -92,8 +94,8 @@ export class Question {
     }
     const query = { kind };
     if (kind === "top-k") query.k = number(at("k"));
-    if (kind === "count") query.per_user = number(at("per_user"));
-    else if (this.groups.length) {
+    if (kind === "count" || this.kinds("rows").includes(kind)) query.per_user = number(at("per_user"));
+    if (kind !== "count" && this.groups.length) {
       query.item = this.groups.length === 1 ? this.groups[0] : this.groups;
       if (this.domain.length) query.domain = this.domain.map((line) => this.label(line));
       if (at("contributions")) query.contributions = number(at("contributions"));
@@ -103,7 +105,7 @@ export class Question {
       if (at("per_item")) query.per_item = number(at("per_item"));
     }
     if (this.measured) query.value = at("summed");
-    const ends = { sum: ["clip"], mean: ["low", "high"], quantile: ["low", "high"] }[kind] ?? [];
+    const ends = kind === "sum" ? ["clip"] : this.kinds("bounded").includes(kind) ? ["low", "high"] : [];
     if (ends.length && !ends.some(at)) query.bounds = "auto";
     else for (const end of ends) query[end] = number(at(end));
     if (kind === "quantile") query.at = at("at").includes(",") ? at("at").split(",").map((each) => number(each.trim())) : number(at("at"));

@@ -1,0 +1,153 @@
+"""Variances and standard deviations over rows: near the truth, the same through every door, and priced as they are."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import setwise
+from setwise.analytics.answer import PrivateAnswer
+from setwise.analytics.planning import aggregation_of
+from setwise.analytics.query import SHAPES, Query
+from setwise.analytics.sql.parser import parse_sql
+from setwise.analytics.statistics import StandardDeviation, Variance
+from setwise.errors import InvalidParameter, Unattainable, UnsuitableTable
+from setwise.mechanisms.planning.request import Total
+from tests.command_line import process
+
+MINUTES = {"value": "minutes", "low": 0, "high": 60, "per_user": 4}
+
+
+@pytest.fixture(scope="module")
+def table():
+    random = np.random.default_rng(4)
+    users = np.repeat(np.arange(6000), 4)
+    return pa.table(
+        {
+            "who": users,
+            "page": random.choice(["home", "away"], len(users)),
+            "minutes": random.normal(25, 8, len(users)).clip(0, 60),
+            "day": ["monday"] * len(users),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def visits(table):
+    with setwise.open(table, user="who", name="visits") as session:
+        yield session
+
+
+def test_a_standard_deviation_is_near_and_its_interval_holds(visits):
+    answer = visits.stddev(**MINUTES, item="page", contributions=2, epsilon=2, delta=1e-6)
+    assert answer.statistics == ("stddev_minutes",)
+    for item in answer:
+        (found,) = item.estimates
+        assert found.interval[0] <= found.value <= found.interval[1]
+        assert found.value == pytest.approx(8, abs=1.5)
+        assert found.interval[1] - found.interval[0] < 3
+    assert answer.epsilon.upper <= 2.0
+    assert PrivateAnswer.from_stored(answer.stored()) == answer
+    assert "standard deviation of minutes over events, each between 0 and 60, at most 4 of a user" in answer.measure
+
+
+def test_a_variance_is_the_square_and_every_user_weighs_as_one_row_by_default(visits):
+    answer = visits.variance(value="minutes", low=0, high=60, epsilon=2)
+    (found,) = answer.items[0].estimates
+    assert found.value == pytest.approx(64, abs=10)
+    assert answer.statistics == ("variance_minutes",)
+    assert "every user weighs as much as one" in answer.measure
+
+
+def test_what_the_engine_adds_up_is_the_variance_of_the_rows_that_count(visits, table):
+    """With noise left out, and no user with more rows than count."""
+    statistic = Variance(column="minutes", low=0, high=60, per_user=4)
+    query = Query(statistics=(statistic,))
+    found = visits._engine.statistics(aggregation_of(query, "who", visits.schema))
+    (release,) = (each.release((each,)) for each in query.statistics)
+    total, squares, number = found.totals[0]["all"], found.totals[1]["all"], found.numbers[0]["all"]
+    exact = (1 + Fraction(squares, number * release.reach)) / 2 - Fraction(total, number * release.reach) ** 2
+    rows = table["minutes"].to_numpy()
+    assert number == len(rows)
+    assert float(exact) * 30**2 == pytest.approx(rows.var(), abs=1e-3)
+
+
+def test_every_door_makes_the_same_query(tmp_path):
+    query = Query(statistics=(StandardDeviation(column="minutes", low=0, high=60, per_user=4),), where="page = 'home'")
+    assert query.kind == "stddev"
+    assert Query.from_dict(json.loads(json.dumps(query.to_dict()))) == query
+    assert SHAPES["stddev"](**MINUTES, where="page = 'home'") == query
+    bounds = "contribution_bounds_per_row => (0, 60), max_rows_contributed => 4"
+    for function in ("STDDEV", "STDDEV_SAMP", "STDDEV_POP"):
+        text = f"SELECT {function}(minutes, {bounds}) AS spread FROM visits WHERE page = 'home'"
+        assert parse_sql(text, user="who").query == query
+    squared = parse_sql("SELECT VAR_POP(minutes, contribution_bounds_per_row => AUTO) AS v FROM visits", user="who")
+    assert squared.query.statistics == (Variance(column="minutes", bounds="auto"),)
+
+
+def test_the_command_line_has_it(tmp_path, table):
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, tmp_path / "visits.parquet")
+    done = process(
+        "stddev", str(tmp_path / "visits.parquet"), "--user", "who", "--value", "minutes", "--low", "0", "--high", "60",
+        "--per-user", "4", "--epsilon", "1", "--json",
+    )  # fmt: skip
+    (item,) = json.loads(done.stdout)["items"]
+    assert item["stddev_minutes"]["value"] == pytest.approx(8, abs=1.5)
+
+
+def test_bounds_are_found_from_the_least_and_greatest_row_of_each_user(visits):
+    """The means of users with many rows are close together, and would cut off most rows."""
+    answer = visits.stddev(value="minutes", bounds="auto", epsilon=4)
+    low, high = answer.found["minutes"]
+    assert low <= 8
+    assert high == 64
+    assert answer.items[0].estimates[0].value == pytest.approx(8, abs=2)
+    assert len(answer.spent) == 2
+    assert [use.count for use in answer.spent if "laplace" in type(use.guarantee).__name__.lower()] == [2]
+
+
+def test_a_group_that_noise_drowns_has_the_whole_range_as_interval(visits):
+    answer = visits.stddev(**MINUTES, where="who < 3", epsilon=0.01)
+    (found,) = answer.items[0].estimates
+    assert found.interval == (0.0, 30.0)
+    assert 0 <= found.value <= 30
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "named"),
+    [
+        ({"low": 5, "high": 5}, InvalidParameter, "below high"),
+        ({"low": 5}, InvalidParameter, "low and high"),
+        ({"low": 5, "high": 6, "per_user": 0}, InvalidParameter, "per_user"),
+        ({"low": 5, "high": 6, "value": "day"}, UnsuitableTable, "numbers"),
+    ],
+)
+def test_impossible_variances_are_refused_before_any_charge(visits, words, error, named):
+    charged = len(visits.spent)
+    with pytest.raises(error, match=named):
+        visits.variance(**{"value": "minutes"} | words, epsilon=1)
+    assert len(visits.spent) == charged
+
+
+def test_a_plan_says_how_close_it_will_be_and_within_finds_an_epsilon(visits):
+    query = SHAPES["stddev"](**MINUTES)
+    planned = visits.preview(query, Total(epsilon=1, delta=0))
+    assert "a standard deviation of minutes over 1,000 rows spread evenly between the bounds within ±" in planned.why
+    close = visits.stddev(**MINUTES, within=3, epsilon=20)
+    assert close.epsilon.upper <= 20
+    with pytest.raises(Unattainable, match="spread evenly between the bounds"):
+        visits.stddev(**MINUTES, within=0.01, epsilon=0.1)
+
+
+def test_a_variance_costs_three_uses_of_a_group():
+    statistic = Variance(column="x", low=0, high=1, per_user=5)
+    release = statistic.release((statistic,))
+    assert release.reaches == (5 * 2**16, 5 * 2**16, 5)
+    assert len(release.guarantees()) == 3
+    many = Variance(column="x", low=0, high=1, per_user=2**10)
+    assert many.release((many,)).reaches == (2**20, 2**20, 2**10)
+    assert [each.most for each in many.measures()] == [2**10, 2**10]
