@@ -21,6 +21,7 @@ from setwise.mechanisms.statistics import (
     GroupTable,
     NoisyMean,
     NoisyTotal,
+    NoisyVariance,
     OneQuantile,
     UsersFound,
     noise_of,
@@ -229,3 +230,18 @@ def test_the_interval_of_a_mean_reaches_as_far_as_planned_and_no_further(noise, 
         found = ratio.estimate(total, 1000)
         reached.append(max(found.interval[1] - found.value, found.value - found.interval[0]))
     assert 0.97 * planned < max(reached) <= planned * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("noise", [LaplaceCounts(scale=Fraction(5)), GaussianCounts(sigma=Fraction(8))])
+def test_the_interval_of_a_variance_holds_both_quotients(noise):
+    """Around y = m with variance v, any sums within the noise of the exact ones leave v in the interval."""
+    release = NoisyVariance(reach=1000, noise=noise)
+    ratio = release.ratio(Fraction(19, 20))
+    for mean, variance in ((0.0, 0.25), (0.6, 0.1), (-0.9, 0.01), (0.3, 0.0)):
+        number, second = 400, 2 * (variance + mean**2) - 1
+        shift = ratio.explained(500.0) / 2
+        for first, other in ((0, 0), (shift, -shift), (-shift, shift), (shift, shift), (-shift, -shift)):
+            total, squares = (round(1000 * number * value) for value in (mean, second))
+            found = release.estimate(round(total + first), round(squares + other), number, ratio)
+            assert found.interval[0] <= variance <= found.interval[1]
+            assert found.interval[0] <= found.value <= found.interval[1]

@@ -59,24 +59,38 @@ MUTANTS = (
     ),
     Mutant(
         "mean: interval of Gaussian noise without that of the number",
-        "statistics.py",
+        "noisy_ratio.py",
         "spread * math.hypot(reach, theta)",
         "spread * reach",
         _STATISTICS,
     ),
     Mutant(
         "mean: interval does not allow for the rounding of noise",
-        "statistics.py",
+        "noisy_ratio.py",
         "math.hypot(reach, theta) + (1 + abs(theta)) / 2",
         "math.hypot(reach, theta)",
         _STATISTICS,
     ),
     Mutant(
         "mean: interval ends at the estimate",
-        "statistics.py",
+        "noisy_ratio.py",
         "low, high = (sign * self._end(sign * total, count, sign * value) for sign in (-1, 1))",
         "low, high = value, self._end(total, count, value)",
         _STATISTICS,
+    ),
+    Mutant(
+        "variance: the squares are released for nothing",
+        "statistics.py",
+        "return self.reach * self.rows, self.reach * self.rows, self.rows",
+        "return self.reach * self.rows, self.rows, self.rows",
+        _STATISTICS,
+    ),
+    Mutant(
+        "variance: interval without that of the mean",
+        "statistics.py",
+        "lower, upper = least - farthest - rounding, most - nearest + rounding",
+        "lower, upper = least - value - rounding, most - value + rounding",
+        ("statistics",),
     ),
     Mutant(
         "groups: a joint release pays for one group less",
@@ -207,8 +221,8 @@ MUTANTS = (
     _Analytics(
         "bounds: the answer has all of epsilon again",
         "bounds_search.py",
-        "rest=replace(total, epsilon=total.epsilon * (1 - SHARE))",
-        "rest=total",
+        "remaining=replace(total, epsilon=total.epsilon * (1 - SHARE))",
+        "remaining=total",
         _AUTO,
     ),
     _Analytics(
@@ -228,8 +242,8 @@ MUTANTS = (
     _Analytics(
         "bounds: the search for contributions is free",
         "bounds_search.py",
-        "found = () if self.groups is None else (Use(self.groups.guarantee),)",
-        "found = ()",
+        "groups = () if self.groups is None else (Use(self.groups.guarantee),)",
+        "groups = ()",
         _AUTO,
     ),
     _Analytics(

@@ -11,25 +11,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar, TypeAlias, assert_never
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.labels import Label, distinct_labels
+from setwise.mechanisms.noisy_ratio import NoisyRatio
 from setwise.mechanisms.parameters import positive_integer
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Estimate, Release
 from setwise.mechanisms.two_phase import (
     Counts,
-    GaussianCounts,
-    LaplaceCounts,
     TwoPhaseTopK,
     guarantee_of,
     noise_of,
@@ -292,7 +290,7 @@ class NoisyMean(NoisySums):
         """
         return self.ratio(confidence).explained(float(self.reach)) / number
 
-    def ratio(self, confidence: Fraction) -> "NoisyRatio":
+    def ratio(self, confidence: Fraction) -> NoisyRatio:
         """Return the quotient of the noisy sum and the noisy number, with intervals at the given confidence."""
         return NoisyRatio.of(self.reach, self.rows, self.noise, confidence)
 
@@ -337,11 +335,11 @@ class NoisyVariance(NoisySums):
         ratio = self.ratio(reading.confidence)
         return [self.estimate(total, squares, count, ratio) for total, squares, count in zip(*noisy, strict=True)]
 
-    def ratio(self, confidence: Fraction) -> "NoisyRatio":
+    def ratio(self, confidence: Fraction) -> NoisyRatio:
         """Return the quotient of either sum and the number; both quotients' intervals hold with the confidence."""
         return NoisyRatio.of(self.reach, self.rows, self.noise, (1 + confidence) / 2)
 
-    def estimate(self, total: int, squares: int, count: int, ratio: "NoisyRatio") -> Estimate:
+    def estimate(self, total: int, squares: int, count: int, ratio: NoisyRatio) -> Estimate:
         """Return the variance and its interval, from noisy sums of y and 2 y^2 - 1 in units of 1 / reach and a number.
 
         The interval also covers the rounding of what each user adds to either sum, by half a unit.
@@ -360,67 +358,6 @@ class NoisyVariance(NoisySums):
 
     def _with(self, noise: Counts) -> "NoisyVariance":
         return replace(self, noise=noise)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoisyRatio:
-    """The quotient of a noisy sum and a noisy number, between -reach and reach, and its interval.
-
-    `explained` returns how far sum - theta * number may be from 0 by noise alone, for a quotient theta. It is convex.
-    """
-
-    reach: int
-    explained: Callable[[float], float]
-
-    @classmethod
-    def of(cls, reach: int, rows: int, noise: Counts, confidence: Fraction) -> "NoisyRatio":
-        """Return the quotient of a sum and a number to which one user adds at most `rows * reach` and `rows`.
-
-        Theorem: Fieller54 for Gaussian noise.
-        """
-        return cls(reach=reach, explained=_explained_by_noise(reach, rows, noise, 1 - confidence))
-
-    def estimate(self, total: int, count: int) -> Estimate:
-        """Return the quotient of a noisy sum and a noisy number, 0 where the number is not positive, and its interval.
-
-        The interval holds every theta with |total - theta * count| <= explained(theta).
-        """
-        reach = float(self.reach)
-        value = min(max(total / count, -reach), reach) if count > 0 else 0.0
-        low, high = (sign * self._end(sign * total, count, sign * value) for sign in (-1, 1))
-        return Estimate(value=value, interval=(low, high))
-
-    def _end(self, total: int, count: int, value: float) -> float:
-        """Return the largest theta up to reach with theta * count - total within what the noises explain.
-
-        The excess is a concave function of theta that is not positive at `value`, so it turns positive at most once.
-        """
-        inside, outside = value, float(self.reach)
-        if outside * count - total <= self.explained(outside):
-            return outside
-        for _ in range(60):
-            middle = (inside + outside) / 2
-            if middle * count - total <= self.explained(middle):
-                inside = middle
-            else:
-                outside = middle
-        return outside
-
-
-def _explained_by_noise(reach: int, rows: int, noise: Counts, miss: Fraction) -> Callable[[float], float]:
-    """Return a bound on |sum - theta * number| as a function of theta; noise exceeds it with probability `miss`.
-
-    One user adds at most `rows * reach` to the sum and `rows` to the number.
-    """
-    match noise:
-        case LaplaceCounts():  # both noises lie within their own radius, each missed with half the probability
-            of_sum, of_number = (noise_of(noise, each).radius(1 - miss / 2) for each in (reach * rows, rows))
-            return lambda theta: of_sum + abs(theta) * of_number
-        case GaussianCounts(sigma=sigma):  # rounding moves each noise by at most a half
-            spread = -float(ndtri(float(miss) / 2)) * float(sigma) * rows
-            return lambda theta: spread * math.hypot(reach, theta) + (1 + abs(theta)) / 2
-        case _:
-            assert_never(noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
