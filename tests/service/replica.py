@@ -34,12 +34,13 @@ _SPARE: list[pool._Worker] = []
 _started, _closed = pool._Worker, pool.WorkerPool.close
 
 
-def _handed_on() -> pool._Worker:
-    while _SPARE:
-        worker = _SPARE.pop()
-        if worker._process.poll() is None:
-            return worker
-    return _started()
+def _handed_on(memory: int) -> pool._Worker:
+    for worker in list(_SPARE):
+        if worker.memory == memory:
+            _SPARE.remove(worker)
+            if worker._process.poll() is None:
+                return worker
+    return _started(memory)
 
 
 def _close(workers: pool.WorkerPool) -> None:

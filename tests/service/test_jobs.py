@@ -160,7 +160,7 @@ def test_a_query_is_stopped_in_the_engine_after_its_time(start: Callable[..., Re
     assert failed.status_code == 503
     assert "took longer than 0.05 s" in failed.json()["detail"]
     assert team.ada.get("/accounts/ada-long").json()["charges"] == 1
-    assert team.replica.service.runner._turns.acquire(blocking=False)  # the engine's turn was given back
+    assert team.replica.service.runner._turns.acquire(timeout=0.0)  # the engine's turn was given back
 
 
 def test_a_query_is_cancelled_in_the_engine(start: Callable[..., Replica], long_table: str):

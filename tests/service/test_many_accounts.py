@@ -42,9 +42,11 @@ def test_a_list_and_a_question_compute_no_odometer(crowded: Team, monkeypatch: p
         raise AssertionError("computed an odometer")
 
     monkeypatch.setattr(status, "_odometer", refuse)
+    monkeypatch.setattr(crowded.replica.service.calculators, "calculate", refuse)  # where odometers are computed
     assert crowded.ada.get("/accounts").status_code == 200
     assert ask(crowded.ada, "unmeasured").status_code == 200
     assert crowded.ada.get("/accounts/ada-events").status_code == 500
+    assert crowded.ada.get("/accounts/ada-total").status_code == 500
 
 
 def test_an_analysts_list_does_not_read_the_others(crowded: Team, monkeypatch: pytest.MonkeyPatch):

@@ -9,21 +9,17 @@ from typing import Self, TextIO
 
 from sqlalchemy import Connection, Select, Table, func, select
 
-from setwise.accounting.brackets import Answer, Interaction, up
-from setwise.accounting.checks import check_epsilon, check_failure
-from setwise.accounting.compose import compose
+from setwise.accounting.brackets import up
 from setwise.accounting.filters import Spent
-from setwise.accounting.guarantees import Guarantee, Use, merged
-from setwise.accounting.notation import as_uses
-from setwise.accounting.wallet import FAILURE_SHARE
+from setwise.accounting.guarantees import Guarantee, Use
 from setwise.errors import AccountExists, InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
-from setwise.ledger.amounts import Totals, WalletTotals, wallet_totals, zcdp_totals
+from setwise.ledger.amounts import Totals, zcdp_totals
 from setwise.ledger.audit.export import Restoration, export
 from setwise.ledger.audit.heads import CLOCK_SLACK, HeadFile, KeptHead, adopt_head, sign
 from setwise.ledger.audit.verification import Anchor, Verification, verify
 from setwise.ledger.cap import SharedCap
-from setwise.ledger.records import Clock, Entry, SystemClock, check_label, check_name, microseconds
+from setwise.ledger.records import Clock, Entry, SystemClock, check_name, microseconds
 from setwise.ledger.register import (
     Act,
     ActKind,
@@ -44,7 +40,16 @@ from setwise.ledger.stores.base import Store
 from setwise.ledger.stores.connect import connect, connect_to_read
 from setwise.ledger.stores.read_queries import entries_of, spent_by, spent_of
 from setwise.ledger.stores.schema import accounts, openings
-from setwise.ledger.terms import WHOLE_LIFE, Period, Terms, parse_period, period_id
+from setwise.ledger.terms import (
+    WHOLE_LIFE,
+    Period,
+    Terms,
+    failure_share_of,
+    filter_promise,
+    filter_terms,
+    period_id,
+    setwise_terms,
+)
 
 
 class Ledger:
@@ -114,22 +119,17 @@ class Ledger:
 
         Theorem: docs/optimal-composition.md, Theorem 7, for the wallet.
         """
-        registered = merged(as_uses(uses))
-        beside = _wallet_beside(wallet, failure)
-        whole = merged((*registered, *(() if beside is None else beside.as_uses())))
-        terms = Terms(
-            kind="setwise",
-            name=check_name(name, "an account's name"),
-            analyst=check_label(analyst, "analyst"),
-            dataset=check_label(dataset, "dataset"),
-            period=parse_period(period),
-            epsilon=compose(whole, Interaction.SETWISE).epsilon(delta),
-            delta=float(delta),
-            failure_share=0.5 if any(use.guarantee.split_off_failure()[1] for use in whole) else 0.0,
-            uses=registered,
-            totals=beside,
+        terms = setwise_terms(
+            name,
+            uses,
+            delta=delta,
+            analyst=analyst,
+            dataset=dataset,
+            period=period,
+            wallet=wallet,
+            failure=failure,
         )
-        return self._open_account(terms)
+        return self.open_account(terms)
 
     def open_filter(
         self,
@@ -152,20 +152,17 @@ class Ledger:
 
         Theorem: WhitehouseRaRoWu23 for zCDP, docs/optimal-composition.md, Theorem 7, for wallets.
         """
-        share = _failure_share(rule, failure_share)
-        totals = (wallet_totals if rule == "wallet" else zcdp_totals)(epsilon=epsilon, delta=delta, failure_share=share)
-        terms = Terms(
-            kind="filter",
-            name=check_name(name, "an account's name"),
-            analyst=check_label(analyst, "analyst"),
-            dataset=check_label(dataset, "dataset"),
-            period=parse_period(period),
-            epsilon=_promised(rule, epsilon),
-            delta=float(delta),
-            failure_share=float(share),
-            totals=totals,
+        terms = filter_terms(
+            name,
+            epsilon=epsilon,
+            delta=delta,
+            analyst=analyst,
+            dataset=dataset,
+            period=period,
+            failure_share=failure_share,
+            rule=rule,
         )
-        return self._open_account(terms)
+        return self.open_account(terms)
 
     def set_cap(
         self,
@@ -191,7 +188,7 @@ class Ledger:
 
         Theorem: docs/optimal-composition.md, "Slices", for wallets, WhitehouseRaRoWu23 for zCDP.
         """
-        share = _failure_share(rule, failure_share)
+        share = failure_share_of(rule, failure_share)
         totals: Totals | CapTotals
         if rule == "wallet":
             totals = CapTotals.for_promise(epsilon=epsilon, delta=delta, failure_share=share, keep=keep)
@@ -205,7 +202,7 @@ class Ledger:
             analyst="",
             dataset=dataset,
             period=None,
-            epsilon=_promised(rule, epsilon),
+            epsilon=filter_promise(rule, epsilon),
             delta=float(delta),
             failure_share=float(share),
             totals=totals,
@@ -230,13 +227,20 @@ class Ledger:
             cap = SharedCap(self._store, terms.cap, totals) if isinstance(totals, CapTotals) else totals
         return Account(self._store, self._clock, holder, terms, cap)
 
-    def accounts(self, *, analyst: str | None = None, dataset: str | None = None) -> tuple[AccountStatus, ...]:
-        """Return the status of every account (of one analyst, on one dataset), in the order of their names."""
-        chosen = select(accounts.c.holder)
+    def accounts(
+        self, *, analyst: str | None = None, dataset: str | None = None, after: str = "", most: int | None = None
+    ) -> tuple[AccountStatus, ...]:
+        """Return the status of every account (of one analyst, on one dataset), in the order of their names.
+
+        With `most`, at most that many whose names follow `after`: one page of a list.
+        """
+        chosen = select(accounts.c.holder).where(accounts.c.name > after)
         if analyst is not None:
             chosen = chosen.where(accounts.c.analyst == analyst)
         if dataset is not None:
             chosen = chosen.where(accounts.c.dataset == dataset)
+        if most is not None:
+            chosen = chosen.order_by(accounts.c.name).limit(most)
         columns = (accounts.c.holder, accounts.c.charges, accounts.c.state, openings.c.body)
         found = select(*columns).join(openings, accounts.c.holder == openings.c.holder)
         now = self._clock.now()
@@ -249,6 +253,12 @@ class Ledger:
             status_of(own, period, spent.get((row.holder, period), {}), row.charges, row.state)
             for row, own, period in zip(rows, terms, (period_id(own.period, now) for own in terms), strict=True)
         )
+
+    def count_accounts(self) -> dict[str, int]:
+        """Return how many accounts there are on each dataset."""
+        counted = select(accounts.c.dataset, func.count()).group_by(accounts.c.dataset)
+        with self._store.reading() as connection:
+            return {row[0]: row[1] for row in connection.execute(counted)}
 
     def freeze(self, name: str, *, by: str = "", reason: str = "") -> None:
         """Let an account pay for nothing until it is thawed; what was charged may still be answered."""
@@ -463,14 +473,17 @@ class Ledger:
 
         `delta` is the sum of the accounts' deltas unless given. Accounts with periods count for `periods` of them.
         """
+        return joint_of(dataset, self.terms_on(dataset), self.cap(dataset), delta=delta, periods=periods)
+
+    def terms_on(self, dataset: str) -> tuple[Terms, ...]:
+        """Return the terms of every account on the data that a dataset reads, under whatever name."""
         with self._store.reading() as connection:
             found = (
                 select(openings.c.body)
                 .join(accounts, accounts.c.holder == openings.c.holder)
                 .where(accounts.c.holder.in_(_on(connection, check_name(dataset, "dataset"))))
             )
-            terms = [Terms.read(body) for body in connection.execute(found).scalars()]
-        return joint_of(dataset, terms, self.cap(dataset), delta=delta, periods=periods)
+            return tuple(Terms.read(body) for body in connection.execute(found).scalars())
 
     def _find(self, name: str) -> tuple[int, Terms]:
         with self._store.reading() as connection:
@@ -491,7 +504,8 @@ class Ledger:
         with self._store.writing() as connection:
             change_state(connection, name, act, by=by, reason=reason, at=microseconds(self._clock.now()))
 
-    def _open_account(self, terms: Terms) -> AccountStatus:
+    def open_account(self, terms: Terms) -> AccountStatus:
+        """Open an account on terms that `setwise_terms` has certified; raise `AccountExists` if the name is taken."""
         with self._store.writing() as connection:
             if connection.execute(select(accounts.c.holder).where(accounts.c.name == terms.name)).first():
                 raise AccountExists(f"an account {terms.name!r} is open already; choose another name")
@@ -507,16 +521,6 @@ def _on(connection: Connection, dataset: str) -> Select[tuple[int]]:
     return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
 
 
-def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
-    """Return the wallet of a mu beside registered uses; it pays by its own rule only, so there is no limit of sums."""
-    if not mu:
-        if failure:
-            raise InvalidParameter("failure is what a wallet beside the registered uses may fail with: give a wallet")
-        return None
-    size = check_epsilon(mu, "wallet") ** 2
-    return WalletTotals(size, 0.0, check_failure("failure", failure), size)
-
-
 def _terms_of(connection: Connection, holder: int) -> Terms:
     """Return the terms of an account or a cap."""
     return Terms.read(connection.execute(select(openings.c.body).where(openings.c.holder == holder)).scalar_one())
@@ -530,21 +534,3 @@ def _rho_drawn(connection: Connection, cap: int) -> float:
     spent = spent_by(connection, under)
     total = math.fsum(status_of(terms[holder], period, own).worth.rho for (holder, period), own in spent.items())
     return up(total) if total else 0.0
-
-
-_RULES = {
-    "wallet": (FAILURE_SHARE, "gaussian-wallet", "docs/optimal-composition.md, Gaussian wallets"),
-    "zcdp": (0.5, "zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20"),
-}
-"""The rules of a filter: the share of delta for outright failures unless another is given, method and statement."""
-
-
-def _failure_share(rule: str, given: float | None) -> float:
-    if rule not in _RULES:
-        raise InvalidParameter(f"rule must be zcdp or wallet, not {rule!r}")
-    return _RULES[rule][0] if given is None else given
-
-
-def _promised(rule: str, epsilon: float) -> Answer:
-    _, method, statement = _RULES[rule]
-    return Answer(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)

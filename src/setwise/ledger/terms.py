@@ -1,7 +1,7 @@
 """Terms of accounts and caps: what was promised when each was opened, and what its charges draw. They never change."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -9,12 +9,14 @@ from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
 
 from setwise.accounting.brackets import Answer, Interaction
-from setwise.accounting.checks import check_choice
-from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use, parse_use
+from setwise.accounting.checks import check_choice, check_epsilon, check_failure
+from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import Guarantee, Use, merged
+from setwise.accounting.notation import as_uses, format_use, parse_use
+from setwise.accounting.wallet import FAILURE_SHARE
 from setwise.errors import InvalidParameter
-from setwise.ledger.amounts import UNITS, Totals, WalletTotals
-from setwise.ledger.records import Contents, canonical, read_amounts, read_uses
+from setwise.ledger.amounts import UNITS, Totals, WalletTotals, wallet_totals, zcdp_totals
+from setwise.ledger.records import Contents, canonical, check_label, check_name, read_amounts, read_uses
 from setwise.ledger.slices import SLICES, CapTotals
 from setwise.ledger.stores.base import Movement
 
@@ -238,3 +240,96 @@ def moved_by(
     if contents.kind == "charge":
         return drawn(holder, terms, cap, uses, contents.period, spent)
     return given_back(holder, uses, contents.period)
+
+
+def setwise_terms(
+    name: str,
+    uses: Iterable[Use | Guarantee | str],
+    *,
+    delta: float,
+    analyst: str = "",
+    dataset: str = "",
+    period: str | Period | None = None,
+    wallet: float = 0.0,
+    failure: float = 0.0,
+) -> Terms:
+    """Return the terms of an account that draws from registered uses, with the overall epsilon at `delta` certified.
+
+    Certifying many different uses can take seconds and hundreds of megabytes: the service does it in a worker process.
+    `Ledger.open_setwise` explains the arguments.
+    """
+    registered = merged(as_uses(uses))
+    beside = _wallet_beside(wallet, failure)
+    whole = merged((*registered, *(() if beside is None else beside.as_uses())))
+    return Terms(
+        kind="setwise",
+        name=check_name(name, "an account's name"),
+        analyst=check_label(analyst, "analyst"),
+        dataset=check_label(dataset, "dataset"),
+        period=parse_period(period),
+        epsilon=compose(whole, Interaction.SETWISE).epsilon(delta),
+        delta=float(delta),
+        failure_share=0.5 if any(use.guarantee.split_off_failure()[1] for use in whole) else 0.0,
+        uses=registered,
+        totals=beside,
+    )
+
+
+def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
+    """Return the wallet of a mu beside registered uses; it pays by its own rule only, so there is no limit of sums."""
+    if not mu:
+        if failure:
+            raise InvalidParameter("failure is what a wallet beside the registered uses may fail with: give a wallet")
+        return None
+    size = check_epsilon(mu, "wallet") ** 2
+    return WalletTotals(size, 0.0, check_failure("failure", failure), size)
+
+
+def filter_terms(
+    name: str,
+    *,
+    epsilon: float,
+    delta: float,
+    analyst: str = "",
+    dataset: str = "",
+    period: str | Period | None = None,
+    failure_share: float | None = None,
+    rule: str = "wallet",
+) -> Terms:
+    """Return the terms of an account that takes uses of any parameters, up to a budget (epsilon, delta).
+
+    `Ledger.open_filter` explains the arguments.
+    """
+    share = failure_share_of(rule, failure_share)
+    totals = (wallet_totals if rule == "wallet" else zcdp_totals)(epsilon=epsilon, delta=delta, failure_share=share)
+    return Terms(
+        kind="filter",
+        name=check_name(name, "an account's name"),
+        analyst=check_label(analyst, "analyst"),
+        dataset=check_label(dataset, "dataset"),
+        period=parse_period(period),
+        epsilon=filter_promise(rule, epsilon),
+        delta=float(delta),
+        failure_share=float(share),
+        totals=totals,
+    )
+
+
+_RULES = {
+    "wallet": (FAILURE_SHARE, "gaussian-wallet", "docs/optimal-composition.md, Gaussian wallets"),
+    "zcdp": (0.5, "zcdp-filter", "WhitehouseRaRoWu23 with CanonneKaSt20"),
+}
+"""The rules of a filter: the share of delta for outright failures unless another is given, method and statement."""
+
+
+def failure_share_of(rule: str, given: float | None) -> float:
+    """Return the share of delta for outright failures, or raise `InvalidParameter` for an unknown rule."""
+    if rule not in _RULES:
+        raise InvalidParameter(f"rule must be zcdp or wallet, not {rule!r}")
+    return _RULES[rule][0] if given is None else given
+
+
+def filter_promise(rule: str, epsilon: float) -> Answer:
+    """Return the promise of a filter account or a cap: its epsilon, by its rule."""
+    _, method, statement = _RULES[rule]
+    return Answer(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)

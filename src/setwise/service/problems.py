@@ -125,6 +125,9 @@ def field_of(location: tuple[int | str, ...]) -> str:
 
 _log = logging.getLogger("setwise.service")
 
+_LONGEST_FIELD = 200
+"""Characters of the longest name of a field that is repeated: an unknown one may have a megabyte."""
+
 _UNREADABLE = "the body cannot be read; send one JSON object in UTF-8"
 
 _NAMES = {404: "NotFound", 405: "MethodNotAllowed", 408: "TooSlow", 413: "TooLarge", 415: "UnsupportedMediaType"}
@@ -178,7 +181,7 @@ def _invalid(error: RequestValidationError) -> Problem:
     What was given is never repeated: it may be a secret in the wrong place.
     """
     first = error.errors()[0]
-    field = field_of(tuple(first["loc"])) or "body"
+    field = field_of(tuple(first["loc"]))[:_LONGEST_FIELD] or "body"
     says = first["msg"].removeprefix("Value error, ")
     if first["type"] == "union_tag_invalid":
         says = f"{first['ctx']['discriminator']} should be one of {first['ctx']['expected_tags']}"

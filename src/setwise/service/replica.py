@@ -16,7 +16,8 @@ from setwise.service.queries.jobs import Jobs
 from setwise.service.queries.runner import Runner
 from setwise.service.reconciliation import has_definition, record_sources, table_faults
 from setwise.service.settings import Settings
-from setwise.service.storage.database import Database, DatabaseProbe, Threads, open_database
+from setwise.service.shares import PersonalLimit, Threads
+from setwise.service.storage.database import Database, DatabaseProbe, open_database
 from setwise.service.storage.datasets import Datasets
 from setwise.service.storage.schema import Clock
 from setwise.service.telemetry import Metrics
@@ -24,6 +25,18 @@ from setwise.service.upkeep import Upkeep
 from setwise.service.workers.pool import WorkerPool
 
 _STORE_THREADS = 8
+"""Threads for short work with the stores; half of them may work for one person."""
+
+_RENDERING_THREADS = 2
+_RENDERINGS_WAITING = 8
+"""Threads that write large answers and pages, one for each person at a time, and how many of a person's may wait.
+
+Two threads take no more than two turns of the interpreter between two turns of the event loop, some 10 ms.
+"""
+
+_UNSENT_RESPONSES = 4
+"""Large responses of one person that may wait for their reader."""
+
 _FEWER_USES = "ask for fewer or more equal uses"
 _SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or name the mechanism"
 
@@ -35,6 +48,8 @@ class Service:
     settings: Settings
     database: Database
     threads: Threads
+    rendering: Threads
+    unsent: PersonalLimit
     probe: DatabaseProbe
     metrics: Metrics
     people: People
@@ -60,7 +75,7 @@ class Service:
         self.calculators.close()
         self.planners.close()
         self.threads.close()
-        self.probe.close()
+        self.rendering.close()
         self.engines.close()
         self.ledger.close()
         self.database.close()
@@ -70,7 +85,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     """Open the stores and put the parts together."""
     ledger = Ledger.open(settings.ledger)
     database = open_database(settings.ledger)
-    threads = Threads(_STORE_THREADS, "setwise-store")
+    threads = Threads(_STORE_THREADS, "setwise-store", each=_STORE_THREADS // 2)
     people = People(database, settings, clock=clock)
     metrics = Metrics()
     accounts, datasets, engines = Accounts(ledger), Datasets(database, clock=clock), Engines(settings)
@@ -88,6 +103,8 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         settings=settings,
         database=database,
         threads=threads,
+        rendering=Threads(_RENDERING_THREADS, "setwise-rendering", each=1, waiting=_RENDERINGS_WAITING),
+        unsent=PersonalLimit(_UNSENT_RESPONSES),
         probe=DatabaseProbe(database),
         metrics=metrics,
         people=people,
@@ -115,4 +132,9 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
 
 def _workers(settings: Settings, remedy: str) -> WorkerPool:
     """Return processes for one kind of calculation, so that plans hold up only plans."""
-    return WorkerPool(processes=settings.calculators, seconds=settings.calculator_seconds, remedy=remedy)
+    return WorkerPool(
+        processes=settings.calculators,
+        seconds=settings.calculator_seconds,
+        memory=settings.calculator_megabytes << 20,
+        remedy=remedy,
+    )

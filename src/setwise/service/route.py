@@ -14,10 +14,12 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from setwise.errors import TooManyRequests
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import ROUTES
 from setwise.service.problems import error_response
 from setwise.service.replica import Service
+from setwise.service.shares import PersonalLimit, current_person
 from setwise.service.telemetry import log_request, request_span
 
 
@@ -108,6 +110,44 @@ class ResponseHeaders:
         return sending
 
 
+_PIECE = 64 * 1024
+"""Bytes handed to the connection at a time."""
+
+
+class PacedResponse(Response):
+    """A response whose body is handed to the connection in pieces, as fast as its reader takes them.
+
+    A person may have a few such responses unsent: without that limit, a reader who asks for many large answers and
+    takes none of them would fill the memory of the replica. Beyond it, 429 is sent instead. A reader who takes nothing
+    for `seconds` is cut off.
+    """
+
+    def __init__(self, content: str | bytes, media_type: str, *, limit: PersonalLimit, seconds: float) -> None:
+        super().__init__(content, media_type=media_type)
+        self._limit = limit
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response; a small one at once."""
+        if len(self.body) <= _PIECE:
+            await super().__call__(scope, receive, send)
+            return
+        try:
+            with self._limit.counting(current_person.get()):
+                await self._send_in_pieces(send)
+        except TooManyRequests as error:
+            self.body = b""
+            await error_response(error)(scope, receive, send)
+
+    async def _send_in_pieces(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for begin in range(0, len(self.body), _PIECE):
+            piece = self.body[begin : begin + _PIECE]
+            more = begin + _PIECE < len(self.body)
+            async with asyncio.timeout(self._seconds):
+                await send({"type": "http.response.body", "body": piece, "more_body": more})
+
+
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 ErrorResponse = Callable[[Request, Exception], Response]
 """Tells what went wrong: as a problem document, or as a page to a browser. Kept as `app.state.error_response`."""
@@ -128,7 +168,10 @@ class GuardedRoute(APIRoute):
             service = service_of(request)
             with request_span(method, path, request.headers) as span:
                 try:
-                    request.state.identity = await service.authenticator.admit(request, access)
+                    identity = request.state.identity = await service.authenticator.admit(request, access)
+                    if identity is not None:
+                        current_person.set(identity.person.name)  # each request has a context of its own
+                        service.authenticator.count_body(identity, len(await request.body()))
                     response = await answer(request)
                 except Exception as error:
                     tell: ErrorResponse = request.app.state.error_response
@@ -140,6 +183,12 @@ class GuardedRoute(APIRoute):
             return response
 
         return guarded
+
+
+def paced(request: Request, content: str | bytes, media_type: str = "application/json") -> PacedResponse:
+    """Return a response that may be large."""
+    service = service_of(request)
+    return PacedResponse(content, media_type, limit=service.unsent, seconds=service.settings.body_seconds)
 
 
 def service_of(request: Request) -> Service:

@@ -102,7 +102,10 @@ class Settings(BaseSettings):
     memory: str | None = Field(
         None, description="DuckDB's memory for each query, as in `4GiB`; by default most of the machine's"
     )
-    waiting: Count = Field(64, description="queries that may be planned, wait or run; more are turned away with 429")
+    waiting: Count = Field(
+        64,
+        description="queries that may be planned, wait or run, half of them of one person; others get 429",
+    )
     query_seconds: Seconds = Field(300.0, description="how long a query may read before it is cancelled")
     wait_seconds: SecondsOrZero = Field(
         2.0, description="how long a request waits for its answer before it is told where to poll"
@@ -112,6 +115,9 @@ class Settings(BaseSettings):
         description="answers leave at this many seconds times a power of two after they were asked; 0 pads nothing",
     )
     calculator_seconds: Seconds = Field(10.0, description="how long a calculation or a plan may take")
+    calculator_megabytes: Annotated[int, Field(ge=256)] = Field(
+        512, description="MiB that a process for calculations or plans may allocate"
+    )
     calculators: Count = Field(2, description="processes for calculations, and as many for plans")
     connections: Count | None = Field(
         None, description="connections at once; by default as many as the limit on open files leaves room for"

@@ -15,7 +15,7 @@ from setwise.ledger.ledger import Ledger
 from setwise.service.problems import log_store_failure
 from setwise.service.queries.jobs import Jobs
 from setwise.service.settings import Settings
-from setwise.service.storage.database import Threads
+from setwise.service.shares import Threads
 from setwise.service.storage.schema import Clock
 from setwise.service.telemetry import Metrics
 

@@ -13,6 +13,9 @@ from setwise.ledger.stores.schema import accounts, balances, entries, movements,
 _PAGE = 5000
 """Rows, or holders, of one statement."""
 
+_ENTRIES_HELD = 8
+"""Entries held in memory while an account is read: the text of one answer may have ten megabytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Last:
@@ -132,11 +135,12 @@ def entry_rows(connection: Connection, holder: int, after: int) -> Iterator[RowM
     while True:
         following = entries.c.holder == holder, entries.c.position > after
         found = select(entries).where(*following).order_by(entries.c.position).limit(_PAGE)
-        page = connection.execute(found).mappings().all()
-        yield from page
-        if len(page) < _PAGE:
+        count = 0
+        for row in connection.execute(found, execution_options={"yield_per": _ENTRIES_HELD}).mappings():
+            count, after = count + 1, row["position"]
+            yield row
+        if count < _PAGE:
             return
-        after = page[-1]["position"]
 
 
 def movements_of(connection: Connection, holder: int) -> Iterator[tuple[int, Movement]]:

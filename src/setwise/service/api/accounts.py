@@ -1,14 +1,15 @@
 """Accounts: stewards open them, their analysts see what is left and what was charged."""
 
+import json
 from itertools import islice
-from typing import Annotated, Any, Literal, assert_never
+from typing import Annotated, Literal, assert_never
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi import Body as JsonBody
 from pydantic import BaseModel, Field
 
-from setwise.errors import AccountExists
 from setwise.ledger.status import AccountStatus
+from setwise.ledger.terms import Terms, filter_terms
 from setwise.service.api.schemas import (
     MOST_USES,
     Body,
@@ -24,11 +25,15 @@ from setwise.service.api.schemas import (
 from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
 from setwise.service.replica import Service
-from setwise.service.route import GuardedRoute, caller, service_of
+from setwise.service.route import GuardedRoute, caller, paced, service_of
+from setwise.service.workers.tasks import CertifyTerms, ShowStatus
 
 router = APIRouter(prefix=API, tags=["accounts"], route_class=GuardedRoute)
 
 AccountName = Annotated[Name, Path(examples=["ada-events"])]
+_PAGE_BYTES = 1 << 20
+"""Characters after which a page of the history ends: the text of one entry may have ten megabytes."""
+
 Every = Literal["day", "week", "month", "quarter", "year"]
 
 
@@ -133,25 +138,73 @@ class EntryView(BaseModel):
 
 
 @router.get("/accounts", response_model=list[AccountView])
-async def list_accounts(request: Request) -> list[dict[str, object]]:
-    """List one's own accounts; a steward sees all."""
-    service = service_of(request)
-    return await service.threads.run(
-        lambda: [each.summary() | {"odometer": None} for each in service.accounts.all_visible(caller(request))]
-    )
+async def list_accounts(
+    request: Request,
+    after: Annotated[
+        str, Query(max_length=64, examples=["ada-events"], description="the name of the last account already seen")
+    ] = "",
+    most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 1000,
+) -> Response:
+    """List one's own accounts by name; a steward sees all."""
+    service, identity = service_of(request), caller(request)
+
+    def rendered() -> str:
+        statuses = service.accounts.all_visible(identity, after=after, most=most)
+        return json.dumps([status.summary() | {"odometer": None} for status in statuses], ensure_ascii=False)
+
+    return paced(request, await service.rendering.run(rendered))
 
 
 @router.post("/accounts", status_code=201, response_model=AccountView)
 async def open_account(request: Request, body: AccountBody) -> dict[str, object]:
     """Open an account for an analyst on a data set; its overall guarantee is certified now and never changes."""
-    return await service_of(request).threads.run(_opened, service_of(request), body, caller(request).person.name)
+    service, by = service_of(request), caller(request).person.name
+    await service.threads.run(_check_names, service, body)
+    match body:
+        case SetwiseAccountBody():
+            with at_field("uses"):
+                terms = await service.calculators.run(
+                    CertifyTerms(
+                        name=body.name,
+                        analyst=body.analyst,
+                        dataset=body.dataset,
+                        uses=tuple(body.uses),
+                        delta=body.delta,
+                        period=body.every,
+                        wallet=body.wallet,
+                        failure=body.failure,
+                    )
+                )
+        case FilterAccountBody():
+            with at_field("epsilon"):
+                terms = filter_terms(
+                    body.name,
+                    epsilon=body.epsilon,
+                    delta=body.delta,
+                    analyst=body.analyst,
+                    dataset=body.dataset,
+                    period=body.every,
+                    rule=body.rule,
+                    failure_share=body.failure_share,
+                )
+        case _:
+            assert_never(body)
+    return await _show(service, await service.threads.run(_open, service, terms, by))
 
 
 @router.get("/accounts/{account}", response_model=AccountView)
 async def show_account(request: Request, account: AccountName) -> dict[str, object]:
     """Show the status of an account."""
     service, identity = service_of(request), caller(request)
-    return await service.threads.run(lambda: service.accounts.visible(identity, account).status().to_dict())
+    return await _show(service, await service.threads.run(lambda: service.accounts.visible(identity, account).status()))
+
+
+async def _show(service: Service, status: AccountStatus) -> dict[str, object]:
+    """Return the status of an account.
+
+    The odometer of registered draws is a composition, which a worker process computes; that of a filter is a formula.
+    """
+    return await service.calculators.run(ShowStatus(status=status)) if status.drawn else status.to_dict()
 
 
 @router.get("/accounts/{account}/history", response_model=list[EntryView])
@@ -160,15 +213,22 @@ async def history(
     account: AccountName,
     after: Annotated[int, Query(ge=0, le=2**53, examples=[0], description="the last entry already seen")] = 0,
     most: Annotated[int, Query(ge=1, le=1000, examples=[100])] = 100,
-) -> list[dict[str, object]]:
-    """List the charges of an account and what each bought, in order."""
+) -> Response:
+    """List the charges of an account and what each bought, in order; fewer than `most` where answers are large."""
     service, identity = service_of(request), caller(request)
 
-    def entries() -> list[dict[str, object]]:
+    def rendered() -> str:
         service.accounts.visible(identity, account)
-        return [entry.to_dict() for entry in islice(service.ledger.history(account, after=after), most)]
+        entries: list[str] = []
+        size = 0
+        for entry in islice(service.ledger.history(account, after=after), most):
+            entries.append(json.dumps(entry.to_dict(), ensure_ascii=False))
+            size += len(entries[-1])
+            if size >= _PAGE_BYTES:
+                break
+        return f"[{','.join(entries)}]"
 
-    return await service.threads.run(entries)
+    return paced(request, await service.rendering.run(rendered))
 
 
 class StateBody(Body):
@@ -187,49 +247,31 @@ async def set_state(
     """Freeze an account, open it again, or close it for good; what was charged before may still be answered."""
     service, identity = service_of(request), caller(request)
 
-    def changed() -> dict[str, object]:
+    def changed() -> AccountStatus:
         found = service.accounts.visible(identity, account)
         ledger = service.ledger
         act = {"open": ledger.thaw, "frozen": ledger.freeze, "closed": ledger.close_account}[body.state]
         if found.status().state != body.state:
             with at_field("state"):
                 act(account, by=identity.person.name, reason=body.reason)
-        return found.status().to_dict()
+        return found.status()
 
-    return await service.threads.run(changed)
+    return await _show(service, await service.threads.run(changed))
 
 
-def _opened(service: Service, body: SetwiseAccountBody | FilterAccountBody, by: str) -> dict[str, object]:
+def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> None:
+    """Raise `UnknownName` or `AccountExists` before anything is computed."""
     with at_field("analyst"):
         service.people.person(body.analyst)
     with at_field("dataset"):
         service.datasets.get(body.dataset)
-    try:
-        opened = _status(service, body).to_dict()
-    except AccountExists:
-        with at_field("name"):
-            raise
-    service.ledger.record("account.opened", by=by, subject=body.name)
-    return opened
+    with at_field("name"):
+        service.accounts.check_free(body.name)
 
 
-def _status(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> AccountStatus:
-    terms: dict[str, Any] = {
-        "delta": body.delta,
-        "analyst": body.analyst,
-        "dataset": body.dataset,
-        "period": body.every,
-    }
-    match body:
-        case SetwiseAccountBody():
-            with at_field("uses"):
-                return service.ledger.open_setwise(
-                    body.name, body.uses, wallet=body.wallet, failure=body.failure, **terms
-                )
-        case FilterAccountBody():
-            with at_field("epsilon"):
-                return service.ledger.open_filter(
-                    body.name, epsilon=body.epsilon, rule=body.rule, failure_share=body.failure_share, **terms
-                )
-        case _:
-            assert_never(body)
+def _open(service: Service, terms: Terms, by: str) -> AccountStatus:
+    """Open an account on its terms, and record who did."""
+    with at_field("name"):
+        status = service.ledger.open_account(terms)
+    service.ledger.record("account.opened", by=by, subject=terms.name)
+    return status

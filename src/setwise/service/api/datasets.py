@@ -33,6 +33,7 @@ from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, service_of
 from setwise.service.settings import EngineKind
 from setwise.service.storage.datasets import Dataset
+from setwise.service.workers.tasks import JointPromise
 
 router = APIRouter(prefix=API, tags=["data sets"], route_class=GuardedRoute)
 
@@ -242,11 +243,12 @@ async def joint(
     """Say what all accounts on a data set promise together, should their analysts collude."""
     service = service_of(request)
 
-    def promised() -> dict[str, object]:
+    def opened() -> JointPromise:
         service.datasets.get(dataset)
-        return service.ledger.joint(dataset, periods=periods).to_dict()
+        ledger = service.ledger
+        return JointPromise(dataset=dataset, terms=ledger.terms_on(dataset), cap=ledger.cap(dataset), periods=periods)
 
-    return await service.threads.run(promised)
+    return await service.calculators.run(await service.threads.run(opened))
 
 
 def _registered(service: Service, body: DatasetBody, by: str) -> dict[str, Any]:

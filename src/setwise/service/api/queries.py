@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi import Body as JsonBody
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from setwise.accounting.brackets import Interaction
@@ -19,7 +18,7 @@ from setwise.service.problems import MEDIA_TYPE, ProblemView
 from setwise.service.queries.jobs import Job, JobState
 from setwise.service.queries.runner import Asked, RunningQuery
 from setwise.service.replica import Service
-from setwise.service.route import GuardedRoute, caller, service_of
+from setwise.service.route import GuardedRoute, caller, paced, service_of
 
 router = APIRouter(prefix=API, tags=["queries"], route_class=GuardedRoute)
 
@@ -35,6 +34,9 @@ Key = Annotated[
 ]
 QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])]
 Question = Annotated[QuestionBody, JsonBody(examples=EXAMPLES)]
+_LARGE = 64 * 1024
+"""Characters of a request and its answer beyond which they are written in a thread of their own."""
+
 _ID = {"query": "$response.body#/id"}
 _LINKS = {
     "poll": {"operationId": "show_query", "parameters": _ID},
@@ -181,35 +183,46 @@ async def preview(request: Request, body: Question) -> dict[str, object]:
         },
     },
 )
-async def ask(
-    request: Request, response: Response, body: Question, idempotency_key: Key
-) -> dict[str, object] | Response:
+async def ask(request: Request, body: Question, idempotency_key: Key) -> Response:
     """Ask a question. Quick ones are answered here; others are accepted with a location to poll."""
     service, identity = service_of(request), caller(request)
     job = await service.runner.answered(_started(service, identity, body, idempotency_key))
-    match job.state:
-        case JobState.FAILED:
-            assert job.problem is not None
-            problem = json.loads(job.problem)
-            return JSONResponse(problem, problem["status"], media_type=MEDIA_TYPE)
-        case JobState.RUNNING:
-            response.status_code = 202
-            response.headers["Location"] = f"{API}/queries/{job.id}"
-    return await _shown(service, job)
+    if job.state is JobState.FAILED:
+        assert job.problem is not None
+        return Response(job.problem, json.loads(job.problem)["status"], media_type=MEDIA_TYPE)
+    response = await _response(request, job)
+    if job.state is JobState.RUNNING:
+        response.status_code = 202
+        response.headers["Location"] = f"{API}/queries/{job.id}"
+    return response
 
 
 @router.get("/queries", response_model=list[QueryView])
 async def list_queries(
-    request: Request, most: Annotated[int, Query(ge=1, le=200, examples=[50])] = 50
-) -> list[dict[str, object]]:
-    """List one's own latest queries, newest first."""
-    service = service_of(request)
-    jobs = await service.threads.run(service.jobs.of, caller(request).person.name, most)
-    return [await _shown(service, job) for job in jobs]
+    request: Request,
+    most: Annotated[int, Query(ge=1, le=200, examples=[50])] = 50,
+    after: Annotated[
+        str | None,
+        Query(
+            pattern="^[0-9a-f]{32}$",
+            examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"],
+            description="the id of the last query already seen",
+        ),
+    ] = None,
+) -> Response:
+    """List one's own latest queries, newest first; fewer than `most` where their answers are large."""
+    service, identity = service_of(request), caller(request)
+
+    def rendered() -> str:
+        seen = None if after is None else service.jobs.visible(identity, after)
+        jobs = service.jobs.of(identity.person.name, most, after=seen)
+        return f"[{','.join(_render(service, job) for job in jobs)}]"
+
+    return paced(request, await service.rendering.run(rendered))
 
 
 @router.get("/queries/{query}", operation_id="show_query", response_model=QueryView)
-async def show_query(request: Request, query: QueryId) -> dict[str, object]:
+async def show_query(request: Request, query: QueryId) -> Response:
     """Show a query; one whose replica has died is taken up again."""
     service = service_of(request)
     job = await service.threads.run(service.jobs.visible, caller(request), query)
@@ -217,17 +230,17 @@ async def show_query(request: Request, query: QueryId) -> dict[str, object]:
         person = await service.threads.run(service.people.person, job.person)
         body = QuestionBody.model_validate_json(job.request)
         _started(service, Identity(person=person, token=""), body, job.key)
-    return await _shown(service, job)
+    return await _response(request, job)
 
 
 @router.delete("/queries/{query}", operation_id="cancel_query", response_model=QueryView)
-async def cancel_query(request: Request, query: QueryId) -> dict[str, object]:
+async def cancel_query(request: Request, query: QueryId) -> Response:
     """Stop a query that runs; what it was charged stays, and the same key runs it again at no further charge."""
     service, identity = service_of(request), caller(request)
     job = await service.threads.run(service.jobs.visible, identity, query)
     job = await service.threads.run(service.jobs.cancel, job, by=identity.person.name)
     await service.runner.cancel(job.id)
-    return await _shown(service, job)
+    return await _response(request, job)
 
 
 def _started(service: Service, identity: Identity, body: QuestionBody, key: str) -> RunningQuery:
@@ -235,28 +248,41 @@ def _started(service: Service, identity: Identity, body: QuestionBody, key: str)
     return service.runner.start(Asked(identity=identity, question=body.question(), key=key, request=text))
 
 
-async def _shown(service: Service, job: Job) -> dict[str, object]:
-    """Return what a query is shown as, with columns and rows where it was asked in SQL."""
-    asked = json.loads(job.request)
-    shown: dict[str, object] = {
-        "id": job.id,
-        "account": job.account,
-        "key": job.key,
-        "state": job.state,
-        "progress": job.progress,
-        "created_at": job.created_at,
-        "asked": asked,
-        "answer": None if job.answer is None else json.loads(job.answer),
-        "problem": None if job.problem is None else json.loads(job.problem),
+async def _response(request: Request, job: Job) -> Response:
+    """Return a query as JSON, written in a thread if that takes time: for SQL, which is parsed, and large answers."""
+    service = service_of(request)
+    large = len(job.request) + len(job.answer or "") > _LARGE
+    if large or _is_sql(job):
+        return paced(request, await service.rendering.run(_render, service, job))
+    return paced(request, _render(service, job))
+
+
+def _is_sql(job: Job) -> bool:
+    return '"kind":"sql"' in job.request
+
+
+def _render(service: Service, job: Job) -> str:
+    """Return the JSON text of a query, around the texts of its request and answer, which are stored as JSON.
+
+    Columns and rows are added where it was asked in SQL.
+    """
+    shown = {"id": job.id, "account": job.account, "key": job.key, "state": job.state, "progress": job.progress}
+    parts = {
+        **{name: json.dumps(value) for name, value in shown.items()},
+        "created_at": json.dumps(job.created_at),
+        "asked": job.request,
+        "answer": job.answer or "null",
+        "problem": job.problem or "null",
     }
-    statement = await service.questions.statement(asked, service.threads)
-    if statement is None:
-        return shown
-    outputs = statement.outputs
-    if job.answer is not None:
-        result = statement.result(PrivateAnswer.from_stored(job.answer))
-        outputs, shown["rows"] = result.outputs, result.rows
-        if result.problem:
-            shown["row_problem"] = result.problem
-    shown["columns"] = [asdict(each) for each in outputs]
-    return shown
+    statement = service.questions.statement(json.loads(job.request)) if _is_sql(job) else None
+    if statement is not None:
+        outputs = statement.outputs
+        if job.answer is not None:
+            result = statement.result(PrivateAnswer.from_stored(job.answer))
+            outputs, parts["rows"] = result.outputs, json.dumps(result.rows, ensure_ascii=False, allow_nan=False)
+            if result.problem:
+                parts["row_problem"] = json.dumps(result.problem, ensure_ascii=False)
+        parts["columns"] = json.dumps([asdict(output) for output in outputs], ensure_ascii=False)
+    for name in ("columns", "rows", "row_problem"):
+        parts.setdefault(name, "null")
+    return "{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}"

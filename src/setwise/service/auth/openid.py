@@ -24,7 +24,7 @@ from setwise.ledger.ledger import Ledger
 from setwise.service.auth.authenticator import Authenticator, NewSession
 from setwise.service.auth.people import People, Role
 from setwise.service.settings import Settings, is_safe_address
-from setwise.service.storage.database import Threads
+from setwise.service.shares import Threads
 from setwise.service.storage.schema import Clock
 
 _log = logging.getLogger("setwise.service")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from setwise.errors import UnknownAccount
+from setwise.errors import AccountExists, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.status import AccountStatus
@@ -141,9 +141,18 @@ class Accounts:
             raise _unknown(name)
         return found
 
-    def all_visible(self, identity: Identity) -> tuple[AccountStatus, ...]:
-        """Return the status of each account that this person may see, by name."""
-        return self._ledger.accounts(analyst=None if identity.is_steward else identity.person.name)
+    def all_visible(self, identity: Identity, *, after: str = "", most: int | None = None) -> tuple[AccountStatus, ...]:
+        """Return the status of each account that this person may see, by name; with `most`, of one page of them."""
+        analyst = None if identity.is_steward else identity.person.name
+        return self._ledger.accounts(analyst=analyst, after=after, most=most)
+
+    def check_free(self, name: str) -> None:
+        """Raise `AccountExists` if there is an account of that name."""
+        try:
+            self._find(name)
+        except UnknownAccount:
+            return
+        raise AccountExists(f"an account {name!r} is open already; choose another name")
 
     def all_own(self, identity: Identity) -> tuple[AccountStatus, ...]:
         """Return the status of each account that this person may draw from, by name."""

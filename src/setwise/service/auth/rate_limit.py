@@ -44,8 +44,12 @@ class Buckets:
         self._monotonic = monotonic
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def take(self, name: str) -> None:
-        """Take one request from the bucket of a name, or raise `TooManyRequests`."""
+    def take(self, name: str, requests: float = 1.0) -> None:
+        """Take some requests from the bucket of a name, or raise `TooManyRequests`.
+
+        Several count as one less than a full bucket holds at most: the request that brought them was taken before.
+        """
+        requests = requests if requests <= 1.0 else min(requests, self._burst - 1.0)
         now = self._monotonic()
         bucket = self._buckets.get(name)
         if bucket is None:
@@ -54,10 +58,10 @@ class Buckets:
         self._buckets.move_to_end(name)
         bucket.left = min(self._burst, bucket.left + (now - bucket.at) * self._per_second)
         bucket.at = now
-        if bucket.left < 1.0:
-            seconds = max(1, math.ceil((1.0 - bucket.left) / self._per_second))
+        if bucket.left < requests:
+            seconds = max(1, math.ceil((requests - bucket.left) / self._per_second))
             raise TooManyRequests(f"more requests than allowed; try again in {seconds} s", seconds)
-        bucket.left -= 1.0
+        bucket.left -= requests
 
     def _make_room(self, now: float) -> None:
         """Drop the buckets used longest ago, which are full; or raise `TooManyRequests` when none is."""

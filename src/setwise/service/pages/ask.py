@@ -5,6 +5,7 @@ An answer is bars with intervals, the guarantee in words, downloads, and the cod
 
 import json
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -30,7 +31,7 @@ from setwise.service.auth.permissions import API
 from setwise.service.pages.rendering import render
 from setwise.service.queries.jobs import Job
 from setwise.service.replica import Service
-from setwise.service.route import GuardedRoute, caller, service_of
+from setwise.service.route import GuardedRoute, caller, paced, service_of
 from setwise.service.workers.tasks import MOST_USES, Along, Curve, CurvePoints, Mixture
 
 _EXAMPLES = {
@@ -203,24 +204,34 @@ async def answer_panel(request: Request, query: QueryId) -> Response:
 @router.get("/answers/{query}/answer.csv")
 async def answer_csv(request: Request, query: QueryId) -> Response:
     """Give the items as CSV, for a spreadsheet."""
-    job, statement = await _asked(request, query)
-    text = to_spreadsheet(_answer(job), statement)
-    return _download(text, "text/csv", f"{query[:8]}.csv")
+
+    def written(job: Job, statement: Statement | None) -> str:
+        return to_spreadsheet(_answer(job), statement)
+
+    return await _download(request, query, written, "text/csv", "csv")
 
 
 @router.get("/answers/{query}/answer.json")
 async def answer_json(request: Request, query: QueryId) -> Response:
     """Give the answer as the command line prints it."""
-    job, statement = await _asked(request, query)
-    answer = _answer(job)
-    result = answer if statement is None else statement.result(answer)
-    return _download(result.to_json() + "\n", "application/json", f"{query[:8]}.json")
+
+    def written(job: Job, statement: Statement | None) -> str:
+        answer = _answer(job)
+        result = answer if statement is None else statement.result(answer)
+        return result.to_json() + "\n"
+
+    return await _download(request, query, written, "application/json", "json")
 
 
 async def _shown(request: Request, query: str, template: str, *, charts: bool) -> Response:
-    job, statement = await _asked(request, query)
+    """Return a page of an answer, rendered in a thread: it may have many rows."""
+    return await service_of(request).rendering.run(_answer_page, request, query, template, charts)
+
+
+def _answer_page(request: Request, query: str, template: str, charts: bool) -> Response:
+    job, statement = _asked(service_of(request), caller(request), query)
     asked = json.loads(job.request)
-    url = str(request.base_url).rstrip("/")
+    url = service_of(request).settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
     answer = None if job.answer is None else PrivateAnswer.from_stored(job.answer)
     meant = asked["query"] if statement is None else statement.query.to_dict()
     drawn = [] if answer is None else bars(answer, statement)
@@ -245,11 +256,10 @@ async def _shown(request: Request, query: str, template: str, *, charts: bool) -
     )
 
 
-async def _asked(request: Request, query: str) -> tuple[Job, Statement | None]:
-    """Return a query that the caller may see, and what its SQL asks, if it was asked in SQL."""
-    service = service_of(request)
-    job = await service.threads.run(service.jobs.visible, caller(request), query)
-    return job, await service.questions.statement(json.loads(job.request), service.threads)
+def _asked(service: Service, identity: Identity, query: str) -> tuple[Job, Statement | None]:
+    """Return a query that a person may see, and its parsed SQL, if it was asked in SQL."""
+    job = service.jobs.visible(identity, query)
+    return job, service.questions.statement(json.loads(job.request))
 
 
 def _columns(answer: PrivateAnswer, statement: Statement | None) -> dict[str, list[Any]] | None:
@@ -266,9 +276,15 @@ def _answer(job: Job) -> PrivateAnswer:
     return PrivateAnswer.from_stored(job.answer)
 
 
-def _download(text: str, kind: str, name: str) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="setwise-{name}"'}
-    return Response(text, media_type=f"{kind}; charset=utf-8", headers=headers)
+async def _download(
+    request: Request, query: str, written: Callable[[Job, Statement | None], str], kind: str, ending: str
+) -> Response:
+    """Return an answer as a file, written in a thread: it may have many items."""
+    service, identity = service_of(request), caller(request)
+    text = await service.rendering.run(lambda: written(*_asked(service, identity, query)))
+    response = paced(request, text, f"{kind}; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="setwise-{query[:8]}.{ending}"'
+    return response
 
 
 _KEPT = {"Cache-Control": "private, max-age=3600"}

@@ -3,7 +3,8 @@
 import hmac
 import re
 import secrets
-from urllib.parse import quote, unquote, urlsplit
+from contextlib import suppress
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
@@ -22,6 +23,12 @@ router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 LOGIN_COOKIE = "setwise_login"
 """Holds what the login form must repeat, so that no other site can sign a browser in as somebody else."""
 
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_LONGEST_FORM = 8 * 1024
+"""Bytes of the longest form: a token, an address and a check value take some hundreds."""
+
+_MOST_FIELDS = 8
+_NOT_OUR_FORM = "the sign-in form has expired, or another site sent it; reload the page and try again"
 _HOME = "/ask"
 _OURS = re.compile(r"/(explore|ask|accounts|answers|reference|steward)(/[A-Za-z0-9._/-]*)?(\?[A-Za-z0-9._=&%-]*)?")
 
@@ -51,12 +58,11 @@ async def login_page(request: Request, next: str = "") -> Response:  # noqa: A00
 @router.post("/login")
 async def log_in(request: Request) -> Response:
     """Exchange a token for a cookie."""
-    form = await request.form()
-    given = {name: value for name in ("token", "next", "csrf") if isinstance(value := form.get(name, ""), str)}
-    going = local_address(given.get("next", ""))
-    _check_own_form(request, given.get("csrf", ""), request.cookies.get(LOGIN_COOKIE, ""))
+    form = await _read_form(request)
+    going = local_address(form.get("next", ""))
+    _check_own_form(request, form.get("csrf", ""), request.cookies.get(LOGIN_COOKIE, ""))
     try:
-        session = await service_of(request).authenticator.sign_in(request, given.get("token", "").strip())
+        session = await service_of(request).authenticator.sign_in(request, form.get("token", "").strip())
     except NotSignedIn:
         return login_form(
             request, going, "This token is unknown, expired or revoked. Ask a steward for a new one.", 401
@@ -67,14 +73,28 @@ async def log_in(request: Request) -> Response:
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
     """End the session."""
-    form = await request.form()
+    form = await _read_form(request)
     secret = request.cookies.get(COOKIE, "")
     if secret:
-        _check_own_form(request, str(form.get("csrf", "")), csrf_value(secret))
+        _check_own_form(request, form.get("csrf", ""), csrf_value(secret))
         await service_of(request).authenticator.sign_out(secret)
     response = RedirectResponse("/login", 303)
     response.delete_cookie(COOKIE, path="/")
     return response
+
+
+async def _read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form as browsers send ours, or raise `Forbidden`, counted like a failed sign-in.
+
+    The forms have few and short fields. Anybody may send one, so anything longer is refused before it is parsed.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await request.body()
+    if kind == _FORM_TYPE and len(body) <= _LONGEST_FORM:
+        with suppress(ValueError):  # too many fields, or bytes that are no text
+            return dict(parse_qsl(body.decode("ascii"), max_num_fields=_MOST_FIELDS, errors="strict"))
+    service_of(request).authenticator.count_attempt(request)
+    raise Forbidden(_NOT_OUR_FORM)
 
 
 def login_form(request: Request, going: str, says: str, status: int = 200) -> Response:
@@ -112,11 +132,12 @@ def set_cookie(
 
 
 def _check_own_form(request: Request, given: str, expected: str) -> None:
-    """Raise `Forbidden` unless the form is one of ours, sent from one of our pages."""
+    """Raise `Forbidden`, counted like a failed sign-in, unless the form is one of ours, sent from one of our pages."""
     origin = request.headers.get("origin")
     elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host", "")
     if elsewhere or not expected or not hmac.compare_digest(given.encode(), expected.encode()):
-        raise Forbidden("the sign-in form has expired, or another site sent it; reload the page and try again")
+        service_of(request).authenticator.count_attempt(request)
+        raise Forbidden(_NOT_OUR_FORM)
 
 
 ATTEMPT_COOKIE = "setwise_sign_on"

@@ -31,14 +31,11 @@ from setwise.service.auth.permissions import Accounts
 from setwise.service.problems import at_field
 from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.runner import QueryTiming, Question, RunningQuery
-from setwise.service.storage.database import Threads
+from setwise.service.shares import Threads
 from setwise.service.storage.datasets import Dataset, Datasets
 from setwise.service.telemetry import stage_span
 from setwise.service.workers.pool import WorkerPool
 from setwise.service.workers.tasks import PlanQuestion
-
-_LARGEST_REMEMBERED = 1000
-"""Labels of the largest domain whose plan is remembered: one with more is not worth the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,7 @@ class QuestionService:
         """Return the plan of a question, and what is left of the account that would pay; no data is touched."""
         question = await threads.run(self._checked, identity, raw)
         with _at_plan():
-            planned = await self._workers.run(_to_plan(question), remember=_is_small(question.query))
+            planned = await self._workers.run(_to_plan(question))
         return planned.plan, (await threads.run(question.account.status)).left
 
     def answer(self, running: RunningQuery) -> str:
@@ -85,9 +82,7 @@ class QuestionService:
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
         running.resume()
         with _at_plan(), stage_span("plan"):
-            planned = self._workers.calculate(
-                _to_plan(question), remember=_is_small(question.query), check=running.timing.check
-            )
+            planned = self._workers.calculate(_to_plan(question), check=running.timing.check)
         dataset, spending = question.dataset, question.spending
         if isinstance(spending, Within):
             assert planned.total is not None, "an accuracy is bought with a total"
@@ -120,12 +115,12 @@ class QuestionService:
             joins=question.joins,
         )
 
-    async def statement(self, asked: Mapping[str, Any], threads: Threads) -> Statement | None:
-        """Return what the SQL of a stored request asks; None for other kinds, and what another version alone reads."""
+    def statement(self, asked: Mapping[str, Any]) -> Statement | None:
+        """Return the SQL of a stored request as it is parsed; None for other kinds, and for SQL of another version."""
         if asked["query"]["kind"] != "sql":
             return None
         try:
-            return await threads.run(lambda: self._read_sql(asked["query"], self._datasets.get(asked["dataset"])))
+            return self._read_sql(asked["query"], self._datasets.get(asked["dataset"]))
         except InvalidParameter:
             return None
 
@@ -223,11 +218,6 @@ def _to_plan(question: CheckedQuestion) -> PlanQuestion:
         schema=question.schema,
         terms=question.account.terms,
     )
-
-
-def _is_small(query: Query) -> bool:
-    """Whether the plan of a query is worth its memory."""
-    return len(query.domain or ()) <= _LARGEST_REMEMBERED
 
 
 @contextmanager

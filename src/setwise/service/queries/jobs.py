@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
-from sqlalchemy import ColumnElement, Row, and_, delete, insert, select, update
+from sqlalchemy import ColumnElement, Row, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from setwise.errors import KeyConflict, UnknownName
@@ -155,16 +155,27 @@ class Jobs:
             raise _unknown()
         return job
 
-    def of(self, person: str, most: int) -> list[Job]:
-        """Return a person's latest queries, newest first."""
-        query = (
-            select(schema.jobs)
-            .where(schema.jobs.c.person == person)
-            .order_by(schema.jobs.c.created_at.desc(), schema.jobs.c.id)
-            .limit(most)
-        )
+    def of(self, person: str, most: int, *, after: Job | None = None, most_bytes: int = 1 << 20) -> list[Job]:
+        """Return a person's latest queries, newest first: those that follow `after`, or the first ones.
+
+        At most `most` of them, and no more after their requests and answers have `most_bytes` characters together: a
+        single answer may have ten megabytes.
+        """
+        created_at, id_ = schema.jobs.c.created_at, schema.jobs.c.id
+        query = select(schema.jobs).where(schema.jobs.c.person == person)
+        if after is not None:
+            earlier = or_(created_at < after.created_at, and_(created_at == after.created_at, id_ > after.id))
+            query = query.where(earlier)
+        query = query.order_by(created_at.desc(), id_).limit(most)
+        jobs: list[Job] = []
+        size = 0
         with self._database.reading() as connection:
-            return [_job(row) for row in connection.execute(query)]
+            for row in connection.execute(query, execution_options={"yield_per": 1}):
+                jobs.append(_job(row))
+                size += len(row.request) + len(row.answer or "")
+                if size >= most_bytes:
+                    break
+        return jobs
 
     def ids_on(self, account: str) -> dict[str, str]:
         """Return the ids of the queries on an account, by their keys."""

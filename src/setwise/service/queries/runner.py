@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol
 
 from setwise.analytics.budget import AskedBudget
 from setwise.analytics.engines.base import Engine
@@ -23,13 +24,25 @@ from setwise.service.auth.people import Identity
 from setwise.service.problems import Problem, defect, log_store_failure, problem_of
 from setwise.service.queries.jobs import Job, Jobs, JobState, Progress
 from setwise.service.settings import Settings
-from setwise.service.storage.database import Threads
+from setwise.service.shares import FairSlots, Threads
 from setwise.service.telemetry import Metrics
 
 CANCELLED = "the query was cancelled; ask again under the same key to run it at no further charge"
 _LEAVING = "the replica is shutting down; ask again under the same key"
 _LOOK_AGAIN = 0.1
 """Seconds between two looks at a query that has not ended yet, or at whether one that waits for its turn is to stop."""
+
+
+class EngineSlots(Protocol):
+    """The slots in which queries read tables, as one query waits for one and gives it back."""
+
+    def acquire(self, *, timeout: float) -> bool:
+        """Wait for a slot for at most `timeout` seconds; return whether there was one."""
+        ...
+
+    def release(self) -> None:
+        """Give the slot back."""
+        ...
 
 
 class QueryTiming:
@@ -41,7 +54,7 @@ class QueryTiming:
 
     def __init__(
         self,
-        turns: threading.Semaphore,
+        turns: EngineSlots,
         *,
         step: float,
         seconds: float,
@@ -209,7 +222,8 @@ class Runner:
         self._store = store
         self._settings = settings
         self._threads = ThreadPoolExecutor(settings.waiting, thread_name_prefix="setwise-query")
-        self._turns = threading.Semaphore(settings.workers)
+        self._turns = FairSlots(settings.workers)
+        self._most_each = max(1, settings.waiting // 2)
         self._running: dict[tuple[str, str, str], RunningQuery] = {}
         self._closing = False
 
@@ -223,9 +237,14 @@ class Runner:
             if running.asked.request != asked.request:
                 raise KeyConflict(f"the key {asked.key!r} is in use for a different request on this account")
             return running
+        person = asked.identity.person.name
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many queries are waiting; try again in 1 s")
-        timing = QueryTiming(self._turns, step=self._settings.answer_step, seconds=self._settings.query_seconds)
+        if sum(owner == person for owner, _, _ in self._running) >= self._most_each:
+            raise TooManyRequests("too many of your queries are waiting; try again in 1 s")
+        timing = QueryTiming(
+            self._turns.of(person), step=self._settings.answer_step, seconds=self._settings.query_seconds
+        )
         if self._closing:
             timing.stop(_LEAVING)
         running = RunningQuery(asked=asked, timing=timing, jobs=self._jobs)

@@ -1,15 +1,15 @@
-"""The database that the service shares with the ledger: connections, schema versions, threads, and a probe."""
+"""The database that the service shares with the ledger: connections, schema versions, and a probe of its health."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import copy_context
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
@@ -18,9 +18,6 @@ from setwise.errors import StoreFailed
 from setwise.ledger.stores.connect import sqlite_path
 from setwise.ledger.stores.sqlite import write_lock
 from setwise.service.storage import schema
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 
 _MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     schema.metadata.create_all,
@@ -126,44 +123,87 @@ def _one_sentence() -> Iterator[None]:
         raise StoreFailed(f"the service's database did not answer ({kind}); try again in a moment") from None
 
 
-class Threads:
-    """A bounded number of threads for short work with the stores, so that slow queries never starve short requests."""
+class DatabaseState(StrEnum):
+    """What a database that answers can be used for."""
 
-    def __init__(self, threads: int, name: str) -> None:
-        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
-
-    async def run(self, function: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        """Return what the function returns, called in one of the threads."""
-        call = partial(copy_context().run, function, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
-
-    def close(self) -> None:
-        """Wait for what runs, and end the threads."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+    OK = "ok"
+    """Rows can be read and written."""
+    READ_ONLY = "read-only"
+    """Rows can be read; nothing can be charged, so that only stored answers are given."""
 
 
 _PROBE_SECONDS = 1.0
-"""How long an answer of the database counts as recent."""
+"""How long an answer of the database counts as recent: it is asked no more often than this."""
+
+_PATIENT_SECONDS = 0.1
+"""How long a request waits for a probe under way, so that health is answered while the database hangs."""
+
+_SILENT_SECONDS = 5.0
+"""How long after its last answer the database counts as gone: longer than a checkpoint or a long transaction takes."""
 
 
 class DatabaseProbe:
-    """Asks the database for a sign of life, at most once a second and in a thread that nothing else uses."""
+    """Asks the database for a sign of life, at most once a second and in a thread that nothing else uses.
+
+    A probe may hang for as long as the database does. Requests wait a tenth of a second for it at most, and are then
+    answered from the probe before.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._threads = Threads(1, "setwise-probe")
+        self._probe: asyncio.Future[DatabaseState] | None = None
+        self._started = float("-inf")
         self._answered = float("-inf")
+        self._state = DatabaseState.OK
 
-    async def check(self) -> None:
-        """Return when the database answers, or raise `StoreFailed`."""
-        if time.monotonic() - self._answered > _PROBE_SECONDS:
-            await self._threads.run(self._ask)
+    async def check(self) -> DatabaseState:
+        """Return what the database can be used for, or raise `StoreFailed` if it failed or has been silent for long."""
+        now = time.monotonic()
+        if self._probe is None or (self._probe.done() and now - self._started > _PROBE_SECONDS):
+            self._probe, self._started = self._start(), now
+        if not self._probe.done():
+            await asyncio.wait([self._probe], timeout=_PATIENT_SECONDS)
+        if self._probe.done():
+            self._state = self._probe.result()
             self._answered = time.monotonic()
+        elif now - self._answered > _SILENT_SECONDS:
+            raise StoreFailed("the service's database does not answer a probe; see whether it hangs")
+        return self._state
 
-    def close(self) -> None:
-        """End the thread."""
-        self._threads.close()
+    def _start(self) -> "asyncio.Future[DatabaseState]":
+        """Start a probe in a daemon thread, which does not keep the replica from stopping while the database hangs."""
+        loop = asyncio.get_running_loop()
+        probe: asyncio.Future[DatabaseState] = loop.create_future()
+        probe.add_done_callback(lambda ended: ended.exception())  # retrieved, also if nobody asks again
 
-    def _ask(self) -> None:
-        with self._database.reading() as connection:
-            connection.execute(text("SELECT 1"))
+        def ask() -> None:
+            with suppress(RuntimeError):  # the loop is closed: the replica has stopped
+                try:
+                    state = probe_state(self._database)
+                except StoreFailed as error:
+                    loop.call_soon_threadsafe(probe.set_exception, error)
+                else:
+                    loop.call_soon_threadsafe(probe.set_result, state)
+
+        threading.Thread(target=ask, name="setwise-probe", daemon=True).start()
+        return probe
+
+
+def probe_state(database: Database) -> DatabaseState:
+    """Ask a database whether it takes writes; raise `StoreFailed` if it does not answer."""
+    with database.reading() as connection:
+        if database.engine.dialect.name != "sqlite":
+            read_only = connection.scalar(text("SHOW transaction_read_only")) == "on"  # on a standby too
+            return DatabaseState.READ_ONLY if read_only else DatabaseState.OK
+        connection.exec_driver_sql("PRAGMA busy_timeout = 0")
+        try:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        except OperationalError as error:
+            if "readonly" in str(error.orig):
+                return DatabaseState.READ_ONLY
+            if "locked" not in str(error.orig):  # by somebody who writes, which shows that one can
+                raise
+        finally:
+            connection.rollback()
+            connection.exec_driver_sql(f"PRAGMA busy_timeout = {1000 * _BUSY_SECONDS}")
+        return DatabaseState.OK

@@ -4,6 +4,7 @@ A calculation that takes too long is ended with its process, which a thread coul
 """
 
 import math
+import resource
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from multiprocessing.connection import Connection
@@ -20,8 +21,8 @@ from setwise.analytics.planning import ExecutablePlan, plan_query
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.errors import SetwiseError, Unattainable
-from setwise.ledger.status import status_of
-from setwise.ledger.terms import WHOLE_LIFE, Terms
+from setwise.ledger.status import AccountStatus, joint_of, status_of
+from setwise.ledger.terms import WHOLE_LIFE, Terms, setwise_terms
 
 Result_co = TypeVar("Result_co", covariant=True)
 
@@ -36,11 +37,12 @@ class Task(Protocol[Result_co]):
         ...
 
 
-def work(file_number: int) -> None:
+def work(file_number: int, memory: int) -> None:
     """Say that everything is loaded, then compute task after task that the replica sends, until it goes.
 
-    The file number is that of our end of a socket pair.
+    The file number is that of our end of a socket pair; `memory` is the most that this process may allocate, in bytes.
     """
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     connection = Connection(file_number)
     connection.send("ready")
     while True:
@@ -52,7 +54,9 @@ def work(file_number: int) -> None:
             reply = task.result()
         except SetwiseError as error:
             reply = error
-        except (ArithmeticError, MemoryError, ValueError) as error:
+        except MemoryError:
+            reply = MemoryError()  # without the words and the frames of what was allocated
+        except (ArithmeticError, ValueError) as error:
             reply = Unattainable(f"the calculation cannot be done ({type(error).__name__})")
         connection.send(reply)
 
@@ -121,6 +125,58 @@ class PlanQuestion:
             return plan_query(self.query, budget, self.user, self.schema, opened)
 
         return plan_within(self.spending, planned) if isinstance(self.spending, Within) else planned(self.spending)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifyTerms:
+    """The terms of a set-wise account: what its registered uses promise together."""
+
+    name: str
+    analyst: str
+    dataset: str
+    uses: tuple[str, ...]
+    delta: float
+    period: str | None
+    wallet: float
+    failure: float
+
+    def result(self) -> Terms:
+        """Return the terms, with the overall epsilon certified."""
+        return setwise_terms(
+            self.name,
+            self.uses,
+            delta=self.delta,
+            analyst=self.analyst,
+            dataset=self.dataset,
+            period=self.period,
+            wallet=self.wallet,
+            failure=self.failure,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JointPromise:
+    """What all accounts on a data set promise together, over some periods of each."""
+
+    dataset: str
+    terms: tuple[Terms, ...]
+    cap: AccountStatus | None
+    periods: int
+
+    def result(self) -> dict[str, object]:
+        """Return the JSON object that the service sends."""
+        return joint_of(self.dataset, self.terms, self.cap, delta=None, periods=self.periods).to_dict()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowStatus:
+    """The status of an account with its odometer, which bounds the privacy loss of the draws so far."""
+
+    status: AccountStatus
+
+    def result(self) -> dict[str, object]:
+        """Return the JSON object that the service sends."""
+        return self.status.to_dict()
 
 
 def _in_words(composition: Composition) -> list[str]:
