@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
@@ -30,6 +30,9 @@ _LOOPBACK = {"127.0.0.1", "::1", "localhost"}
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _TRY_AGAIN = {429, 502, 503, 504}
+_PAGE = 1000
+"""Accounts that are asked for at a time, the most that the service lists."""
+
 _REFUSED_PATIENCE = 3.0
 """How long a request is tried that no replica has received."""
 
@@ -105,8 +108,14 @@ class Client:
         return self.request("GET", "/datasets")
 
     def accounts(self) -> list[AccountRecord]:
-        """Return how one's accounts stand, without their odometers."""
-        return self.request("GET", "/accounts")
+        """Return how one's accounts stand, without their odometers; a steward gets everybody's."""
+        found: list[AccountRecord] = []
+        while True:
+            after = f"&after={quote(found[-1]['account'])}" if found else ""
+            page: list[AccountRecord] = self.request("GET", f"/accounts?most={_PAGE}{after}")
+            found += page
+            if len(page) < _PAGE:
+                return found
 
     def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
         """Return a data set to ask, paid for by an account: the named one, or the only one there is for it."""

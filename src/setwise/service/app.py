@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from setwise.service.api import accounts, calculators, datasets, operations, people, queries
+from setwise.service.api.schemas import QuestionBody
 from setwise.service.auth.permissions import API, API_ROUTES, Access, Permission, check_routes, methods_at
 from setwise.service.pages import PAGE_ROUTERS
 from setwise.service.pages.rendering import error_page
@@ -113,6 +114,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
     schemas = components.setdefault("schemas", {})
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
+    question = QuestionBody.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= question.pop("$defs") | {"QuestionBody": question}
     schemas["Problem"] = ProblemView.model_json_schema(ref_template="#/components/schemas/{model}")
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for (method, path), permission in API_ROUTES.items():

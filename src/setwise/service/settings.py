@@ -115,8 +115,8 @@ class Settings(BaseSettings):
         description="answers leave at this many seconds times a power of two after they were asked; 0 pads nothing",
     )
     calculator_seconds: Seconds = Field(10.0, description="how long a calculation or a plan may take")
-    calculator_megabytes: Annotated[int, Field(ge=256)] = Field(
-        512, description="MiB that a process for calculations or plans may allocate"
+    calculator_megabytes: Annotated[int, Field(ge=64)] = Field(
+        512, description="MiB that a calculation or a plan may allocate, in its process"
     )
     calculators: Count = Field(2, description="processes for calculations, and as many for plans")
     connections: Count | None = Field(

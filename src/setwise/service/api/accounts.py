@@ -189,17 +189,19 @@ async def open_account(request: Request, body: AccountBody) -> dict[str, object]
                 )
         case _:
             assert_never(body)
-    return await _show(service, await service.threads.run(_open, service, terms, by))
+    return await show_status(service, await service.threads.run(_open, service, terms, by))
 
 
 @router.get("/accounts/{account}", response_model=AccountView)
 async def show_account(request: Request, account: AccountName) -> dict[str, object]:
     """Show the status of an account."""
     service, identity = service_of(request), caller(request)
-    return await _show(service, await service.threads.run(lambda: service.accounts.visible(identity, account).status()))
+    return await show_status(
+        service, await service.threads.run(lambda: service.accounts.visible(identity, account).status())
+    )
 
 
-async def _show(service: Service, status: AccountStatus) -> dict[str, object]:
+async def show_status(service: Service, status: AccountStatus) -> dict[str, object]:
     """Return the status of an account.
 
     The odometer of registered draws is a composition, which a worker process computes; that of a filter is a formula.
@@ -256,7 +258,7 @@ async def set_state(
                 act(account, by=identity.person.name, reason=body.reason)
         return found.status()
 
-    return await _show(service, await service.threads.run(changed))
+    return await show_status(service, await service.threads.run(changed))
 
 
 def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> None:

@@ -6,12 +6,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi import Body as JsonBody
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints
 
 from setwise.accounting.brackets import Interaction
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.schema import Column as TableColumn
 from setwise.analytics.schema import Kind
+from setwise.errors import InvalidParameter
 from setwise.service.api.accounts import AccountView
 from setwise.service.api.schemas import (
     PLAIN_TEXT,
@@ -51,6 +52,13 @@ class CsvBody(Body):
     format: Annotated[str, StringConstraints(min_length=1, max_length=20), PLAIN_TEXT] | None = None
 
 
+def _check_size(given: object) -> object:
+    """Return an object of at most 100 fields, or raise before each of the fields of a larger one is looked at."""
+    if isinstance(given, dict) and len(given) > 100:
+        raise InvalidParameter("should have at most 100 fields")
+    return given
+
+
 class DatasetBody(Body):
     """A table to register. For DuckDB `table` is a path in the service's data folder, else the table's name.
 
@@ -68,9 +76,14 @@ class DatasetBody(Body):
     contributions: Bound | None = None
     per_item: Bound = 1
     apart: ShortText = ""
-    types: Annotated[dict[Column, Annotated[Kind, Field(strict=False)]], Field(max_length=100, default_factory=dict)]
+    types: Annotated[
+        dict[Column, Annotated[Kind, Field(strict=False)]],
+        BeforeValidator(_check_size),
+        Field(max_length=100, default_factory=dict),
+    ]
     public: Annotated[
         dict[Name, Annotated[str, StringConstraints(min_length=1, max_length=500), PLAIN_TEXT]],
+        BeforeValidator(_check_size),
         Field(max_length=20, default_factory=dict, description="tables without users that SQL may join, by name"),
     ]
     csv: CsvBody | None = None

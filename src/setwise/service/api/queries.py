@@ -1,12 +1,13 @@
 """Previews and queries: ask under a key, wait or poll, cancel."""
 
 import json
-from dataclasses import asdict
+import re
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi import Body as JsonBody
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.notation import format_use, use_in_words
@@ -16,7 +17,7 @@ from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
 from setwise.service.problems import MEDIA_TYPE, ProblemView
 from setwise.service.queries.jobs import Job, JobState
-from setwise.service.queries.runner import Asked, RunningQuery
+from setwise.service.queries.runner import Asked, Question, RunningQuery
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, paced, service_of
 
@@ -33,7 +34,16 @@ Key = Annotated[
     ),
 ]
 QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$", examples=["5f2b8c1e9a7d4c3b8e6f0a1b2c3d4e5f"])]
-Question = Annotated[QuestionBody, JsonBody(examples=EXAMPLES)]
+QUESTION_IN_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/QuestionBody", "examples": EXAMPLES}}
+        },
+    }
+}
+"""How the API's description shows the body of a question, which the routes read themselves."""
+
 _LARGE = 64 * 1024
 """Characters of a request and its answer beyond which they are written in a thread of their own."""
 
@@ -159,11 +169,41 @@ class QueryView(BaseModel):
     )
 
 
-@router.post("/preview", response_model=PreviewView)
-async def preview(request: Request, body: Question) -> dict[str, object]:
+@dataclass(frozen=True, slots=True)
+class ReadQuestion:
+    """A question as its body states it, and the text under which it is stored: the given fields alone, as JSON."""
+
+    question: Question
+    text: str
+
+    @staticmethod
+    def parse(content: bytes | str) -> "ReadQuestion":
+        """Return the question of a body, or raise `RequestValidationError` with the place of what is wrong."""
+        try:
+            body = QuestionBody.model_validate_json(content)
+        except ValidationError as error:
+            errors = error.errors(include_url=False, include_input=False)
+            raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in errors]) from None
+        return ReadQuestion(body.question(), body.model_dump_json(exclude_none=True))
+
+
+async def _read_question(request: Request) -> ReadQuestion:
+    """Return the question of a request; a large body is read in a thread, because 100,000 labels take 0.1 s."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not re.fullmatch(r"application/([\w.-]+\+)?json", kind):
+        raise RequestValidationError([{"type": "missing", "loc": ("body",), "msg": "", "input": None}])
+    content = await request.body()
+    if len(content) <= _LARGE:
+        return ReadQuestion.parse(content)
+    return await service_of(request).rendering.run(ReadQuestion.parse, content)
+
+
+@router.post("/preview", response_model=PreviewView, openapi_extra=QUESTION_IN_BODY)
+async def preview(request: Request) -> dict[str, object]:
     """Say what a question would cost and how far off its answer may be; free, and no data is touched."""
     service = service_of(request)
-    plan, left = await service.questions.preview(caller(request), body.question(), service.threads)
+    read = await _read_question(request)
+    plan, left = await service.questions.preview(caller(request), read.question, service.threads)
     return plan.to_dict() | {
         "left": [format_use(use) for use in left],
         "words": [use_in_words(use) for use in plan.uses],
@@ -182,11 +222,12 @@ async def preview(request: Request, body: Question) -> dict[str, object]:
             "headers": {"Location": {"description": "where to poll", "schema": {"type": "string"}}},
         },
     },
+    openapi_extra=QUESTION_IN_BODY,
 )
-async def ask(request: Request, body: Question, idempotency_key: Key) -> Response:
+async def ask(request: Request, idempotency_key: Key) -> Response:
     """Ask a question. Quick ones are answered here; others are accepted with a location to poll."""
     service, identity = service_of(request), caller(request)
-    job = await service.runner.answered(_started(service, identity, body, idempotency_key))
+    job = await service.runner.answered(_started(service, identity, await _read_question(request), idempotency_key))
     if job.state is JobState.FAILED:
         assert job.problem is not None
         return Response(job.problem, json.loads(job.problem)["status"], media_type=MEDIA_TYPE)
@@ -228,8 +269,7 @@ async def show_query(request: Request, query: QueryId) -> Response:
     job = await service.threads.run(service.jobs.visible, caller(request), query)
     if service.jobs.is_lost(job):  # run it as the person who asked it
         person = await service.threads.run(service.people.person, job.person)
-        body = QuestionBody.model_validate_json(job.request)
-        _started(service, Identity(person=person, token=""), body, job.key)
+        _started(service, Identity(person=person, token=""), ReadQuestion.parse(job.request), job.key)
     return await _response(request, job)
 
 
@@ -243,9 +283,8 @@ async def cancel_query(request: Request, query: QueryId) -> Response:
     return await _response(request, job)
 
 
-def _started(service: Service, identity: Identity, body: QuestionBody, key: str) -> RunningQuery:
-    text = body.model_dump_json(exclude_none=True)
-    return service.runner.start(Asked(identity=identity, question=body.question(), key=key, request=text))
+def _started(service: Service, identity: Identity, read: ReadQuestion, key: str) -> RunningQuery:
+    return service.runner.start(Asked(identity=identity, question=read.question, key=key, request=read.text))
 
 
 async def _response(request: Request, job: Job) -> Response:

@@ -167,7 +167,7 @@ def _check_domain(given: object) -> list[Any]:
         place = next(
             place for place, label in enumerate(given) if not _are_labels(label if type(label) is list else [label])
         )
-        error = PydanticCustomError("label", _NO_LABEL)  # type: ignore[arg-type]  # a text of our own
+        error = PydanticCustomError("label", _NO_LABEL)
         raise ValidationError.from_exception_data("domain", [{"type": error, "loc": (place,), "input": None}])
     return given
 

@@ -233,6 +233,13 @@ class People:
             rows = connection.execute(select(schema.people).where(PRESENT).order_by(schema.people.c.name)).all()
         return [Person(name=row.name, role=Role(row.role)) for row in rows]
 
+    def page(self, *, after: str, most: int) -> list[Person]:
+        """Return at most `most` people whose names follow `after`, by name."""
+        following = schema.people.c.name > after
+        query = select(schema.people).where(PRESENT, following).order_by(schema.people.c.name).limit(most)
+        with self._database.reading() as connection:
+            return [Person(name=row.name, role=Role(row.role)) for row in connection.execute(query)]
+
     def issue(self, person: str, *, label: str = "", expires_at: float | None = None) -> NewToken:
         """Make a token for a person, for the usual number of days unless told otherwise; its secret is nowhere else."""
         with at_field("person"):

@@ -14,6 +14,7 @@ from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.account import Account
 from setwise.ledger.records import Entry
 from setwise.ledger.status import AccountStatus
+from setwise.service.api.accounts import show_status
 from setwise.service.auth.people import Identity
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
@@ -22,6 +23,8 @@ from setwise.service.route import GuardedRoute, caller, service_of
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 _POINTS = 60
+_ACCOUNTS = 60
+"""Accounts on one page of the list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,25 +103,41 @@ def odometer_readings(account: Account, charges: Iterable[Charge], period: str) 
 
 
 @router.get("/accounts")
-async def accounts(request: Request) -> Response:
-    """Show one's accounts; whoever has only one is led to it."""
+async def accounts(request: Request, after: Annotated[str, Query(max_length=64)] = "") -> Response:
+    """Show one's accounts, those whose names follow `after`; an analyst who has only one is led to it."""
+    return await service_of(request).rendering.run(_accounts_page, request, after)
+
+
+def _accounts_page(request: Request, after: str) -> Response:
     service, identity = service_of(request), caller(request)
-    statuses = await service.threads.run(service.accounts.all_visible, identity)
-    if len(statuses) == 1 and not identity.is_steward:
+    statuses = service.accounts.all_visible(identity, after=after, most=_ACCOUNTS + 1)
+    if len(statuses) == 1 and not after and not identity.is_steward:
         return RedirectResponse(f"/accounts/{statuses[0].name}", 303)
-    return render(request, "accounts.html", accounts=[status.summary() for status in statuses])
+    return render(
+        request,
+        "accounts.html",
+        accounts=[status.summary() for status in statuses[:_ACCOUNTS]],
+        first=after,
+        next=statuses[_ACCOUNTS - 1].name if len(statuses) > _ACCOUNTS else "",
+    )
 
 
 @router.get("/accounts/{account}")
 async def account_page(request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50) -> Response:
     """Show how an account stands and how it came to that."""
     service, identity = service_of(request), caller(request)
-    status, charges, readings, ids = await service.threads.run(_statement, service, identity, account)
+    status = await service.threads.run(lambda: service.accounts.visible(identity, account).status())
+    shown = await show_status(service, status)
+    return await service.rendering.run(_account_page, request, status, shown, most)
+
+
+def _account_page(request: Request, status: AccountStatus, shown: dict[str, object], most: int) -> Response:
+    charges, readings, ids = _statement(service_of(request), caller(request), status)
     return render(
         request,
         "account.html",
         charts=True,
-        account=status.to_dict(),
+        account=shown,
         kinds=_kinds(status),
         charges=charges[::-1][:most],
         count=len(charges),
@@ -129,13 +148,13 @@ async def account_page(request: Request, account: str, most: Annotated[int, Quer
 
 
 def _statement(
-    service: Service, identity: Identity, name: str
-) -> tuple[AccountStatus, list[Charge], list[Reading], dict[str, str]]:
-    account = service.accounts.visible(identity, name)
-    status = account.status()
-    charges = charges_of(service.ledger.history(name))
+    service: Service, identity: Identity, status: AccountStatus
+) -> tuple[list[Charge], list[Reading], dict[str, str]]:
+    """Return the charges of an account, the odometer after them, and the ids of their queries by key."""
+    account = service.accounts.visible(identity, status.name)
+    charges = charges_of(service.ledger.history(status.name))
     readings = odometer_readings(account, charges, status.period)
-    return status, charges, readings, service.jobs.ids_on(name)
+    return charges, readings, service.jobs.ids_on(status.name)
 
 
 def _kinds(status: AccountStatus) -> list[dict[str, object]]:

@@ -1,7 +1,6 @@
 """Steward: data sets with their joint guarantee, accounts, people and their tokens; the chain of entries and acts."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
@@ -12,7 +11,6 @@ from setwise.accounting.wallet import FAILURE_SHARE
 from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.records import Entry
 from setwise.ledger.slices import CapTotals
-from setwise.ledger.status import AccountStatus
 from setwise.service.api.operations import audited
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
@@ -21,19 +19,34 @@ from setwise.service.route import GuardedRoute, caller, service_of
 router = APIRouter(route_class=GuardedRoute, include_in_schema=False)
 
 
+_ROWS = 50
+"""Accounts, or people, on one page of the lists."""
+
+Name = Annotated[str, Query(max_length=64)]
+
+
 @router.get("/steward")
-async def steward_page(request: Request) -> Response:
-    """Show everything a steward looks after."""
+async def steward_page(request: Request, account: Name = "", person: Name = "") -> Response:
+    """Show everything a steward looks after: the accounts and the people whose names follow those given."""
+    return await service_of(request).rendering.run(_steward_page, request, account, person)
+
+
+def _steward_page(request: Request, account: str, person: str) -> Response:
     service, identity = service_of(request), caller(request)
-    statuses = await service.threads.run(service.accounts.all_visible, identity)
-    datasets = await service.threads.run(_registered, service, statuses)
-    people = await service.threads.run(_members, service)
+    statuses = service.accounts.all_visible(identity, after=account, most=_ROWS + 1)
+    people = service.people.page(after=person, most=_ROWS + 1)
+    counts = service.ledger.count_accounts()
     return render(
         request,
         "steward.html",
-        accounts=[status.summary() for status in statuses],
-        datasets=datasets,
-        people=people,
+        accounts=[status.summary() for status in statuses[:_ROWS]],
+        count=sum(counts.values()),
+        first_account=account,
+        next_account=statuses[_ROWS - 1].name if len(statuses) > _ROWS else "",
+        datasets=_registered(service, counts),
+        people=[{"person": each, "tokens": service.people.tokens(each.name)} for each in people[:_ROWS]],
+        first_person=person,
+        next_person=people[_ROWS - 1].name if len(people) > _ROWS else "",
         now=service.authenticator.now(),
         engines=[each.partition(":")[0] for each in service.settings.engine],
         failure_share=FAILURE_SHARE,
@@ -41,34 +54,35 @@ async def steward_page(request: Request) -> Response:
     )
 
 
-def _registered(service: Service, statuses: Sequence[AccountStatus]) -> list[dict[str, object]]:
+def _registered(service: Service, counts: Mapping[str, int]) -> list[dict[str, object]]:
     """Return each data set with its cap, whether accounts hold slices of it, and how many accounts there are."""
-    held = Counter(status.dataset for status in statuses)
     found: list[dict[str, object]] = []
     for dataset in service.datasets.all():
         cap = service.ledger.cap(dataset.name)
         sliced = cap is not None and isinstance(cap.terms.totals, CapTotals)
-        found.append({"dataset": dataset, "cap": cap, "sliced": sliced, "accounts": held[dataset.name]})
+        found.append({"dataset": dataset, "cap": cap, "sliced": sliced, "accounts": counts.get(dataset.name, 0)})
     return found
-
-
-def _members(service: Service) -> list[dict[str, object]]:
-    """Return everybody with what is known of their tokens."""
-    return [{"person": each, "tokens": service.people.tokens(each.name)} for each in service.people.all()]
 
 
 _KINDS = {"charge": "charge", "settle": "answer stored", "slice": "slice of the cap", "release": "part released"}
 _ENTRIES = 200
+_CHOICES = 200
+"""Accounts that are suggested for the audit; the name of any other can be typed."""
+
 _ACTS = 200
 
 
 @router.get("/steward/audit")
 async def audit_page(request: Request, account: str = "") -> Response:
     """Show the latest entries of an account, newest first."""
+    return await service_of(request).rendering.run(_audit_page, request, account)
+
+
+def _audit_page(request: Request, account: str) -> Response:
     service, identity = service_of(request), caller(request)
-    statuses = await service.threads.run(service.accounts.all_visible, identity)
+    statuses = service.accounts.all_visible(identity, most=_CHOICES)
     chosen = account or (statuses[0].name if statuses else "")
-    entries = await service.threads.run(_latest, service, chosen) if chosen else []
+    entries = _latest(service, chosen) if chosen else []
     return render(
         request,
         "audit.html",

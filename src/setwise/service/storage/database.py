@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, text
+from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, select, text
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError, SQLAlchemyError
 
 from setwise.errors import StoreFailed
@@ -196,8 +196,8 @@ def probe_state(database: Database) -> DatabaseState:
             read_only = connection.scalar(text("SHOW transaction_read_only")) == "on"  # on a standby too
             return DatabaseState.READ_ONLY if read_only else DatabaseState.OK
         connection.exec_driver_sql("PRAGMA busy_timeout = 0")
-        try:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        try:  # a statement that writes takes the lock for it, although no row has such a version
+            connection.execute(delete(schema.versions).where(schema.versions.c.version < 0))
         except OperationalError as error:
             if "readonly" in str(error.orig):
                 return DatabaseState.READ_ONLY

@@ -8,6 +8,7 @@ import resource
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, assert_never
 
 from setwise.accounting.brackets import Interaction
@@ -40,9 +41,10 @@ class Task(Protocol[Result_co]):
 def work(file_number: int, memory: int) -> None:
     """Say that everything is loaded, then compute task after task that the replica sends, until it goes.
 
-    The file number is that of our end of a socket pair; `memory` is the most that this process may allocate, in bytes.
+    The file number is that of our end of a socket pair; `memory` is what tasks may allocate, in bytes.
     """
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    most = _allocated() + memory
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     connection = Connection(file_number)
     connection.send("ready")
     while True:
@@ -59,6 +61,11 @@ def work(file_number: int, memory: int) -> None:
         except (ArithmeticError, ValueError) as error:
             reply = Unattainable(f"the calculation cannot be done ({type(error).__name__})")
         connection.send(reply)
+
+
+def _allocated() -> int:
+    """Return the bytes of data and stacks that this process has mapped, which are what RLIMIT_DATA limits."""
+    return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
