@@ -73,9 +73,9 @@ async def log_in(request: Request) -> Response:
 @router.post("/logout")
 async def log_out(request: Request) -> Response:
     """End the session."""
-    form = await _read_form(request)
     secret = request.cookies.get(COOKIE, "")
     if secret:
+        form = await _read_form(request)
         _check_own_form(request, form.get("csrf", ""), csrf_value(secret))
         await service_of(request).authenticator.sign_out(secret)
     response = RedirectResponse("/login", 303)
