@@ -23,7 +23,7 @@ from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.sql.parser import parse_sql
 from setwise.mechanisms.planning import cost
 from setwise.mechanisms.planning.request import Total
-from setwise.reports.pricing import Priced, price
+from setwise.analytics.pricing import Priced, price
 from setwise.reports.report import Question
 
 

@@ -1,12 +1,12 @@
 import pytest
 
 from setwise import compose
+from setwise.analytics.pricing import _Drafts, _uses, price
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.errors import BadRequest
 from setwise.mechanisms.planning.cost import searched_price
 from setwise.mechanisms.planning.request import CountNoise
-from setwise.reports.pricing import _Drafts, _uses, price
 from setwise.reports.report import Question
 
 SCHEMA = Schema(

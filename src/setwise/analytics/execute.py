@@ -7,19 +7,19 @@ import json
 import logging
 import math
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from setwise.accounting.brackets import Interaction
-from setwise.accounting.guarantees import Use
+from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.bounds_search import SearchMemory, bounds_in_answer
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.payer import Payer
-from setwise.analytics.planning import ExecutablePlan
+from setwise.analytics.planning import ExecutablePlan, Plan
 from setwise.analytics.precision import releases_of, statistics_error, statistics_note
 from setwise.analytics.present.order import arranged
 from setwise.analytics.present.text import counted_number, ending, interval_note, left_out_note, measured
@@ -87,10 +87,89 @@ def execute(
     Raises: what `payer.charge` refuses; after the charge, what the engine raises (`EngineFailed`, `UnsuitableTable`,
         `UnknownColumn`), `StoreFailed` or `AnswerWithheld`, and nothing else.
     """
-    receipt = payer.charge(planned.plan.uses, key=key, request=request)
+
+    def answered(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
+        answer = _answer_planned(planned, _EngineReader(reader, failures), randomness, receipt, searches)
+        registered = planned.plan.interaction is Interaction.SETWISE
+        return answer, planned.unused(answer.spent) if registered else ()
+
+    return _charge_and_settle(planned.plan.uses, payer, key, request, answered, searches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementPart:
+    """A releasing SELECT of a statement that has several: its plan, and what returns the reader of its rows.
+
+    The rows may depend on what earlier parts released, because a released number may stand in a condition.
+    """
+
+    planned: ExecutablePlan
+    reader: Callable[[Sequence[PrivateAnswer]], Reader]
+
+
+def execute_parts(
+    parts: Sequence[StatementPart],
+    whole: Plan,
+    payer: Payer,
+    *,
+    key: str,
+    request: str,
+    randomness: Randomness,
+    searches: SearchMemory,
+) -> tuple[str, bool]:
+    """Charge the uses of all parts once, run them in their order and store one outcome under the key.
+
+    `whole` is the plan of the statement: the merged uses of its parts, and what they are promised to cost together. All
+    parameters were fixed before the first part ran, so the uses compose set-wise although later rows depend on earlier
+    answers. The outcome is that of `execute`; the answer holds the answers of the parts.
+    """
+    searched: list[Receipt] = []
+
+    def answered(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
+        answers: list[PrivateAnswer] = []
+        for place, part in enumerate(parts):
+            searched.append(replace(receipt, key=f"{receipt.key} part {place}"))
+            with failures.remembering():
+                reader = _EngineReader(part.reader(tuple(answers)), failures)
+            answers.append(_answer_planned(part.planned, reader, randomness, searched[-1], searches))
+        return _answer_whole(answers, whole), ()
+
+    stored = _charge_and_settle(whole.uses, payer, key, request, answered, searches)
+    for receipt in searched:
+        searches.forget(receipt)
+    return stored
+
+
+def _answer_whole(answers: Sequence[PrivateAnswer], whole: Plan) -> PrivateAnswer:
+    """Return the answers of a statement as one: the items of the last, with what all of them cost."""
+    return replace(
+        answers[-1],
+        mechanism=whole.mechanism,
+        interaction=whole.interaction,
+        epsilon=whole.epsilon,
+        delta=whole.delta,
+        method=whole.method,
+        statement=whole.statement,
+        spent=merged(use for answer in answers for use in answer.spent),
+        alone=whole.alone,
+        why=whole.why,
+        found={name: value for answer in answers for name, value in answer.found.items()},
+        parts=tuple(answers),
+    )
+
+
+Answered: TypeAlias = "Callable[[Receipt, _EngineFailures], tuple[PrivateAnswer, tuple[Use, ...]]]"
+"""Reads rows for a charge, and returns the answer and the uses that go back to the account."""
+
+
+def _charge_and_settle(
+    uses: Sequence[Use], payer: Payer, key: str, request: str, answered: Answered, searches: SearchMemory
+) -> tuple[str, bool]:
+    """Charge the uses, run what was charged and store its outcome; return it, and whether it was stored before."""
+    receipt = payer.charge(uses, key=key, request=request)
     if receipt.answer is not None:
         return _read_outcome(receipt.answer), True
-    outcome, returned = _run_to_outcome(planned, reader, randomness, receipt, searches)
+    outcome, returned = _run_to_outcome(receipt, answered)
     try:
         stored = payer.settle(receipt, answer=outcome, returned=returned)
     except Unavailable:
@@ -101,21 +180,18 @@ def execute(
     return _read_outcome(stored), False
 
 
-def _run_to_outcome(
-    planned: ExecutablePlan, reader: Reader, randomness: Randomness, receipt: Receipt, searches: SearchMemory
-) -> tuple[str, tuple[Use, ...]]:
+def _run_to_outcome(receipt: Receipt, answered: Answered) -> tuple[str, tuple[Use, ...]]:
     """Return the text of the outcome, and the uses that go back to the account.
 
-    Raises what the engine raises, and nothing else. Any other error, such as one of the second plan or of a conversion,
+    Raises what an engine raises, and nothing else. Any other error, such as one of the second plan or of a conversion,
     may have been caused by what was read, so that it becomes the outcome.
     """
-    engine = _EngineReader(reader)
+    engines = _EngineFailures()
     try:
-        answer = _answer_planned(planned, engine, randomness, receipt, searches)
-        registered = planned.plan.interaction is Interaction.SETWISE
-        return answer.stored(), planned.unused(answer.spent) if registered else ()
+        answer, returned = answered(receipt, engines)
+        return answer.stored(), returned
     except Exception as error:
-        if error is engine.failure:
+        if error is engines.failure:
             raise
         return _withhold(error), ()
 
@@ -138,36 +214,44 @@ def _read_outcome(stored: str) -> str:
     return stored
 
 
-class _EngineReader:
-    """A reader that remembers its failure, so that an engine's error can be told from any other error.
+class _EngineFailures:
+    """Remembers the failure of an engine, so that an engine's error can be told from any other error.
 
     By their contract (`Engine`), engines fail with `EngineFailed`, `UnsuitableTable` and `UnknownColumn` and constant
     words, which depend on no value in the table. Any other error of a reader is not its failure in this sense.
     """
 
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
+    def __init__(self) -> None:
         self.failure: SetwiseError | None = None
 
-    def histogram(self, aggregation: Aggregation) -> Histogram:
-        with self._remembering():
-            return self._reader.histogram(aggregation)
-
-    def top(self, aggregation: Aggregation, most: int) -> Histogram:
-        with self._remembering():
-            return self._reader.top(aggregation, most)
-
-    def statistics(self, aggregation: Aggregation) -> GroupTable:
-        with self._remembering():
-            return self._reader.statistics(aggregation)
-
     @contextmanager
-    def _remembering(self) -> Iterator[None]:
+    def remembering(self) -> Iterator[None]:
+        """Remember the failure of an engine inside the block, and let it go on."""
         try:
             yield
         except (EngineFailed, UnsuitableTable, UnknownColumn) as error:
             self.failure = error
             raise
+
+
+class _EngineReader:
+    """A reader whose failures are remembered."""
+
+    def __init__(self, reader: Reader, failures: _EngineFailures) -> None:
+        self._reader = reader
+        self._failures = failures
+
+    def histogram(self, aggregation: Aggregation) -> Histogram:
+        with self._failures.remembering():
+            return self._reader.histogram(aggregation)
+
+    def top(self, aggregation: Aggregation, most: int) -> Histogram:
+        with self._failures.remembering():
+            return self._reader.top(aggregation, most)
+
+    def statistics(self, aggregation: Aggregation) -> GroupTable:
+        with self._failures.remembering():
+            return self._reader.statistics(aggregation)
 
 
 def _answer_planned(

@@ -266,6 +266,20 @@ def _promise(
     return certified_price(uses, status.delta, interaction), status.delta, alone
 
 
+def promise_of(
+    uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None
+) -> tuple[Answer, float, tuple[float, float] | None]:
+    """Return what the uses of several queries cost together, at which delta, and by themselves (see `_promise`)."""
+    if isinstance(budget, Total):
+        return _promise(uses, budget, status)
+    if status is None:
+        raise InvalidParameter("draws need an account to draw from: give an account, or an epsilon and a delta")
+    interaction = Interaction.SETWISE if status.kind == "setwise" else Interaction.ADAPTIVE
+    if interaction is Interaction.SETWISE:
+        _check_registered(uses, status)
+    return certified_price(uses, status.delta, interaction), status.delta, None
+
+
 def aggregation_of(query: Query, user: str, schema: Schema) -> Aggregation:
     """Return what the engine is asked for: counts or whole sums to rank groups by, or the measures of each group."""
     counted = query.counted

@@ -31,7 +31,7 @@ from setwise.analytics.engines.connect import (
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, Key
 from setwise.analytics.engines.prepared import TAKES_NO_FILTER
-from setwise.analytics.execute import execute
+from setwise.analytics.execute import StatementPart, execute, execute_parts
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.identity import TableIdentity, identify_source, request_text
 from setwise.analytics.payer import AccountPayer, OneOff, what_fits
@@ -42,6 +42,7 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.domain import fitted_null_item, read_domain
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.ledger.records import check_text
+from setwise.ledger.status import AccountStatus
 from setwise.mechanisms.labels import Cell, Label
 from setwise.mechanisms.planning.cost import certified_price
 from setwise.mechanisms.planning.request import Total
@@ -295,7 +296,33 @@ class Session(Askable):
         public = self.public_tables(statement)
         if statement.shell is not None:
             statement.check_shell([session.schema for session in sessions], public)
-        return SqlQuestion(statement=statement, sessions=sessions, budget=budget, public=public)
+        return SqlQuestion(
+            statement=statement, session=self, sessions=sessions, budget=budget, user=self._user, public=public
+        )
+
+    def account_status(self) -> AccountStatus | None:
+        """Return the status of the account that pays; None where questions bring their own budget."""
+        return None if self._account is None else self._account.status()
+
+    @property
+    def reader(self) -> Engine:
+        """The engine that reads the rows."""
+        return self._engine
+
+    def ask_parts(
+        self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str
+    ) -> PrivateAnswer:
+        """Charge the releasing SELECTs of one statement once, and return their answers as one."""
+        stored, replayed = execute_parts(
+            parts,
+            whole,
+            self._account or self._one_off.of_budget(whole.epsilon.upper, whole.delta),
+            key=secrets.token_hex(16) if key is None else check_text(key, "key"),
+            request=request,
+            randomness=self._randomness,
+            searches=self._searches,
+        )
+        return replace(PrivateAnswer.from_stored(stored), replayed=replayed)
 
     def derived_session(self, source: "SqlSource") -> "Session":
         """Return the session on the rows that a SELECT reads: with what is joined to the table and derived of it."""

@@ -11,7 +11,7 @@ from setwise.cli.output import AsJson, print_json, print_table
 from setwise.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from setwise.reports.pricing import Priced
+    from setwise.analytics.pricing import Priced
     from setwise.reports.report import Report
     from setwise.reports.run import Ran
 

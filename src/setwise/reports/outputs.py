@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from setwise.accounting.notation import rounded_up
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.present.html import answer_html
+from setwise.analytics.pricing import Priced
 from setwise.analytics.sql.result import SqlAnswer
 from setwise.errors import EngineFailed, InvalidParameter, MissingExtra, StoreFailed
-from setwise.reports.pricing import Priced
 from setwise.reports.report import Report
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 from setwise.accounting.notation import format_use
 from setwise.analytics.askable import SqlWords
+from setwise.analytics.pricing import Priced, price
 from setwise.analytics.session import Session
 from setwise.analytics.session import open as open_table
 from setwise.errors import InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
 from setwise.reports.outputs import Answered, check_destination, report_page, write_answer, write_whole
-from setwise.reports.pricing import Priced, price
 from setwise.reports.report import Question, Report
 
 Step = Callable[[str], None]

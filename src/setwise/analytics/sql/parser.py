@@ -42,6 +42,9 @@ from setwise.mechanisms.labels import Label, cell_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+LARGEST = 1e150
+"""A released value beyond this, either way, is null where it stands in a condition."""
+
 DEFAULT_DELTA = 1e-6
 """The delta of a statement with private groups where none is given."""
 
@@ -129,9 +132,12 @@ class Statement:
 
     def released_value(self, place: int, answers: Sequence[PrivateAnswer]) -> float | None:
         """Return the number of a scalar subquery, from the answers of the releasing SELECTs before it."""
-        found = run_shell(self.scalars[place].sql, self._tables(answers))
+        try:
+            found = run_shell(self.scalars[place].sql, self._tables(answers))
+        except InvalidParameter:
+            return None
         value = found.rows[0][0] if len(found.rows) == 1 else None
-        return float(value) if isinstance(value, int | float) else None
+        return float(value) if isinstance(value, int | float) and abs(value) <= LARGEST else None
 
     def result(self, answer: PrivateAnswer, public: "Mapping[str, pa.Table] | None" = None) -> SqlAnswer:
         """Return the rows of the statement from its stored answer; what is computed of released rows costs nothing.

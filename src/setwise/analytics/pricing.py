@@ -1,19 +1,23 @@
-"""The price of a report as a whole: the largest totals of its questions whose uses together keep its promise."""
+"""The price of several queries as a whole: the largest budgets whose uses together keep one (epsilon, delta).
+
+A report and a SQL statement with several releasing SELECTs are priced this way.
+"""
 
 import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from setwise.accounting.brackets import Answer, Interaction
 from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.planning import Plan, plan_query
+from setwise.analytics.query import Query
 from setwise.analytics.schema import Schema
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.planning.cost import certified_price, estimated_price, searched_price
 from setwise.mechanisms.planning.request import CountNoise, Total
-from setwise.reports.report import Question
 
 _CLOSE = 0.99
 """The search ends when the questions take at least this share of epsilon."""
@@ -22,6 +26,20 @@ _MOST_STEPS = 8
 
 _FAILURES = Fraction(1, 2)
 """The share of delta that several questions may fail with; the rest is for composing them."""
+
+
+class WeightedQuery(Protocol):
+    """A query with its share of the budget, in proportion to `weight`."""
+
+    @property
+    def query(self) -> Query:
+        """The query."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """Its share of the budget."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +57,7 @@ class Priced:
 
 
 def price(
-    questions: Sequence[Question],
+    questions: Sequence[WeightedQuery],
     *,
     user: str,
     schemas: Sequence[Schema],
@@ -83,7 +101,7 @@ class _Draft:
 class _Drafts:
     """The questions, with one kind of noise on counts, at any scale of their totals."""
 
-    questions: Sequence[Question]
+    questions: Sequence[WeightedQuery]
     counts: CountNoise
     user: str
     schemas: Sequence[Schema]
@@ -133,7 +151,7 @@ def _uses(plans: Sequence[Plan]) -> tuple[Use, ...]:
     return merged(use for plan in plans for use in plan.uses)
 
 
-def _mean_log_error(questions: Sequence[Question], plans: Sequence[Plan]) -> float:
+def _mean_log_error(questions: Sequence[WeightedQuery], plans: Sequence[Plan]) -> float:
     """Return how far off counts are expected to be, in the mean over questions that have any; 0 if none has."""
     errors = [
         (each.weight, math.log(plan.error.expected_error))
