@@ -19,11 +19,11 @@ from fractions import Fraction
 
 from setwise.accounting.calibrate import FIND, Calibrated, parse_plan
 from setwise.analytics.planning import Plan, plan_query
+from setwise.analytics.pricing import Priced, price
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.sql.parser import parse_sql
 from setwise.mechanisms.planning import cost
 from setwise.mechanisms.planning.request import Total
-from setwise.analytics.pricing import Priced, price
 from setwise.reports.report import Question
 
 

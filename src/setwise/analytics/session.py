@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
 from setwise.accounting.brackets import Answer, Interaction, Progress, quiet, up
 from setwise.accounting.checks import check_delta
@@ -18,6 +18,7 @@ from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
 from setwise.analytics.bounds_search import SearchMemory
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Draws, Within, budget_of
+from setwise.analytics.catalog import NOTHING_DECLARED, Catalog, Declaration, read_catalog
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.connect import (
     IN_MEMORY,
@@ -89,11 +90,13 @@ class Session(Askable):
         location: Location = IN_MEMORY,
         advice: str = "",
         beside: Beside = NOTHING_BESIDE,
+        declared: Declaration = NOTHING_DECLARED,
         open_joined: JoinedOpener | None = None,
         identity: TableIdentity | None = None,
     ) -> None:
         self._engine = engine
         self._beside = beside
+        self._declared = declared
         self._open_joined = open_joined
         self._joins: dict[tuple[str, tuple[Join, ...], Derivation], Session] = {}
         self._joined_from: tuple[Session, str, tuple[Join, ...]] | None = None
@@ -270,6 +273,7 @@ class Session(Askable):
         `called` is one more name that the table may have after FROM. Everything that is wrong with the statement is
         raised here, before anything is charged.
         """
+        from setwise.analytics.sql.aggregates import DeclaredBounds
         from setwise.analytics.sql.parser import TableFacts, parse_sql
         from setwise.analytics.sql_question import SqlQuestion
 
@@ -288,7 +292,14 @@ class Session(Askable):
                 )
             return self._joined(table, joins).schema
 
-        facts = TableFacts(public=tuple(self._beside.public), schema_of=schema_of)
+        declared = self._declared
+        facts = TableFacts(
+            public=tuple(self._beside.public),
+            declared=DeclaredBounds(columns=declared.bounds, rows_per_user=declared.rows_per_user),
+            domains=declared.domains,
+            contributions=declared.contributions,
+            schema_of=schema_of,
+        )
         statement = parse_sql(text, user=self._user, **given, facts=facts)
         budget = self.budget(statement.paid_by(spent))
         statement = statement.filled(finds_bounds=not isinstance(budget, Draws))
@@ -309,9 +320,7 @@ class Session(Askable):
         """The engine that reads the rows."""
         return self._engine
 
-    def ask_parts(
-        self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str
-    ) -> PrivateAnswer:
+    def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Charge the releasing SELECTs of one statement once, and return their answers as one."""
         stored, replayed = execute_parts(
             parts,
@@ -442,10 +451,14 @@ class Session(Askable):
         return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
 
 
+_READ_BY_DEFAULT: dict[str, object] = {"engine": "duckdb", "encoding": "utf-8", "skip_lines": 0}
+"""The words of `open` that have a default other than None."""
+
+
 def open(  # noqa: A001 - it is called as setwise.open
     source: Source,
     *,
-    user: str,
+    user: str | None = None,
     engine: str = "duckdb",
     table: str | None = None,
     types: Mapping[str, Kind] | None = None,
@@ -463,8 +476,12 @@ def open(  # noqa: A001 - it is called as setwise.open
     name: str | None = None,
     progress: Progress = quiet,
     randomness: Randomness | None = None,
+    catalog: str | Path | Catalog | None = None,
 ) -> Session:
     """Return a session on a table whose column `user` tells users apart.
+
+    With a `catalog` the source is the name of one of its tables, which says where the table is, its user column, how it
+    is read and what SQL may take as its bounds; words that are given beside it count instead of those of the catalog.
 
     `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
     pandas or Polars frame, a Polars LazyFrame or DuckDB relation (computed once, now), or, with another `engine`
@@ -488,6 +505,36 @@ def open(  # noqa: A001 - it is called as setwise.open
     >>> len(answer), answer.complete, answer.epsilon.upper <= 1.0
     (1, True, True)
     """
+    declared = NOTHING_DECLARED
+    if catalog is not None:
+        found = catalog if isinstance(catalog, Catalog) else read_catalog(catalog)
+        entry = found.table(str(source))
+        words: dict[str, Any] = {**entry.options}
+        given: dict[str, Any] = {
+            "engine": engine,
+            "table": table,
+            "types": types,
+            "separator": separator,
+            "columns": columns,
+        }
+        given |= {"encoding": encoding, "skip_lines": skip_lines, "header": header, "format": format, "memory": memory}
+        words |= {word: value for word, value in given.items() if value and value != _READ_BY_DEFAULT.get(word)}
+        with_catalog = open(
+            entry.source,
+            user=entry.user if user is None else user,
+            **words,
+            public={**found.public, **(public or {})},
+            private={**found.private_beside(str(source)), **(private or {})},
+            account=account,
+            dataset=dataset,
+            name=str(source) if name is None else name,
+            progress=progress,
+            randomness=randomness,
+        )
+        with_catalog._declared = entry.declared
+        return with_catalog
+    if user is None:
+        raise InvalidParameter("name the column that tells users apart: give user, or a catalog that names it")
     location = location_of(source, engine, table)
     beside = Beside(public=public or {}, private=private or {})
     if account is not None:
@@ -528,6 +575,7 @@ def open(  # noqa: A001 - it is called as setwise.open
         ),
         randomness=SystemRandomness() if randomness is None else randomness,
         account=account,
+        declared=declared,
         location=location.with_files(location_of(each, engine) for each in beside.private.values()),
         beside=beside,
         open_joined=opened,

@@ -66,9 +66,7 @@ class StatementSession(Protocol):
         """Return the session on the rows that a SELECT reads."""
         ...
 
-    def ask_parts(
-        self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str
-    ) -> PrivateAnswer:
+    def ask_parts(self, parts: Sequence[StatementPart], whole: Plan, *, key: str | None, request: str) -> PrivateAnswer:
         """Charge the parts of a statement once, and return their answers as one."""
         ...
 
@@ -138,8 +136,7 @@ class SqlQuestion:
                     "within is for one SELECT over private rows, and the statement has several: give an epsilon"
                 )
         plans = tuple(
-            session.plan(query, budget)
-            for session, query, budget in zip(self.sessions, queries, budgets, strict=True)
+            session.plan(query, budget) for session, query, budget in zip(self.sessions, queries, budgets, strict=True)
         )
         return plans, self._whole(plans, status)
 

@@ -8,7 +8,7 @@ import _thread
 import inspect
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -27,6 +27,7 @@ from setwise.mechanisms.labels import Cell
 if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.budget import AskedBudget, BudgetWords
+    from setwise.analytics.catalog import Catalog
     from setwise.analytics.query import Query
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
@@ -69,16 +70,20 @@ def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declar
     tables = _named(given.pop("tables") or (), "--table", given["engine"])
     public = _named(given.pop("public") or (), "--public", given["engine"])
     words: SqlWords = {"contributions": given.pop("contributions"), "domain": given.pop("domain")}
-    facts = TableFacts(public=tuple(public))
-    statement = parse_sql(text, user=given.pop("user"), contributions=words["contributions"], facts=facts)
+    catalog, user = _cataloged(given.pop("catalog"), text, given.pop("user"))
+    facts = TableFacts(public=(*public, *(() if catalog is None else catalog.public)))
+    statement = parse_sql(text, user=user, contributions=words["contributions"], facts=facts)
     joins = [join for core in statement.cores for join in core.source.joins]
     private = {join.table: tables[join.table] for join in joins if join.table in tables}
-    asked = Given(
-        table=_source(statement.table, tables, given["engine"]), user=statement.user, preview=explain, **given
-    )
+    if catalog is not None and statement.table in catalog.tables and statement.table not in tables:
+        source = statement.table
+    else:
+        source, catalog = _source(statement.table, tables, given["engine"]), None
+    asked = Given(table=source, user=statement.user, preview=explain, **given)
     paid = statement.paid_by({"epsilon": asked.epsilon, "delta": asked.delta, "within": asked.within})
     replace(asked, epsilon=paid["epsilon"], delta=paid.get("delta"), within=paid["within"]).check_payer()
-    with open_account(asked) as account, open_session(asked, account, public=public, private=private) as session:
+    beside: dict[str, Any] = {"public": public, "private": private, "catalog": catalog}
+    with open_account(asked) as account, open_session(asked, account, **beside) as session:
         question = session.ask_sql(text, {**words, **_spent(asked)}, statement.table)
         if asked.preview or question.statement.explain:
             plan = question.plan()
@@ -87,6 +92,18 @@ def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declar
         answer = interruptible(lambda: question.ask(asked.key), session.cancel)
         status = None if account is None else account.status()
     _show(answer, status, asked)
+
+
+def _cataloged(path: str | None, text: str, user: str | None) -> "tuple[Catalog | None, str | None]":
+    """Return the catalog, and the user column that it names for the table of a statement."""
+    if path is None:
+        return None, user
+    from setwise.analytics.catalog import read_catalog
+    from setwise.analytics.sql.syntax import table_names
+
+    catalog = read_catalog(path)
+    named = [catalog.tables[name].user for name in table_names(text) if name in catalog.tables]
+    return catalog, named[0] if user is None and named else user
 
 
 def _spent(given: Given) -> "BudgetWords":
@@ -126,7 +143,7 @@ def open_account(given: Given) -> "Iterator[Account | None]":
 
 
 @contextmanager
-def open_session(given: Given, account: "Account | None", **beside: Mapping[str, str]) -> "Iterator[Session]":
+def open_session(given: Given, account: "Account | None", **beside: Any) -> "Iterator[Session]":  # noqa: ANN401
     """Open the table, and those that may be joined to it, with progress on a terminal."""
     from setwise.analytics.session import open as open_table
 
@@ -153,7 +170,7 @@ def open_session(given: Given, account: "Account | None", **beside: Mapping[str,
             dataset=given.dataset,
             memory=given.memory,
             progress=report,
-            **beside,  # type: ignore[arg-type]
+            **beside,
         ) as session,
     ):
         opened.append(session)
@@ -350,9 +367,19 @@ sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             ),
         ),
         options.option(
+            "catalog",
+            str | None,
+            typer.Option(
+                metavar="FILE",
+                help="A TOML file that declares tables: where they are, their user columns, bounds and public groups.",
+            ),
+        ),
+        options.option(
             "user",
             str | None,
-            typer.Option(metavar="COL", help="The column that tells users apart, unless OPTIONS names it."),
+            typer.Option(
+                metavar="COL", help="The column that tells users apart, if neither OPTIONS nor --catalog does."
+            ),
         ),
         options.option("contributions", int | None, options.OPTIONS["contributions"]),
         options.option("domain", str | None, options.OPTIONS["domain"]),

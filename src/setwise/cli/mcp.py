@@ -62,6 +62,9 @@ def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidParameter(f"the token cannot be read from {token_file!r}: {error}") from None
         return ServiceTables(stack.enter_context(connect(service, token=token)), given["account"])
+    catalog = given.pop("catalog")
+    if catalog is not None:
+        return _cataloged(catalog, tables, given, answer_step, stack)
     if not tables:
         raise InvalidParameter("name the tables to serve, or a service: setwise mcp TABLE --user COL --account NAME")
     if given["account"] is None or given["user"] is None:
@@ -78,6 +81,25 @@ def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
         if name in sessions:
             raise InvalidParameter(f"two tables are called {name!r}: serve one of them")
         sessions[name] = stack.enter_context(open_session(each, account))
+    return LocalTables(sessions, account, answer_step=answer_step)
+
+
+def _cataloged(path: str, tables: list[str], given: dict[str, Any], answer_step: float, stack: ExitStack) -> "Catalog":
+    """Return the tables of a catalog file, or those of them that are named, paid for by one account."""
+    from setwise.agents import LocalTables
+    from setwise.analytics.catalog import read_catalog
+    from setwise.cli.ask import open_account, open_session
+
+    if given["account"] is None:
+        raise InvalidParameter("give --account: an agent's questions are paid for by an account")
+    catalog = read_catalog(path)
+    names = tables or list(catalog.tables)
+    if not names:
+        raise InvalidParameter(f"the catalog {path!r} has no tables to serve")
+    asked = {name: options.Given(table=name, **{**given, "user": catalog.table(name).user}) for name in names}
+    account = stack.enter_context(open_account(next(iter(asked.values()))))
+    assert account is not None
+    sessions = {name: stack.enter_context(open_session(each, account, catalog=catalog)) for name, each in asked.items()}
     return LocalTables(sessions, account, answer_step=answer_step)
 
 
@@ -103,6 +125,11 @@ mcp.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             typer.Argument(metavar="[TABLE]...", help="Tables, written as for setwise top-k."),
         ),
         options.option("user", str | None, typer.Option(metavar="COL", help="The column that tells users apart.")),
+        options.option(
+            "catalog",
+            str | None,
+            typer.Option(metavar="FILE", help="Serve the tables of a catalog, or those of them that are named."),
+        ),
         options.option(
             "service", str | None, typer.Option(metavar="URL", help="Serve the data sets of a service instead.")
         ),

@@ -28,10 +28,36 @@ def check(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as decl
     written = CsvOptions(**csv_words({name: given[name] for name in CSV_OPTIONS}))
     found = check_table(given["table"], written, column_kinds(given["types"] or ()), given["user"])
     kept = found.save() if given["save"] else None
-    if given["as_json"]:
+    if given["catalog"]:
+        print(propose_entry(found, given["user"]))
+    elif given["as_json"]:
         print_json(found.to_dict())
     else:
         _show(found, kept)
+
+
+def propose_entry(check: "TableCheck", user: str | None) -> str:
+    """Return a catalog entry for a checked file, in which bounds are left to the data holder.
+
+    A bound that is read off the rows is exact, so a question that uses it would show the value of one user.
+    """
+    from setwise.analytics.catalog import CatalogTable, table_toml
+    from setwise.analytics.engines.connect import location_of
+    from setwise.analytics.schema import Kind
+
+    words = check.words()
+    entry = CatalogTable(source=check.source, user=user or "USER_COLUMN", options=words)
+    lines = [line for line in table_toml(location_of(check.source).name, entry) if line]
+    numbers = [each.name for each in check.found.columns if each.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL)]
+    measured = [name for name in numbers if name != user]
+    if measured:
+        pairs = ", ".join(f"{name} = [LOW, HIGH]" for name in measured)
+        lines.append(f"# bounds = {{ {pairs} }}  # from what you know of the columns, not from the rows")
+    lines += [
+        "# rows_per_user = N  # how many rows of a user count at most",
+        "# contributions = N  # how many groups a user counts towards at most",
+    ]
+    return "\n".join(lines)
 
 
 def _show(check: "TableCheck", kept: Path | None) -> None:
@@ -113,6 +139,12 @@ check.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             "save",
             bool,
             typer.Option("--save", help="Keep the options beside the file, in FILE.toml: questions then need none."),
+            False,
+        ),
+        options.option(
+            "catalog",
+            bool,
+            typer.Option("--catalog", help="Print a catalog entry for the file instead; fill in its bounds."),
             False,
         ),
         options.SHARED["as_json"],

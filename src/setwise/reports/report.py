@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from setwise.accounting.checks import check_delta, check_number
 from setwise.analytics.askable import SqlWords
+from setwise.analytics.catalog import Catalog, read_catalog
 from setwise.analytics.engines.connect import Beside, Location, location_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
@@ -18,7 +19,19 @@ from setwise.errors import InvalidParameter
 
 _BESIDE = ("public", "private")
 
-_TABLE = ("engine", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory", *_BESIDE)
+_TABLE = (
+    "engine",
+    "types",
+    "separator",
+    "header",
+    "columns",
+    "encoding",
+    "skip_lines",
+    "format",
+    "memory",
+    "catalog",
+    *_BESIDE,
+)
 """Words of `setwise.open` that a report may say about its table, and about those that SQL joins to it."""
 
 _REPORT = (
@@ -89,12 +102,17 @@ def read_report(path: str | Path) -> Report:
     except tomllib.TOMLDecodeError as error:
         raise InvalidParameter(f"{str(path)!r} is not TOML: {error}") from None
     _check_words(found, _REPORT, "a report")
+    catalog = read_catalog(found["catalog"]) if isinstance(found.get("catalog"), str) else None
+    if catalog is not None and "table" in found:
+        found.setdefault("user", catalog.table(str(found["table"])).user)
+        found["public"] = {**catalog.public, **found.get("public", {})}
+        found["private"] = {**catalog.private_beside(str(found["table"])), **found.get("private", {})}
     for needed in ("table", "user", "epsilon", "delta", "questions"):
         if needed not in found:
             raise InvalidParameter(f"the report says no {needed}: give it at the top of {str(path)!r}")
     if not isinstance(found["questions"], list) or not found["questions"]:
         raise InvalidParameter("the report asks nothing: give it at least one [[questions]]")
-    tables = _Tables.of(found)
+    tables = _Tables.of(found, catalog)
     name = found.get("name", Path(path).stem)
     questions = tuple(_question(each, tables) for each in found["questions"])
     names = [each.name for each in questions]
@@ -127,19 +145,22 @@ class _Tables:
     private_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "_Tables":
+    def of(cls, found: Mapping[str, Any], catalog: Catalog | None) -> "_Tables":
         for word in _BESIDE:
             given = found.get(word, {})
             if not isinstance(given, dict) or not all(isinstance(table, str) for table in given.values()):
                 raise InvalidParameter(f"{word} is a table of names, each a path or the name of a table, not {given!r}")
-        engine = found.get("engine", "duckdb")
+        engine, source = found.get("engine", "duckdb"), found["table"]
+        if catalog is not None:
+            entry = catalog.table(source)
+            engine, source = entry.options.get("engine", engine), entry.source
         beside = Beside(public=found.get("public", {}), private=found.get("private", {}))
         private = [location_of(each, engine) for each in beside.private.values()]
         return cls(
             table=found["table"],
             user=found["user"],
             beside=beside,
-            location=location_of(found["table"], engine).with_files(private),
+            location=location_of(source, engine).with_files(private),
             private_names=tuple(each.name for each in private),
         )
 

@@ -245,13 +245,15 @@ def _not_too_deep() -> Iterator[None]:
 class TableFacts:
     """What is known of the tables of a statement beside its text.
 
-    `public` are the names of public tables, `declared` and `domains` what the catalog declares of the private one.
+    `public` are the names of public tables; `declared`, `domains` and `contributions` are what the catalog declares of
+    the private one.
     `schema_of` returns the columns of the private table with what is joined to it; None where it is not open yet.
     """
 
     public: Collection[str] = ()
     declared: DeclaredBounds = field(default_factory=DeclaredBounds)
     domains: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+    contributions: Contributions | None = None
     schema_of: SchemaOf | None = None
 
 
@@ -296,7 +298,7 @@ def parse_sql(
         contributions = AUTO if given == AUTO else number_in(given, "max_groups_contributed")  # type: ignore[assignment]
     settings = Settings(
         user=named,
-        contributions=contributions,
+        contributions=facts.contributions if contributions is None else contributions,
         domain=domain,
         declared=facts.declared,
         domains=dict(facts.domains),

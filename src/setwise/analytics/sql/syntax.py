@@ -71,6 +71,14 @@ def parse(text: str) -> tuple[exp.Expr, dict[str, str], bool]:
     return statements[0], options, explain
 
 
+def table_names(text: str) -> tuple[str, ...]:
+    """Return the names after FROM and JOIN that are not common table expressions, each once, in their order."""
+    tree, _, _ = parse(text)
+    own = {each.alias.lower() for each in tree.find_all(exp.CTE)}
+    names = [".".join(part.name for part in table.parts) for table in tree.find_all(exp.Table)]
+    return tuple(dict.fromkeys(name for name in names if name.lower() not in own))
+
+
 def _described(error: str | None) -> str:
     """Return what a parser says is wrong, without the names of its own classes."""
     if error is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from statistics import mode
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from setwise.analytics.engines.connect import duckdb_table, magic_of
 from setwise.analytics.engines.csv_format import COMPRESSIONS, MARKS, CsvFormat
@@ -195,6 +195,22 @@ class TableCheck:
                 words.append("--header")
         for name, kind in self.types.items():
             words += ["--type", f"{name}={kind}"]
+        return words
+
+    def words(self) -> dict[str, Any]:
+        """Return the words of `setwise.open`, and of a catalog, that read the table."""
+        words: dict[str, Any] = {}
+        if self.csv is not None:
+            usual = CsvOptions()
+            for name in ("format", "separator", "encoding", "skip_lines"):
+                if getattr(self.csv, name) != getattr(usual, name):
+                    words[name] = getattr(self.csv, name)
+            if self.csv.columns is not None:
+                words["columns"] = list(self.csv.columns)
+            elif self.csv.header:
+                words["header"] = True
+        if self.types:
+            words["types"] = {name: str(kind) for name, kind in self.types.items()}
         return words
 
     def save(self) -> Path:

@@ -1,0 +1,251 @@
+"""The catalog: what a data holder declares about tables in one TOML file, read by every door.
+
+    [tables.ratings]
+    source = "ml/u.data"
+    user = "user_id"
+    bounds = { rating = [1, 5] }
+    rows_per_user = 200
+    contributions = 20
+    [tables.ratings.domains]
+    genre = ["Action", "Comedy"]
+    [public.movies]
+    source = "ml/movies.csv"
+
+Everything that is declared is public, and is fixed before data is read. Paths are relative to the file.
+"""
+
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from setwise.analytics.query import Contributions
+from setwise.analytics.schema import Kind
+from setwise.analytics.tables.domain import read_domain
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.labels import Label, distinct_labels
+from setwise.mechanisms.parameters import positive_integer
+
+READING = ("engine", "table", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory")
+"""The words of `setwise.open` that say how a table is read."""
+
+_TABLE = ("source", "user", "bounds", "rows_per_user", "contributions", "domains", *READING)
+_PUBLIC = ("source",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declaration:
+    """What is declared about a private table: bounds of columns, of a user's rows and groups, and public group keys."""
+
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rows_per_user: int | None = None
+    contributions: Contributions | None = None
+    domains: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+
+
+NOTHING_DECLARED = Declaration()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogTable:
+    """A private table: where it is, its user column, how it is read, and what is declared about it."""
+
+    source: str
+    user: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    declared: Declaration = NOTHING_DECLARED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalog:
+    """The private and the public tables of a catalog, by name."""
+
+    tables: Mapping[str, CatalogTable] = field(default_factory=dict)
+    public: Mapping[str, str] = field(default_factory=dict)
+
+    def table(self, name: str) -> CatalogTable:
+        """Return the table of that name, or raise `InvalidParameter` naming those there are."""
+        if name not in self.tables:
+            there = ", ".join(map(repr, self.tables)) or "none"
+            raise InvalidParameter(f"the catalog has no table {name!r}; it has {there}")
+        return self.tables[name]
+
+    def private_beside(self, name: str) -> dict[str, str]:
+        """Return the sources of the other tables with the same user column and engine, which may be joined to one."""
+        own = self.table(name)
+        return {
+            other: table.source
+            for other, table in self.tables.items()
+            if other != name
+            and table.user == own.user
+            and table.options.get("engine", "duckdb") == own.options.get("engine", "duckdb")
+        }
+
+    def to_toml(self) -> str:
+        """Return the catalog as TOML that `parse_catalog` reads back."""
+        lines: list[str] = []
+        for name, table in self.tables.items():
+            lines += table_toml(name, table)
+        for name, source in self.public.items():
+            lines += [f"[public.{_key(name)}]", f"source = {_text(source)}", ""]
+        return "\n".join(lines)
+
+
+def read_catalog(path: str | Path) -> Catalog:
+    """Return the catalog in a TOML file, or raise `InvalidParameter` naming what is wrong; no table is opened."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"the catalog cannot be read from {str(path)!r}: {error}") from None
+    return parse_catalog(text, Path(path).absolute().parent)
+
+
+def parse_catalog(text: str, folder: Path | None = None) -> Catalog:
+    """Return the catalog that a text states; sources that exist below `folder` are found there."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidParameter(f"the catalog is not TOML: {error}") from None
+    _check_words(found, ("tables", "public"), "a catalog")
+    tables = {name: _table(name, words, folder) for name, words in _tables(found, "tables").items()}
+    public = {}
+    for name, words in _tables(found, "public").items():
+        _check_words(words, _PUBLIC, f"the public table {name!r}")
+        public[name] = _located(_source(name, words), folder)
+        if name in tables:
+            raise InvalidParameter(f"the table {name!r} cannot be public and private: say which it is")
+    return Catalog(tables=tables, public=public)
+
+
+def _tables(found: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    tables = found.get(kind, {})
+    if not isinstance(tables, dict) or not all(isinstance(words, dict) for words in tables.values()):
+        raise InvalidParameter(f"{kind} of a catalog are tables: write [{kind}.NAME] above the words of each")
+    return tables
+
+
+def _table(name: str, words: Mapping[str, Any], folder: Path | None) -> CatalogTable:
+    _check_words(words, _TABLE, f"the table {name!r}")
+    user = words.get("user")
+    if not isinstance(user, str) or not user:
+        raise InvalidParameter(f'the table {name!r} names no user column: write user = "COLUMN"')
+    options = {word: words[word] for word in READING if word in words}
+    if "types" in options:
+        options["types"] = _kinds(name, options["types"])
+    declared = Declaration(
+        bounds={column: _pair(name, column, pair) for column, pair in _columns(name, words, "bounds").items()},
+        rows_per_user=_positive(name, "rows_per_user", words.get("rows_per_user")),
+        contributions="auto"
+        if words.get("contributions") == "auto"
+        else _positive(name, "contributions", words.get("contributions")),
+        domains={
+            column: _labels(name, column, labels, folder) for column, labels in _columns(name, words, "domains").items()
+        },
+    )
+    source = _source(name, words)
+    local = options.get("engine", "duckdb") in ("duckdb", "spark")
+    return CatalogTable(
+        source=_located(source, folder) if local else source, user=user, options=options, declared=declared
+    )
+
+
+def _columns(name: str, words: Mapping[str, Any], word: str) -> dict[str, Any]:
+    found = words.get(word, {})
+    if not isinstance(found, dict):
+        raise InvalidParameter(f"{word} of the table {name!r} are by column, as in {word} = {{ age = .. }}")
+    return found
+
+
+def _pair(name: str, column: str, pair: object) -> tuple[float, float]:
+    numbers = pair if isinstance(pair, list) else []
+    plain = all(isinstance(end, int | float) and not isinstance(end, bool) and math.isfinite(end) for end in numbers)
+    if len(numbers) != 2 or not plain or not numbers[0] < numbers[1]:
+        raise InvalidParameter(f"the bounds of {name}.{column} are two numbers, the lower first, not {pair!r}")
+    return numbers[0], numbers[1]
+
+
+def _labels(name: str, column: str, labels: object, folder: Path | None) -> tuple[Label, ...]:
+    if isinstance(labels, str):
+        return read_domain(_located(labels, folder))
+    if not isinstance(labels, list) or not all(isinstance(each, str | int) for each in labels):
+        raise InvalidParameter(f"the domain of {name}.{column} is a list of text or whole numbers, or a file")
+    return distinct_labels(labels)
+
+
+def _positive(name: str, word: str, value: object) -> int | None:
+    return None if value is None else positive_integer(f"{word} of {name!r}", value)
+
+
+def _kinds(name: str, types: object) -> dict[str, Kind]:
+    if not isinstance(types, dict) or not all(kind in set(Kind) for kind in types.values()):
+        raise InvalidParameter(f"types of {name!r} are by column, each a kind of {', '.join(Kind)}, not {types!r}")
+    return {column: Kind(kind) for column, kind in types.items()}
+
+
+def _source(name: str, words: Mapping[str, Any]) -> str:
+    source = words.get("source")
+    if not isinstance(source, str) or not source:
+        raise InvalidParameter(f'the table {name!r} has no source: write source = "FILE", or a table of its engine')
+    return source
+
+
+def _located(source: str, folder: Path | None) -> str:
+    """Return a path from the folder of the catalog; an address or an absolute path as it is."""
+    if folder is None or "://" in source or Path(source).is_absolute():
+        return source
+    path, mark, table = source.partition("::")
+    return f"{folder / path}{mark}{table}"
+
+
+def _check_words(found: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+    listed = tuple(known)
+    for word in found:
+        if word not in listed:
+            raise InvalidParameter(f"{what} has no word {word!r}; it may have {', '.join(listed)}")
+
+
+def table_toml(name: str, table: CatalogTable) -> list[str]:
+    """Return the lines of one private table."""
+    declared = table.declared
+    lines = [f"[tables.{_key(name)}]", f"source = {_text(table.source)}", f"user = {_text(table.user)}"]
+    for word, value in table.options.items():
+        lines.append(f"{word} = {_written(value)}")
+    if declared.bounds:
+        pairs = ", ".join(f"{_key(column)} = [{low!r}, {high!r}]" for column, (low, high) in declared.bounds.items())
+        lines.append(f"bounds = {{ {pairs} }}")
+    for word in ("rows_per_user", "contributions"):
+        if getattr(declared, word) is not None:
+            lines.append(f"{word} = {_written(getattr(declared, word))}")
+    if declared.domains:
+        lines.append(f"[tables.{_key(name)}.domains]")
+        lines += [f"{_key(column)} = {_written(list(labels))}" for column, labels in declared.domains.items()]
+    return [*lines, ""]
+
+
+def _written(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return repr(value)
+        case dict():
+            return "{ " + ", ".join(f"{_key(str(name))} = {_written(each)}" for name, each in value.items()) + " }"
+        case list() | tuple():
+            return "[" + ", ".join(map(_written, value)) + "]"
+        case _:
+            return _text(str(value))
+
+
+def _key(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else _text(name)
+
+
+def _text(value: str) -> str:
+    escaped = "".join(
+        f"\\u{ord(each):04x}" if ord(each) < 32 or ord(each) == 127 else each
+        for each in value.replace("\\", "\\\\").replace('"', '\\"')
+    )
+    return f'"{escaped}"'
