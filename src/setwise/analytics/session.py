@@ -510,14 +510,9 @@ def open(  # noqa: A001 - it is called as setwise.open
         found = catalog if isinstance(catalog, Catalog) else read_catalog(catalog)
         entry = found.table(str(source))
         words: dict[str, Any] = {**entry.options}
-        given: dict[str, Any] = {
-            "engine": engine,
-            "table": table,
-            "types": types,
-            "separator": separator,
-            "columns": columns,
-        }
-        given |= {"encoding": encoding, "skip_lines": skip_lines, "header": header, "format": format, "memory": memory}
+        given: dict[str, Any] = {"engine": engine, "table": table, "types": types, "separator": separator}
+        given |= {"columns": columns, "encoding": encoding, "skip_lines": skip_lines, "header": header}
+        given |= {"format": format, "memory": memory}
         words |= {word: value for word, value in given.items() if value and value != _READ_BY_DEFAULT.get(word)}
         with_catalog = open(
             entry.source,

@@ -377,9 +377,7 @@ sql.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         options.option(
             "user",
             str | None,
-            typer.Option(
-                metavar="COL", help="The column that tells users apart, if neither OPTIONS nor --catalog does."
-            ),
+            typer.Option(metavar="COL", help="The column that tells users apart, unless OPTIONS or a catalog does."),
         ),
         options.option("contributions", int | None, options.OPTIONS["contributions"]),
         options.option("domain", str | None, options.OPTIONS["domain"]),

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from setwise.accounting.checks import check_delta, check_number
 from setwise.analytics.askable import SqlWords
-from setwise.analytics.catalog import Catalog, read_catalog
+from setwise.analytics.catalog import READING, Catalog, read_catalog
 from setwise.analytics.engines.connect import Beside, Location, location_of
 from setwise.analytics.query import Query
 from setwise.analytics.schema import Kind
@@ -19,19 +19,7 @@ from setwise.errors import InvalidParameter
 
 _BESIDE = ("public", "private")
 
-_TABLE = (
-    "engine",
-    "types",
-    "separator",
-    "header",
-    "columns",
-    "encoding",
-    "skip_lines",
-    "format",
-    "memory",
-    "catalog",
-    *_BESIDE,
-)
+_TABLE = (*(word for word in READING if word != "table"), "catalog", *_BESIDE)
 """Words of `setwise.open` that a report may say about its table, and about those that SQL joins to it."""
 
 _REPORT = (

@@ -129,6 +129,10 @@ class Dialect(ABC):
         """Return a number that is known to fit as a 64-bit integer."""
         return self._cast(number, Kind.INTEGER)
 
+    def truth(self, condition: str) -> str:
+        """Return a condition as a value of the type of truth values."""
+        return condition
+
     def text_constant(self, value: str) -> str:
         """Return text as a constant, by its bytes in hexadecimal digits: what people type does not stand in SQL."""
         return f"decode(unhex('{value.encode().hex()}'), 'UTF-8')"

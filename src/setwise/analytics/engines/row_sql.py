@@ -188,7 +188,8 @@ def _selected(expression: RowExpression, schema: Schema, dialect: Dialect) -> st
     """Return the SQL of a column of a derived table; a plain column stays as it is."""
     if isinstance(expression, ColumnValue):
         return dialect.name(schema.column(expression.name).name)
-    return compile_expression(expression, schema, dialect).sql
+    value = compile_expression(expression, schema, dialect)
+    return dialect.truth(value.sql) if value.kind is Kind.BOOLEAN else value.sql
 
 
 def _column(named: NamedExpression, schema: Schema, dialect: Dialect) -> Column:

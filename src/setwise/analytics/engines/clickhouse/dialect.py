@@ -164,6 +164,10 @@ class ClickHouseDialect(Dialect):
     def like(self, operand: str, placeholder: str) -> str:
         return f"{operand} LIKE {placeholder}"
 
+    def truth(self, condition: str) -> str:
+        """Return a condition as a truth value: comparisons are numbers here."""
+        return f"CAST({condition}, 'Nullable(Bool)')"
+
     def text_constant(self, value: str) -> str:
         return f"unhex('{value.encode().hex()}')"
 
