@@ -18,6 +18,7 @@ from setwise.service.api.schemas import QuestionBody
 from setwise.service.auth.permissions import API, API_ROUTES, Access, Permission, check_routes, methods_at
 from setwise.service.pages import PAGE_ROUTERS
 from setwise.service.pages.rendering import error_page
+from setwise.service.postgres.door import postgres_door
 from setwise.service.problems import MEDIA_TYPE, Problem, ProblemView, error_response
 from setwise.service.replica import Service, open_service
 from setwise.service.route import BodyLimit, ResponseHeaders
@@ -40,9 +41,11 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     parts = service or open_service(settings)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         running = [asyncio.create_task(parts.runner.beat()), asyncio.create_task(parts.upkeep.run())]
-        yield
+        async with postgres_door(parts) as address:
+            app.state.postgres_address = address
+            yield
         await parts.close()
         for task in running:
             task.cancel()

@@ -19,6 +19,7 @@ from setwise.service.settings import Settings
 from setwise.service.shares import PersonalLimit, Threads
 from setwise.service.storage.database import Database, DatabaseProbe, open_database
 from setwise.service.storage.datasets import Datasets
+from setwise.service.storage.question_budgets import QuestionBudgets
 from setwise.service.storage.schema import Clock
 from setwise.service.telemetry import Metrics
 from setwise.service.upkeep import Upkeep
@@ -58,6 +59,7 @@ class Service:
     ledger: Ledger
     accounts: Accounts
     datasets: Datasets
+    question_budgets: QuestionBudgets
     engines: Engines
     calculators: WorkerPool
     planners: WorkerPool
@@ -113,6 +115,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         ledger=ledger,
         accounts=accounts,
         datasets=datasets,
+        question_budgets=QuestionBudgets(database),
         engines=engines,
         calculators=calculators,
         planners=planners,

@@ -158,6 +158,20 @@ class Settings(BaseSettings):
         False, description="send cookies over TLS only, and tell browsers so; set it behind a TLS proxy"
     )
 
+    postgres: str = Field(
+        "",
+        description="also speak PostgreSQL's protocol at this `HOST:PORT`, for psql, JDBC and BI tools; passwords are "
+        "taken over TLS only, except from this machine",
+    )
+    postgres_certificate: Path | None = Field(
+        None, description="the certificate of PostgreSQL's protocol, in PEM form; with `postgres_key` it turns on TLS"
+    )
+    postgres_key: Path | None = Field(None, description="the private key of that certificate, in PEM form")
+    postgres_connections: Count = Field(200, description="connections of PostgreSQL's protocol at once")
+    postgres_idle_seconds: Seconds = Field(
+        3600.0, description="how long a connection of PostgreSQL's protocol may be idle"
+    )
+
     public_url: str = Field("", description="the address of this service as browsers see it; needed for single sign-on")
     oidc_client_id: str = Field("", description="what the provider of single sign-on calls this service")
     oidc_client_secret: SecretStr | None = Field(

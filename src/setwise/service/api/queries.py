@@ -227,7 +227,7 @@ async def preview(request: Request) -> dict[str, object]:
 async def ask(request: Request, idempotency_key: Key) -> Response:
     """Ask a question. Quick ones are answered here; others are accepted with a location to poll."""
     service, identity = service_of(request), caller(request)
-    job = await service.runner.answered(_started(service, identity, await _read_question(request), idempotency_key))
+    job = await service.runner.answered(start_query(service, identity, await _read_question(request), idempotency_key))
     if job.state is JobState.FAILED:
         assert job.problem is not None
         return Response(job.problem, json.loads(job.problem)["status"], media_type=MEDIA_TYPE)
@@ -257,7 +257,7 @@ async def list_queries(
     def rendered() -> str:
         seen = None if after is None else service.jobs.visible(identity, after)
         jobs = service.jobs.of(identity.person.name, most, after=seen)
-        return f"[{','.join(_render(service, job) for job in jobs)}]"
+        return f"[{','.join(render_query(service, job) for job in jobs)}]"
 
     return paced(request, await service.rendering.run(rendered))
 
@@ -269,7 +269,7 @@ async def show_query(request: Request, query: QueryId) -> Response:
     job = await service.threads.run(service.jobs.visible, caller(request), query)
     if service.jobs.is_lost(job):  # run it as the person who asked it
         person = await service.threads.run(service.people.person, job.person)
-        _started(service, Identity(person=person, token=""), ReadQuestion.parse(job.request), job.key)
+        start_query(service, Identity(person=person, token=""), ReadQuestion.parse(job.request), job.key)
     return await _response(request, job)
 
 
@@ -283,7 +283,8 @@ async def cancel_query(request: Request, query: QueryId) -> Response:
     return await _response(request, job)
 
 
-def _started(service: Service, identity: Identity, read: ReadQuestion, key: str) -> RunningQuery:
+def start_query(service: Service, identity: Identity, read: ReadQuestion, key: str) -> RunningQuery:
+    """Start a query under a key, or return the one that runs under it; every door of the service asks through this."""
     return service.runner.start(Asked(identity=identity, question=read.question, key=key, request=read.text))
 
 
@@ -292,15 +293,15 @@ async def _response(request: Request, job: Job) -> Response:
     service = service_of(request)
     large = len(job.request) + len(job.answer or "") > _LARGE
     if large or _is_sql(job):
-        return paced(request, await service.rendering.run(_render, service, job))
-    return paced(request, _render(service, job))
+        return paced(request, await service.rendering.run(render_query, service, job))
+    return paced(request, render_query(service, job))
 
 
 def _is_sql(job: Job) -> bool:
     return '"kind":"sql"' in job.request
 
 
-def _render(service: Service, job: Job) -> str:
+def render_query(service: Service, job: Job) -> str:
     """Return the JSON text of a query, around the texts of its request and answer, which are stored as JSON.
 
     Columns and rows are added where it was asked in SQL.

@@ -99,6 +99,19 @@ class Authenticator:
         self._people_rates.take(identity.person.name)
         return identity
 
+    async def identify_token(self, token: str, address: str) -> Identity:
+        """Return whose token this is, and count the request against their rate; a wrong one counts for its address.
+
+        Raises: `NotSignedIn`, or `TooManyRequests`.
+        """
+        try:
+            identity = await self._recognised("token", token.strip())
+        except NotSignedIn:
+            self._address_rates.take(network_of(address))
+            raise
+        self._people_rates.take(identity.person.name)
+        return identity
+
     async def sign_in(self, request: Request, token: str) -> NewSession:
         """Exchange a token for a browser session; a wrong one counts against the address it came from."""
         try:

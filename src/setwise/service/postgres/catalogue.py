@@ -232,7 +232,7 @@ class Catalogue:
         """Stop what runs, from any thread."""
         self._connection.interrupt()
 
-    def reads_catalogue(self, statement: exp.Expression) -> bool:
+    def reads_catalogue(self, statement: exp.Expr) -> bool:
         """Whether a statement reads no table of the data set: only the catalogue, or no table at all."""
         local = {cte.alias_or_name.lower() for cte in statement.find_all(exp.CTE)}
         return all(
@@ -244,7 +244,7 @@ class Catalogue:
         """Return the columns of a table of the data set, or None if there is no such table."""
         return self._tables.get(table)
 
-    def describe(self, statement: exp.Expression) -> tuple[Column, ...] | None:
+    def describe(self, statement: exp.Expr) -> tuple[Column, ...] | None:
         """Return the columns that a SELECT over the data set's tables gives, from their empty copies here.
 
         None if DuckDB cannot read the statement, for example because it names bounds of contributions.
@@ -256,7 +256,7 @@ class Catalogue:
                 return None
         return tuple(Column(str(row[0]), _statistic_type(str(row[1]))) for row in described)
 
-    def answer(self, statement: exp.Expression) -> Result:
+    def answer(self, statement: exp.Expr) -> Result:
         """Return what a catalogue query gives.
 
         Raises: `InvalidParameter` if the query needs something that the catalogue does not have.
@@ -286,8 +286,8 @@ class Catalogue:
         self._fill_tables(database)
         for macro in _MACROS:
             run(f"CREATE MACRO {macro}")
-        for table, columns in self._tables.items():
-            declared = ", ".join(f"{_quoted(name)} {_DUCKDB_TYPE.get(type_, 'VARCHAR')}" for name, type_ in columns)
+        for table, fields in self._tables.items():
+            declared = ", ".join(f"{_quoted(name)} {_DUCKDB_TYPE.get(type_, 'VARCHAR')}" for name, type_ in fields)
             run(f"CREATE TABLE {_quoted(table)} ({declared})")
 
     def _fill_schemas_and_types(self, database: str, user: str) -> None:
@@ -302,8 +302,10 @@ class Catalogue:
         run("CREATE TABLE info.schemata (catalog_name VARCHAR, schema_name VARCHAR, schema_owner VARCHAR)")
         many("INSERT INTO info.schemata VALUES (?, ?, 'setwise')", [[database, name] for _, name in schemas])
         run(
-            "CREATE TABLE pg.pg_type (oid BIGINT, typname VARCHAR, typnamespace BIGINT, typowner BIGINT, typlen SMALLINT, "
-            "typtype VARCHAR, typcategory VARCHAR, typrelid BIGINT, typelem BIGINT, typarray BIGINT, typbasetype BIGINT, "
+            "CREATE TABLE pg.pg_type (oid BIGINT, typname VARCHAR, typnamespace BIGINT, typowner BIGINT, "
+            "typlen SMALLINT, "
+            "typtype VARCHAR, typcategory VARCHAR, typrelid BIGINT, typelem BIGINT, typarray BIGINT, "
+            "typbasetype BIGINT, "
             "typtypmod INTEGER, typnotnull BOOLEAN, typdelim VARCHAR, typcollation BIGINT, typdefault VARCHAR, "
             "typinput VARCHAR, typndims INTEGER, typisdefined BOOLEAN, typbyval BOOLEAN, sqlname VARCHAR)"
         )
@@ -342,7 +344,8 @@ class Catalogue:
                 [user, user],
             )
         run(
-            "CREATE TABLE pg.pg_settings (name VARCHAR, setting VARCHAR, unit VARCHAR, category VARCHAR, source VARCHAR)"
+            "CREATE TABLE pg.pg_settings (name VARCHAR, setting VARCHAR, unit VARCHAR, category VARCHAR, "
+            "source VARCHAR)"
         )
         many(
             "INSERT INTO pg.pg_settings VALUES (?, ?, NULL, 'Setwise', 'default')",
@@ -360,17 +363,21 @@ class Catalogue:
     def _fill_tables(self, database: str) -> None:
         run, many = self._connection.execute, self._connection.executemany
         run(
-            "CREATE TABLE pg.pg_class (oid BIGINT, relname VARCHAR, relnamespace BIGINT, reltype BIGINT, reloftype BIGINT, "
-            "relowner BIGINT, relam BIGINT, relfilenode BIGINT, reltablespace BIGINT, relpages INTEGER, reltuples REAL, "
+            "CREATE TABLE pg.pg_class (oid BIGINT, relname VARCHAR, relnamespace BIGINT, reltype BIGINT, "
+            "reloftype BIGINT, "
+            "relowner BIGINT, relam BIGINT, relfilenode BIGINT, reltablespace BIGINT, relpages INTEGER, "
+            "reltuples REAL, "
             "reltoastrelid BIGINT, relhasindex BOOLEAN, relisshared BOOLEAN, relpersistence VARCHAR, relkind VARCHAR, "
-            "relnatts SMALLINT, relchecks SMALLINT, relhasrules BOOLEAN, relhastriggers BOOLEAN, relhassubclass BOOLEAN, "
+            "relnatts SMALLINT, relchecks SMALLINT, relhasrules BOOLEAN, relhastriggers BOOLEAN, "
+            "relhassubclass BOOLEAN, "
             "relrowsecurity BOOLEAN, relforcerowsecurity BOOLEAN, relispopulated BOOLEAN, relreplident VARCHAR, "
             "relispartition BOOLEAN, relhasoids BOOLEAN, relacl VARCHAR[], reloptions VARCHAR[], relpartbound VARCHAR)"
         )
         run(
             "CREATE TABLE pg.pg_attribute (attrelid BIGINT, attname VARCHAR, atttypid BIGINT, attstattarget INTEGER, "
             "attlen SMALLINT, attnum SMALLINT, attndims INTEGER, atttypmod INTEGER, attnotnull BOOLEAN, "
-            "atthasdef BOOLEAN, atthasmissing BOOLEAN, attidentity VARCHAR, attgenerated VARCHAR, attisdropped BOOLEAN, "
+            "atthasdef BOOLEAN, atthasmissing BOOLEAN, attidentity VARCHAR, attgenerated VARCHAR, "
+            "attisdropped BOOLEAN, "
             "attislocal BOOLEAN, attcollation BIGINT, attacl VARCHAR[], attoptions VARCHAR[], attstorage VARCHAR, "
             "attcompression VARCHAR, attfdwoptions VARCHAR[])"
         )
@@ -393,7 +400,8 @@ class Catalogue:
         for place, (table, columns) in enumerate(self._tables.items()):
             oid = _FIRST_TABLE + place
             many(
-                "INSERT INTO pg.pg_class VALUES (?, ?, ?, 0, 0, ?, 2, 0, 0, 0, -1, 0, false, false, 'p', 'r', ?, 0, false, "
+                "INSERT INTO pg.pg_class VALUES (?, ?, ?, 0, 0, ?, 2, 0, 0, 0, -1, 0, false, false, 'p', 'r', ?, 0, "
+                "false, "
                 "false, false, false, false, true, 'd', false, false, NULL, NULL, NULL)",
                 [[oid, table, _PUBLIC_SCHEMA, _OWNER, len(columns)]],
             )
@@ -440,7 +448,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def parse_catalogue_query(text: str) -> exp.Expression:
+def parse_catalogue_query(text: str) -> exp.Expr:
     """Return a statement as a syntax tree, after rewriting what the parser does not read.
 
     Raises: `InvalidParameter`.
@@ -458,7 +466,7 @@ _LOOKUPS = {"regclass": "regclass_oid", "regtype": "regtype_oid"}
 _TEXT_TYPES = {"name", "char", "regproc", "regnamespace", "regrole", "int2vector", "oidvector", "anyarray"}
 
 
-def _rewritten(statement: exp.Expression, constants: Mapping[str, str]) -> exp.Expression:
+def _rewritten(statement: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
     """Return the statement for DuckDB: catalogue tables under their schemas here, casts and functions as macros.
 
     Inner nodes are rewritten before outer ones, because a cast to oid may hold a cast to regclass.
@@ -477,12 +485,13 @@ def _rewritten(statement: exp.Expression, constants: Mapping[str, str]) -> exp.E
     return tree
 
 
-def _rewritten_node(node: exp.Expression, constants: Mapping[str, str]) -> exp.Expression:
+def _rewritten_node(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
     match node:
         case exp.Table():
             return _located(node)
         case exp.Dot() if node.this.name.lower() == "pg_catalog":
-            return node.expression.copy()
+            inner: exp.Expr = node.expression.copy()
+            return inner
         case exp.Cast():
             return _cast(node)
         case exp.Func() | exp.Anonymous():
@@ -495,7 +504,7 @@ def _rewritten_node(node: exp.Expression, constants: Mapping[str, str]) -> exp.E
             return node
 
 
-def _name_as_postgresql_does(projection: exp.Expression) -> None:
+def _name_as_postgresql_does(projection: exp.Expr) -> None:
     """Give a column of a result the name that PostgreSQL gives it: of the function or column, else ?column?."""
     if isinstance(projection, exp.Alias | exp.Star | exp.Column):
         if isinstance(projection, exp.Column) and not projection.find(exp.Star):
@@ -514,7 +523,7 @@ def _name_as_postgresql_does(projection: exp.Expression) -> None:
     projection.replace(exp.alias_(projection.copy(), name, quoted=True))
 
 
-def _located(table: exp.Table) -> exp.Expression:
+def _located(table: exp.Table) -> exp.Expr:
     name, schema = table.name.lower(), table.db.lower()
     if isinstance(table.this, exp.Func | exp.Anonymous):  # generate_series and the like
         table.set("db", None)
@@ -528,7 +537,7 @@ def _located(table: exp.Table) -> exp.Expression:
     return table
 
 
-def _cast(node: exp.Cast) -> exp.Expression:
+def _cast(node: exp.Cast) -> exp.Expr:
     """Return a cast to one of PostgreSQL's own types as a lookup, as text or as a number; other casts as they are."""
     type_ = node.to.sql(dialect="postgres").strip('"').lower().removeprefix("pg_catalog.")
     if type_ in _LOOKUPS:
@@ -544,11 +553,16 @@ def _cast(node: exp.Cast) -> exp.Expression:
     return node
 
 
-def _called(node: exp.Expression, constants: Mapping[str, str]) -> exp.Expression:
-    name = (node.name if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+def _called(node: exp.Expr, constants: Mapping[str, str]) -> exp.Expr:
+    name = (
+        node.sql_name() if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous) else node.name
+    ).lower()
     if name in constants:
         return exp.Literal.string(constants[name])
-    if name in ("json_build_object", "jsonb_build_object"):  # describes identities and collations, which there are none of
+    if name in (
+        "json_build_object",
+        "jsonb_build_object",
+    ):  # describes identities and collations, which there are none of
         return exp.cast(exp.Null(), "VARCHAR")
     if name == "to_regclass":
         return exp.Anonymous(this="regclass_oid", expressions=node.expressions)

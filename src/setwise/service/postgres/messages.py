@@ -317,7 +317,7 @@ def data_row(cells: Sequence[bytes | None]) -> bytes:
 
 
 def error(code: str, message: str, *, hint: str = "", severity: str = "ERROR", position: int | None = None) -> bytes:
-    """Return the message of an error: its SQLSTATE, one sentence, and what to do; `position` counts characters from 1."""
+    """Return the message of an error: SQLSTATE, one sentence, what to do, and the place, in characters from 1."""
     return _message(b"E", _fields(code, message, hint, severity, position))
 
 

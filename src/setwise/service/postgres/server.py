@@ -217,12 +217,14 @@ class _Connection:
 
     async def _sign_in(self, startup: messages.Startup) -> Session | None:
         if startup.version >> 16 != messages.PROTOCOL_3 >> 16:
-            return await self._refuse("0A000", "only version 3 of the protocol is spoken here")
+            await self._refuse("0A000", "only version 3 of the protocol is spoken here")
+            return None
         address = _address(self._writer)
         if not self._encrypted and not _is_loopback(address):
-            return await self._refuse(
+            await self._refuse(
                 "28000", "a password is taken over TLS only", "Connect with sslmode=require, or from this machine."
             )
+            return None
         user = startup.parameters.get("user", "")
         self._writer.write(messages.ASK_FOR_PASSWORD)
         await self._writer.drain()
@@ -233,11 +235,13 @@ class _Connection:
             database = startup.parameters.get("database") or user
             session = await self._door.open_session(user, database, password.text, address)
         except NotSignedIn:
-            return await self._refuse(
+            await self._refuse(
                 "28P01", f'password authentication failed for user "{user}"', "The password is your access token."
             )
+            return None
         except SetwiseError as error:
-            return await self._refuse(sqlstate(error), str(error))
+            await self._refuse(sqlstate(error), str(error))
+            return None
         for name, value in startup.parameters.items():
             if name in ("application_name", "client_encoding", "DateStyle", "TimeZone", "options"):
                 session.settings[name.lower()] = value[:1000]

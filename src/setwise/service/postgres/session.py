@@ -1,4 +1,4 @@
-"""What a statement over PostgreSQL's protocol means: a setting, a query on the catalogue, or a question that is charged.
+"""What a statement over PostgreSQL's protocol means: a setting, a catalogue query, or a question that is charged.
 
 One `Session` belongs to one connection. It knows nothing of bytes: the server hands it statements and sends what it
 returns.
@@ -149,7 +149,7 @@ class Session:
         lowered = name.lower()
         return self.settings.get(lowered, _DEFAULTS.get(lowered))
 
-    async def run(self, statement: str) -> Reply:
+    async def run(self, statement: str) -> Reply:  # noqa: PLR0912 - one branch for each kind of statement
         """Run one statement and return what it gives.
 
         Raises: `Rejected`, or a `SetwiseError` for a question that is refused.
@@ -212,7 +212,7 @@ class Session:
         return None if columns is None else self._with_intervals(columns, tree)
 
     async def _select(self, text: str) -> Reply:
-        tree: exp.Expression | None
+        tree: exp.Expr | None
         try:
             tree = parse_catalogue_query(text)
         except InvalidParameter:
@@ -228,7 +228,7 @@ class Session:
         answer = await self.asker.ask(text, self._budget())
         return self._reply(answer, None if tree is None else self.catalogue.describe(tree))
 
-    def _columns_only(self, tree: exp.Expression) -> tuple[Column, ...] | None:
+    def _columns_only(self, tree: exp.Expr) -> tuple[Column, ...] | None:
         """Return the columns of a statement that asks for no rows (LIMIT 0), as tools do to learn them; else None."""
         limit = tree.args.get("limit")
         if limit is None or not isinstance(limit.expression, exp.Literal) or limit.expression.this != "0":
@@ -238,7 +238,7 @@ class Session:
             raise Rejected("42601", "the columns of this statement cannot be told without running it")
         return self._with_intervals(columns, tree)
 
-    def _refuse_rows(self, tree: exp.Expression) -> None:
+    def _refuse_rows(self, tree: exp.Expr) -> None:
         """Raise `Rejected` for a SELECT of rows: a scan, a sample, or the distinct values of a field."""
         if (
             not isinstance(tree, exp.Select)
@@ -279,7 +279,7 @@ class Session:
                         row.append(None if interval is None else float(interval[place]))
         return Reply(f"SELECT {len(cells)}", Result(tuple(columns), cells), answer.notices)
 
-    def _with_intervals(self, columns: tuple[Column, ...], tree: exp.Expression) -> tuple[Column, ...]:
+    def _with_intervals(self, columns: tuple[Column, ...], tree: exp.Expr) -> tuple[Column, ...]:
         projections = tree.expressions if isinstance(tree, exp.Select) else []
         if self.setting("setwise.intervals") != "on" or len(projections) != len(columns):
             return columns

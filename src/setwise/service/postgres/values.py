@@ -18,7 +18,7 @@ TEXT_ARRAY = 1009
 SIZES = {BOOL: 1, INT2: 2, INT4: 4, INT8: 8, OID: 4, FLOAT4: 4, FLOAT8: 8, DATE: 4, TIMESTAMP: 8, TIMESTAMPTZ: 8}
 """The bytes of a value of each type of fixed size; other types have none, which the protocol writes as -1."""
 
-_EPOCH = datetime.datetime(2000, 1, 1)  # noqa: DTZ001 - PostgreSQL counts times from here, without a zone
+_EPOCH = datetime.datetime(2000, 1, 1)  # PostgreSQL counts times from here, without a zone
 _EPOCH_DAY = datetime.date(2000, 1, 1)
 
 TYPE_OF_KIND = {

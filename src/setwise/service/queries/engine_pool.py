@@ -73,6 +73,20 @@ class Engines:
             self._schemas[place] = found
         return self._schemas[place]
 
+    def version(self, dataset: Dataset) -> str:
+        """Return a text that changes when a file of a table changes: its size and the time it was written.
+
+        It is empty for tables of a server, which tell nothing of the kind.
+        """
+        located = self._located(dataset.table, dataset.engine)
+        if not Path(located.partition("::")[0]).is_absolute():
+            return ""
+        try:
+            states = [(str(path), path.stat()) for path in files_of(located.partition("::")[0])]
+        except OSError:
+            raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
+        return " ".join(f"{path}:{state.st_size}:{state.st_mtime_ns}" for path, state in sorted(states))
+
     def public_schemas(self, dataset: Dataset) -> dict[str, Schema]:
         """Return the columns of the public tables that may be joined to a data set, by name."""
         if dataset.name not in self._public:

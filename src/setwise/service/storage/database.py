@@ -23,6 +23,7 @@ _MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     schema.metadata.create_all,
     schema.add_removal_of_people,
     schema.add_sign_on,
+    schema.add_question_budgets,
 )
 """Step n takes the schema from version n to n + 1; steps are appended, never changed."""
 

@@ -82,6 +82,21 @@ datasets = Table(
 )
 
 
+question_budgets = Table(
+    "service_question_budgets",
+    metadata,
+    Column("account", String(200), primary_key=True),
+    Column("epsilon", Double, nullable=False),
+    Column("delta", Double, nullable=False),
+    Column("fresh_hours", Double, nullable=False),
+)
+
+
+def add_question_budgets(connection: Connection) -> None:
+    """Add the table of what a statement without a budget costs, unless the database was made with it."""
+    question_budgets.create(connection, checkfirst=True)
+
+
 def add_removal_of_people(connection: Connection) -> None:
     """Add the column in which people are marked as removed, unless the table was made with it."""
     if "removed_at" not in _columns(connection, people):
