@@ -18,7 +18,13 @@ BODIES: dict[tuple[str, str], object] = {
     ("POST", "/datasets/{dataset}/cap/reclaim"): {},
     ("POST", "/people/{person}/tokens"): {"label": "x"},
 }
-OF_ADA = {"/accounts/{account}", "/preview", "/queries/{query}", "/accounts/{account}/history"}
+OF_ADA = {
+    "/accounts/{account}",
+    "/preview",
+    "/queries/{query}",
+    "/accounts/{account}/history",
+    "/accounts/{account}/question-budget",
+}
 """What is ada's alone; a steward sees it too, except that only ada may draw from her account."""
 
 
@@ -55,6 +61,7 @@ def unique_body(method: str, path: str, number: int) -> object:
     made: dict[tuple[str, str], object] = {
         ("POST", "/people"): {"name": name, "role": "analyst"},
         ("PUT", "/accounts/{account}/state"): {"state": "open"},
+        ("PUT", "/accounts/{account}/question-budget"): {"epsilon": 0.1},
         ("POST", "/datasets"): {"name": name, "table": "events.parquet", "user": "user_id", "items": ["word"]},
         ("POST", "/accounts"): {
             "kind": "filter",

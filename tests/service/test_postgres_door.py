@@ -3,7 +3,6 @@
 import os
 import shutil
 import socket
-import ssl
 import subprocess
 import threading
 import time
@@ -79,7 +78,9 @@ def test_the_same_statement_is_charged_once_and_replayed(door):
     assert any(notice.startswith("Whether or not one person") for notice in notices)
     assert any(notice.startswith("Budget: about epsilon") for notice in notices)
     with psycopg.connect(url(door)) as connection:
-        assert connection.execute(f'{SQL.replace("visits", chr(34) + "public" + chr(34) + ".visits")}').fetchall() == first
+        assert (
+            connection.execute(f"{SQL.replace('visits', chr(34) + 'public' + chr(34) + '.visits')}").fetchall() == first
+        )
     assert charges(team) == before + 1
 
 
@@ -116,7 +117,11 @@ def test_rows_are_refused_with_a_hint_and_cost_nothing(door):
     team, _ = door
     before = charges(team)
     with psycopg.connect(url(door), autocommit=True) as connection:
-        for scan in ("SELECT * FROM visits LIMIT 1000", "SELECT DISTINCT country FROM visits", "SELECT user_id FROM visits"):
+        for scan in (
+            "SELECT * FROM visits LIMIT 1000",
+            "SELECT DISTINCT country FROM visits",
+            "SELECT user_id FROM visits",
+        ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege) as refused:
                 connection.execute(scan)
             assert "COUNT(DISTINCT user_id)" in refused.value.diag.message_hint
@@ -157,9 +162,8 @@ def test_sqlalchemy_reflects_and_pandas_reads(door):
     metadata = sa.MetaData()
     metadata.reflect(engine)
     visits = metadata.tables["visits"]
-    statement = (
-        sa.select(visits.c.country, sa.func.count(sa.distinct(visits.c.user_id)).label("users"))
-        .group_by(visits.c.country)
+    statement = sa.select(visits.c.country, sa.func.count(sa.distinct(visits.c.user_id)).label("users")).group_by(
+        visits.c.country
     )
     with engine.connect() as connection:
         found = connection.execute(statement).all()
@@ -176,7 +180,12 @@ def test_psql_lists_describes_and_asks(door):
     command = ["psql", "-h", "127.0.0.1", "-p", str(port), "-U", "ada", "ada-visits", "-At"]
     command += ["-c", "\\dt", "-c", "\\d visits", "-c", "\\l", "-c", "\\dn", "-c", SQL]
     done = subprocess.run(
-        command, env={**os.environ, "PGPASSWORD": team.ada_token}, capture_output=True, text=True, check=False, timeout=60
+        command,
+        env={**os.environ, "PGPASSWORD": team.ada_token},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -252,10 +261,11 @@ def test_tls_is_spoken_where_a_certificate_is_given(tmp_path):
 def test_cancelling_stops_a_question(door, monkeypatch):
     team, _ = door
     runner = team.replica.service.runner
-    held = threading.Event()
+    held, entered = threading.Event(), threading.Event()
     answer = runner._answer
 
     def slowly(running):
+        entered.set()
         while not held.is_set():
             running.timing.check()
             time.sleep(0.02)
@@ -263,8 +273,8 @@ def test_cancelling_stops_a_question(door, monkeypatch):
 
     monkeypatch.setattr(runner, "_answer", slowly)
     with psycopg.connect(url(door), autocommit=True) as connection:
-        threading.Timer(0.5, connection.cancel).start()
-        with pytest.raises((psycopg.errors.QueryCanceled, psycopg.Error)):
+        threading.Thread(target=lambda: entered.wait(30) and connection.cancel_safe()).start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
             connection.execute("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE country = 'cancelled'")
         held.set()
 
@@ -280,7 +290,9 @@ def test_passwords_are_refused_without_tls_from_elsewhere(monkeypatch, door):
 JDBC_JAR = Path("/usr/share/java/postgresql.jar")
 
 
-@pytest.mark.skipif(not JDBC_JAR.exists() and not os.environ.get("CI"), reason="Debian's libpostgresql-jdbc-java is missing")
+@pytest.mark.skipif(
+    not JDBC_JAR.exists() and not os.environ.get("CI"), reason="Debian's libpostgresql-jdbc-java is missing"
+)
 def test_jdbc_asks_and_reads_the_catalogue(door):
     import py4j
     import pyspark
@@ -317,7 +329,3 @@ def test_jdbc_asks_and_reads_the_catalogue(door):
         connection.close()
     finally:
         gateway.shutdown()
-
-
-def test_the_context_of_tls_is_not_weakened():
-    assert ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).minimum_version >= ssl.TLSVersion.MINIMUM_SUPPORTED

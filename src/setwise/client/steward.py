@@ -80,6 +80,14 @@ class ReclaimedRecord(TypedDict):
     accounts: int
 
 
+class QuestionBudgetRecord(TypedDict):
+    """What a statement without a budget costs, and after how many hours it is a new question."""
+
+    epsilon: float
+    delta: float
+    fresh_hours: float
+
+
 class AccountRecord(TypedDict):
     """An account's status; `odometer` is None in lists."""
 
@@ -319,6 +327,17 @@ class Steward:
     def close_account(self, account: str, *, reason: str = "") -> AccountRecord:
         """Close an account for good."""
         return self._set_state(account, "closed", reason)
+
+    def question_budget(self, account: str) -> QuestionBudgetRecord:
+        """Return what a statement of this account costs that names no budget, as BI tools send them."""
+        return self._client.request("GET", _path("accounts", account, "question-budget"))
+
+    def set_question_budget(
+        self, account: str, *, epsilon: float, delta: float = 1e-9, fresh_hours: float = 24.0
+    ) -> QuestionBudgetRecord:
+        """Set what such a statement costs, and after how many hours the same statement is a new question."""
+        body = {"epsilon": epsilon, "delta": delta, "fresh_hours": fresh_hours}
+        return self._client.request("PUT", _path("accounts", account, "question-budget"), body)
 
     def account(self, name: str) -> AccountRecord:
         """Return the status of an account, with its odometer."""

@@ -26,6 +26,7 @@ from setwise.service.auth.permissions import API
 from setwise.service.problems import at_field
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, paced, service_of
+from setwise.service.storage.question_budgets import QuestionBudget
 from setwise.service.workers.tasks import CertifyTerms, ShowStatus
 
 router = APIRouter(prefix=API, tags=["accounts"], route_class=GuardedRoute)
@@ -259,6 +260,44 @@ async def set_state(
         return found.status()
 
     return await show_status(service, await service.threads.run(changed))
+
+
+class QuestionBudgetBody(Body):
+    """What a statement without a budget of its own costs, and after how many hours it is a new question."""
+
+    epsilon: Epsilon
+    delta: Delta = 1e-9
+    fresh_hours: Annotated[float, Field(gt=0.0, le=8784.0, description="at most a year")] = 24.0
+
+
+class QuestionBudgetView(BaseModel):
+    """The question budget of an account, for statements over PostgreSQL's protocol."""
+
+    epsilon: float = Field(examples=[0.1])
+    delta: float = Field(examples=[1e-9])
+    fresh_hours: float = Field(examples=[24.0])
+
+
+@router.get("/accounts/{account}/question-budget", response_model=QuestionBudgetView)
+async def show_question_budget(request: Request, account: AccountName) -> dict[str, float]:
+    """Show what a statement costs that names no budget, and after how long it is a new question."""
+    service, identity = service_of(request), caller(request)
+    await service.threads.run(service.accounts.visible, identity, account)
+    return (await service.threads.run(service.question_budgets.of, account)).to_dict()
+
+
+@router.put("/accounts/{account}/question-budget", response_model=QuestionBudgetView)
+async def set_question_budget(
+    request: Request,
+    account: AccountName,
+    body: Annotated[QuestionBudgetBody, JsonBody(examples=[{"epsilon": 0.1, "delta": 1e-9, "fresh_hours": 24}])],
+) -> dict[str, float]:
+    """Set what a statement costs that names no budget; it holds for statements from now on."""
+    service, identity = service_of(request), caller(request)
+    await service.threads.run(service.accounts.visible, identity, account)
+    budget = QuestionBudget(**body.model_dump())
+    await service.threads.run(service.question_budgets.put, account, budget)
+    return budget.to_dict()
 
 
 def _check_names(service: Service, body: SetwiseAccountBody | FilterAccountBody) -> None:

@@ -58,6 +58,8 @@ ROUTES: dict[tuple[str, str], Permission] = {
     ("GET", f"{API}/accounts/{{account}}"): _ONE_OF_MINE,
     ("GET", f"{API}/accounts/{{account}}/history"): _ONE_OF_MINE,
     ("PUT", f"{API}/accounts/{{account}}/state"): _ONE_OF_ALL,
+    ("GET", f"{API}/accounts/{{account}}/question-budget"): _ONE_OF_MINE,
+    ("PUT", f"{API}/accounts/{{account}}/question-budget"): _ONE_OF_ALL,
     ("GET", f"{API}/audit"): _STEWARD,
     ("GET", f"{API}/trail"): _STEWARD,
     ("POST", f"{API}/preview"): _ONE_OF_MINE,

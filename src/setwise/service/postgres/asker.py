@@ -8,20 +8,25 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fastapi.exceptions import RequestValidationError
+
 from setwise.accounting.notation import promise_in_words, rounded_down, rounded_up
 from setwise.analytics.schema import Schema
-from setwise.errors import Forbidden, NotSignedIn, UnknownAccount
+from setwise.errors import EngineFailed, Forbidden, NotSignedIn, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.status import AccountStatus
-from setwise.service.api.queries import shown_query, start_query
-from setwise.service.api.schemas import QuestionBody
+from setwise.service.api.queries import ReadQuestion, render_query, start_query
 from setwise.service.auth.people import Identity
 from setwise.service.postgres.catalogue import Catalogue
 from setwise.service.postgres.session import Answer, AskedBudget, Rejected, Session
 from setwise.service.postgres.values import TYPE_OF_KIND
 from setwise.service.queries.jobs import JobState
+from setwise.service.queries.runner import RunningQuery
 from setwise.service.replica import Service
 from setwise.service.storage.datasets import Dataset
+
+_CANCELLED = "canceling statement due to user request"
+"""PostgreSQL's own words, by which drivers know a cancelled statement."""
 
 _POLL_SECONDS = 0.1
 """Between two looks at a query that still runs."""
@@ -49,42 +54,43 @@ class ServiceAsker:
     def __init__(self, service: Service, connected: Connected) -> None:
         self._service = service
         self._connected = connected
-        self._running_id: str | None = None
+        self._running: RunningQuery | None = None
         self._cancelled = False
 
     async def ask(self, sql: str, budget: AskedBudget) -> Answer:
         """Charge, answer and return; the same statement on the same version of the table replays its stored answer."""
         service = self._service
         identity = await self._identity()
-        body = await self._body(sql, budget)
-        key = budget.key or await self._key(body)
+        read = await self._read(sql, budget)
+        key = budget.key or await self._key(read)
         self._cancelled = False
-        running = start_query(service, identity, body, key)
-        job = await service.runner.answered(running)
-        self._running_id = job.id
+        self._running = start_query(service, identity, read, key)
         try:
+            job = await service.runner.answered(self._running)
             while job.state is JobState.RUNNING:
-                if self._cancelled:
-                    raise Rejected("57014", "canceling statement due to user request")
                 await asyncio.sleep(_POLL_SECONDS)
                 job = await service.threads.run(service.jobs.get, job.id)
+        except EngineFailed:
+            if self._cancelled:
+                raise Rejected("57014", _CANCELLED) from None
+            raise
         finally:
-            self._running_id = None
+            self._running = None
         if job.state is JobState.CANCELLED:
-            raise Rejected("57014", "canceling statement due to user request")
+            raise Rejected("57014", _CANCELLED)
         if job.state is JobState.FAILED:
             assert job.problem is not None
             problem = json.loads(job.problem)
             raise Rejected(_CODE_OF_STATUS.get(problem["status"], "58000"), problem["detail"])
-        shown = await shown_query(service, job)
+        shown = json.loads(await service.rendering.run(render_query, service, job))
         status = await service.threads.run(self._connected.account.status)
         return _answer(shown, status)
 
     async def explain(self, sql: str, budget: AskedBudget) -> Sequence[str]:
         """Return the preview of a question as lines of text; nothing is charged."""
         identity = await self._identity()
-        body = await self._body(sql, budget)
-        plan, _ = await self._service.questions.preview(identity, body.question(), self._service.threads)
+        read = await self._read(sql, budget)
+        plan, _ = await self._service.questions.preview(identity, read.question, self._service.threads)
         status = await self._service.threads.run(self._connected.account.status)
         shortage = await self._service.threads.run(self._connected.account.shortage, plan.uses)
         lines = [
@@ -97,18 +103,15 @@ class ServiceAsker:
     async def cancel(self) -> None:
         """Stop the question that runs, if one does."""
         self._cancelled = True
-        if self._running_id is not None:
-            service, id_ = self._service, self._running_id
-            job = await service.threads.run(service.jobs.get, id_)
-            await service.threads.run(lambda: service.jobs.cancel(job, by=job.person))
-            await service.runner.cancel(id_)
+        if self._running is not None:
+            await self._service.runner.cancel_running(self._running)
 
     async def _identity(self) -> Identity:
         """Return who asks, looked up again: a token that was revoked meanwhile asks no further question."""
         connected = self._connected
         return await self._service.authenticator.identify_token(connected.token, connected.address)
 
-    async def _body(self, sql: str, budget: AskedBudget) -> QuestionBody:
+    async def _read(self, sql: str, budget: AskedBudget) -> ReadQuestion:
         connected = self._connected
         text = _SCHEMA.sub(lambda found: found[1] or "", sql)
         body: dict[str, object] = {
@@ -124,11 +127,11 @@ class ServiceAsker:
                 "delta": default.delta if budget.delta is None else budget.delta,
             }
         try:
-            return QuestionBody.model_validate(body)
-        except ValueError as error:
-            raise Rejected("22023", f"this statement cannot be asked: {_first_reason(error)}") from None
+            return ReadQuestion.parse(json.dumps(body))
+        except RequestValidationError as error:
+            raise Rejected("22023", f"this statement cannot be asked: {error.errors()[0]['msg']}") from None
 
-    async def _key(self, body: QuestionBody) -> str:
+    async def _key(self, read: ReadQuestion) -> str:
         """Return the key of a statement: the same for the same text and budget on one version of the table.
 
         A version lasts until a file of the table changes, and no longer than the steward's `fresh_hours`.
@@ -137,7 +140,7 @@ class ServiceAsker:
         default = await service.threads.run(service.question_budgets.of, connected.account.name)
         version = await service.threads.run(service.engines.version, connected.dataset)
         window = int(time.time() // (3600.0 * default.fresh_hours))
-        parts = json.dumps([body.model_dump_json(exclude_none=True), version, window])
+        parts = json.dumps([read.text, version, window])
         return f"pg:{hashlib.sha256(parts.encode()).hexdigest()[:40]}"
 
 
@@ -201,8 +204,3 @@ def _budget_left(status: AccountStatus) -> str:
 
 
 _CODE_OF_STATUS = {402: "53400", 404: "42P01", 409: "23505", 422: "22023", 429: "53300", 503: "58030"}
-
-
-def _first_reason(error: ValueError) -> str:
-    errors = getattr(error, "errors", None)
-    return str(errors()[0]["msg"]) if errors is not None else str(error)

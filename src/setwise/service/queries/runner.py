@@ -280,6 +280,10 @@ class Runner:
             if running.job is not None and running.job.id == id_:
                 await self._stop(running, CANCELLED)
 
+    async def cancel_running(self, running: RunningQuery) -> None:
+        """Stop a query of this replica for the person who asked it, whether or not it was charged yet."""
+        await self._stop(running, CANCELLED)
+
     async def beat(self) -> None:
         """Tell the database which queries are alive, and stop those that are overdue or to be cancelled; for ever."""
         while True:
