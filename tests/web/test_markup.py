@@ -17,6 +17,7 @@ PAGES = [
     "/accounts",
     "/accounts/ada-shop",
     "/accounts/ada-total",
+    "/live",
     "/steward",
     "/steward/audit",
     "/steward/trail",

@@ -13,7 +13,8 @@ _PARTS = {"/", "/logout", "/explore/curve", "/steward/verify"}
 
 def test_every_page_is_on_it_and_no_other() -> None:
     whole = {path for _, path in PAGES if path not in _PARTS and not path.startswith(("/static", "/charts"))}
-    pages = {path for path in whole if not path.endswith(("/panel", "/answer.csv", "/answer.json"))}
+    parts = ("/panel", "/answer.csv", "/answer.json", "/series.csv", "/series.svg")
+    pages = {path for path in whole if not path.endswith(parts)}
     assert set(re.findall(r"`(/[a-z]+[^`]*)`", PAGE)) == pages
 
 

@@ -12,7 +12,8 @@ from setwise.cli import options
 from setwise.errors import InvalidParameter
 
 _SETTINGS = (
-    "host", "port", "postgres", "trusted_proxy", "ledger", "engine", "data_dir", "workers", "memory", "query_seconds",
+    "host", "port", "postgres", "trusted_proxy", "ledger", "engine", "data_dir", "live_dir", "workers", "memory",
+    "query_seconds",
     "wait_seconds", "answer_step", "heartbeat_seconds", "requests_per_second", "log", "secure_cookies",
 )  # fmt: skip
 """The settings of a replica that are options too; the others come from the environment alone."""

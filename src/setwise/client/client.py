@@ -7,9 +7,10 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from datetime import date
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
-from urllib.parse import quote, urlsplit
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from urllib.parse import quote, urlencode, urlsplit
 
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
@@ -18,7 +19,14 @@ from setwise.analytics.planning import Plan
 from setwise.analytics.query import Domain, Query
 from setwise.analytics.sql.result import Output, SqlAnswer
 from setwise.analytics.tables.domain import read_domain
-from setwise.client.steward import AccountRecord, DatasetRecord, PersonRecord, Steward
+from setwise.client.steward import (
+    AccountRecord,
+    DatasetRecord,
+    PersonRecord,
+    SeriesRecord,
+    SeriesValuesRecord,
+    Steward,
+)
 from setwise.errors import EngineFailed, InvalidParameter, MissingExtra, Unavailable, error_of
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label
@@ -117,6 +125,14 @@ class Client:
             if len(page) < _PAGE:
                 return found
 
+    def live(self) -> list[SeriesRecord]:
+        """Return the live series that one's accounts have paid for."""
+        return self.request("GET", "/live")
+
+    def series(self, name: str) -> "RemoteSeries":
+        """Return a live series by its name."""
+        return RemoteSeries(self, name)
+
     def dataset(self, name: str, *, account: str | None = None) -> "RemoteDataset":
         """Return a data set to ask, paid for by an account: the named one, or the only one there is for it."""
         if account is None:
@@ -194,6 +210,26 @@ def _read(response: "httpx.Response") -> Any:  # noqa: ANN401 - JSON
     raise error_of(found)
 
 
+class SeriesWords(TypedDict, total=False):
+    """The words of a live series: those of `setwise.live.open_live`."""
+
+    item: str
+    at: str
+    every: str
+    start: str | date
+    periods: int
+    contributions: int | None
+    epsilon: float | None
+    delta: float | None
+    counts: str | None
+    purpose: str
+    window: int | None
+    where: str | None
+    domain: Domain | None
+    unit: str
+    late_days: int
+
+
 class RemoteDataset(Askable):
     """A data set of a service and the account that pays; `Client.dataset` returns one.
 
@@ -208,6 +244,17 @@ class RemoteDataset(Askable):
 
     def __repr__(self) -> str:
         return f"<setwise data set {self._name!r}, paid for by {self._account!r}>"
+
+    def open_live(self, name: str, **words: Unpack[SeriesWords]) -> "RemoteSeries":
+        """Open a live series on the data set, paid for once by the account; again with the same words it is free."""
+        given: dict[str, Any] = {key: value for key, value in words.items() if value is not None}
+        if "domain" in given:
+            given["domain"] = list(self.read_domain(given["domain"]))
+        if "start" in given:
+            given["start"] = str(given["start"])
+        body = {"name": name, "dataset": self._name, "account": self._account, **given}
+        self._client.request("POST", "/live", body)
+        return RemoteSeries(self._client, name)
 
     def standing(self) -> dict[str, Any]:
         """Return how the account stands."""
@@ -263,6 +310,33 @@ class RemoteDataset(Askable):
     def _body(self, query: dict[str, object], budget: AskedBudget | None) -> dict[str, object]:
         spend = {} if budget is None else {"spend": budget.to_dict()}
         return {"dataset": self._name, "account": self._account, "query": query, **spend}
+
+
+class RemoteSeries:
+    """A live series of a service; `Client.series` and `RemoteDataset.open_live` return one."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<setwise live series {self.name!r} of a service>"
+
+    def update(self, until: str | date | None = None) -> list[str]:
+        """Release every period that has ended, and return their first days; nothing is charged."""
+        body = {} if until is None else {"until": str(until)}
+        released: list[str] = self._client.request("POST", f"/live/{quote(self.name)}/update", body)["released"]
+        return released
+
+    def view(self, *, window: int | None = None, items: Sequence[str | int] = ()) -> SeriesValuesRecord:
+        """Return what was released, as totals or as windows of so many periods; free."""
+        words = [("item", str(item)) for item in items] + ([] if window is None else [("window", str(window))])
+        asked = f"?{urlencode(words)}" if words else ""
+        return self._client.request("GET", f"/live/{quote(self.name)}{asked}")
+
+    def close(self) -> SeriesRecord:
+        """End the series for good; what was released stays."""
+        return self._client.request("DELETE", f"/live/{quote(self.name)}")
 
 
 def _answer(ended: dict[str, Any]) -> PrivateAnswer:

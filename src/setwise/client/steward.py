@@ -124,19 +124,64 @@ class JointRecord(TypedDict):
 
 
 class EntryRecord(TypedDict):
-    """An entry of an account: a charge with what was asked, a settlement with the answer, or a slice of a cap.
+    """An entry of an account: a charge with what was asked, a settlement with the answer, a slice of a cap, a release.
 
+    A release is a part of an answer, such as a day of a live series, that an earlier charge has paid for.
     `text` is that JSON, as it was written.
     """
 
     entry: int
     at: str
-    kind: Literal["charge", "settle", "slice"]
+    kind: Literal["charge", "settle", "slice", "release"]
     key: str
     period: str | None
     uses: list[str]
     text: str
     hash: str
+
+
+class SeriesRecord(TypedDict):
+    """A live series: what it counts, what it cost, and how close its numbers are."""
+
+    name: str
+    dataset: str
+    account: str
+    item: str
+    every: str
+    start: str
+    periods: int
+    unit: str
+    contributions: int
+    spent: list[str]
+    within: float
+    shown_from: float | None
+    matrix: str
+    closed: bool
+
+
+class LineRecord(TypedDict):
+    """One item of a live series over time."""
+
+    item: str | int
+    values: list[int]
+    intervals: list[tuple[int, int]]
+
+
+class SeriesValuesRecord(TypedDict):
+    """The released numbers of a live series."""
+
+    name: str
+    every: str
+    unit: str
+    measure: str
+    left_out: str
+    periods: list[str]
+    remaining: int
+    series: list[LineRecord]
+    epsilon: BracketRecord
+    delta: float
+    spent: list[str]
+    promise: str
 
 
 class ActRecord(TypedDict):

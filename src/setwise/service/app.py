@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from setwise.service.api import accounts, calculators, datasets, operations, people, queries
+from setwise.service.api import accounts, calculators, datasets, live, operations, people, queries
 from setwise.service.api.schemas import QuestionBody
 from setwise.service.auth.permissions import API, API_ROUTES, Access, Permission, check_routes, methods_at
 from setwise.service.pages import PAGE_ROUTERS
@@ -31,6 +31,7 @@ ROUTERS = (
     datasets.router,
     accounts.router,
     queries.router,
+    live.router,
     calculators.router,
     *PAGE_ROUTERS,
 )

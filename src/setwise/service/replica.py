@@ -14,6 +14,7 @@ from setwise.service.queries.engine_pool import Engines
 from setwise.service.queries.handler import QuestionService
 from setwise.service.queries.jobs import Jobs
 from setwise.service.queries.runner import Runner
+from setwise.service.queries.series import SeriesService
 from setwise.service.reconciliation import has_definition, record_sources, table_faults
 from setwise.service.settings import Settings
 from setwise.service.shares import PersonalLimit, Threads
@@ -64,6 +65,7 @@ class Service:
     calculators: WorkerPool
     planners: WorkerPool
     questions: QuestionService
+    series: SeriesService
     jobs: Jobs
     runner: Runner
     upkeep: Upkeep
@@ -120,6 +122,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         calculators=calculators,
         planners=planners,
         questions=questions,
+        series=SeriesService(ledger, datasets, accounts, engines, settings, SystemRandomness()),
         jobs=jobs,
         runner=Runner(questions.answer, jobs, metrics, threads, settings),
         upkeep=Upkeep(

@@ -91,6 +91,11 @@ class Settings(BaseSettings):
     data_dir: Path = Field(
         Path(), description="the folder of the tables that DuckDB may read; nothing outside it can be registered"
     )
+    live_dir: Path | None = Field(
+        None,
+        description="the folder for the private state of live series on files, for its owner alone; replicas share it. "
+        "Without it series can be opened on PostgreSQL only, whose tables hold their state",
+    )
     engine: Annotated[tuple[str, ...], NoDecode] = Field(
         ("duckdb",),
         min_length=1,

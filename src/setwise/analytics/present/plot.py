@@ -107,6 +107,12 @@ class Picture:
         except OSError:
             raise InvalidParameter(f"{str(path)!r} cannot be written") from None
 
+    def svg(self) -> bytes:
+        """Return the picture as an SVG document."""
+        drawn = io.BytesIO()
+        self.figure.savefig(drawn, format="svg")
+        return drawn.getvalue()
+
     def _repr_png_(self) -> bytes:
         drawn = io.BytesIO()
         self.figure.savefig(drawn, format="png", dpi=_RESOLUTION)

@@ -214,6 +214,8 @@ def charge_in_words(request: str) -> str:
     """
     try:
         asked = json.loads(request)
+        if isinstance(asked, dict) and isinstance(asked.get("live"), dict):
+            return "Live series {name}: users per {item}, every {every}".format_map(asked["live"])
         query = asked["query"]
     except (ValueError, TypeError, KeyError):
         return request if len(request) <= _LONGEST else request[:_LONGEST] + " …"

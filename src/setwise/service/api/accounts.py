@@ -119,13 +119,13 @@ class AccountView(BaseModel):
 class EntryView(BaseModel):
     """An entry of an account.
 
-    A charge with what was asked, a settlement with the answer and the draws returned, or a slice: units taken of the
-    data set's cap or given back.
+    A charge with what was asked, a settlement with the answer and the draws returned, a slice (units taken of the data
+    set's cap or given back), or a release: a part, such as a day of a live series, that an earlier charge has paid for.
     """
 
     entry: int = Field(examples=[1], description="its number in the account")
     at: str = Field(examples=["2026-11-15T12:00:00+00:00"])
-    kind: Literal["charge", "settle", "slice"] = Field(examples=["charge"])
+    kind: Literal["charge", "settle", "slice", "release"] = Field(examples=["charge"])
     key: str = Field(examples=["monday-top-ten"])
     period: str | None = Field(examples=[None])
     uses: list[str] = Field(

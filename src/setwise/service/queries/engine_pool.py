@@ -177,6 +177,10 @@ class Engines:
         types = {name: Kind(kind) for name, kind in dataset.types} if joined.joins else _types_of(dataset)
         return open_engine(source, address, types=types, csv=dataset.csv, memory=self._settings.memory, joined=joined)
 
+    def address(self, kind: EngineKind) -> str:
+        """Return where the engine of this kind is, with its password, for what keeps state beside the data."""
+        return self._address(kind)
+
     def _address(self, kind: EngineKind) -> str:
         """Return where the engine of this kind is, as the replica was started with it."""
         found = [each for each in self._settings.engine if EngineKind.of(each) is kind]
