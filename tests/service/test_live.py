@@ -105,7 +105,7 @@ def test_the_life_of_a_series_over_the_client(visitors: Team, ada):
 
 
 def test_somebody_elses_series_and_a_missing_one_look_the_same(visitors: Team, ada):
-    ada.dataset("visits", account="ada-total").open_live("mine", **{**WORDS, "epsilon": 0.1})
+    ada.dataset("visits", account="ada-total").open_live("mine", **{**WORDS, "epsilon": 0.1, "domain": ["home"]})
     for call in (
         lambda name: visitors.bob.get(f"/live/{name}"),
         lambda name: visitors.bob.post(f"/live/{name}/update", json={}),
@@ -154,9 +154,9 @@ def test_what_is_wrong_is_refused_and_costs_nothing(ada, wrong, error):
 
 def test_a_name_is_taken_once(ada):
     visits = ada.dataset("visits", account="ada-total")
-    visits.open_live("taken", **{**WORDS, "epsilon": 0.1})
+    visits.open_live("taken", **{**WORDS, "epsilon": 0.1, "domain": ["home"]})
     with pytest.raises(NameTaken):
-        visits.open_live("taken", **{**WORDS, "epsilon": 0.2})
+        visits.open_live("taken", **{**WORDS, "epsilon": 0.2, "domain": ["home"]})
     with pytest.raises(UnknownName):
         ada.series("unheard-of").view()
 

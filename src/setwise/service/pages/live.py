@@ -25,7 +25,7 @@ async def live_page(request: Request) -> Response:
     series = await service.threads.run(
         lambda: [summary(service, each) for each in service.series.all_visible(identity)]
     )
-    return render(request, "live.html", identity=identity, series=series)
+    return render(request, "live.html", series=series)
 
 
 @router.get("/live/{series}")
@@ -41,7 +41,6 @@ async def series_page(request: Request, series: SeriesName, window: Window = Non
     return render(
         request,
         "series.html",
-        identity=identity,
         series=found,
         rows=rows,
         hidden=len(view.lines) - len(rows),
