@@ -102,10 +102,13 @@ def test_verification_uses_the_key_and_the_age_of_the_last_head(
 def test_one_head_stamped_a_year_ahead_does_not_stop_signing(start: Callable[..., Replica], key: Path):
     replica = start(head_key=key, head_hours=1.0)
     team, ledger = gather(replica), replica.service.ledger
+    replica.service.upkeep.do_what_is_due()
+    assert heads(team) == 1
     with ledger._store.writing() as connection:
         sign(connection, key.read_bytes(), int((replica.clock() + 365 * 24 * HOUR) * 1e6))
+    replica.clock.ahead += HOUR + 1
     replica.service.upkeep.do_what_is_due()
-    assert heads(team) == 2
+    assert heads(team) == 3
     assert team.steward.get("/audit").json()["verified"]
 
 

@@ -1,6 +1,7 @@
 """What commands print: one JSON object for programs; tables of values, accounts and answers for people; progress."""
 
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -127,13 +128,26 @@ def left_in_words(status: "AccountStatus") -> str:
     return "  ".join(written) or "nothing"
 
 
+def epsilon_left_in_words(status: "AccountStatus") -> str:
+    """Return the epsilon that is left of an account's budget, rounded down, and the whole, as in "2.6 of 3"."""
+    return f"{rounded_down(status.epsilon_left or 0.0, 2)} of {rounded_up(status.epsilon.upper, 4)}"
+
+
+def _more_in_words(count: int) -> str:
+    """Return how many more questions like the last one an account can pay for."""
+    if not count:
+        return "no other question like the last one fits"
+    return f"{count:,} more question{'' if count == 1 else 's'} like the last one fit{'s' if count == 1 else ''}"
+
+
 def _so_far(status: "AccountStatus") -> str:
     if not status.spent:
         return "nothing was drawn"
     odometer = status.odometer
     if odometer.upper > status.epsilon.upper:
         return f"epsilon {rounded_up(status.epsilon.upper)}, by the promise"
-    return f"epsilon {rounded_up(odometer.upper)} ({odometer.method})"
+    path = "" if math.isinf(status.path_odometer.upper) else f", on the path {rounded_up(status.path_odometer.upper)}"
+    return f"epsilon {rounded_up(odometer.upper)} if the questions stop here{path} ({odometer.method})"
 
 
 def print_status(status: "AccountStatus", *, as_json: bool) -> None:
@@ -157,8 +171,10 @@ def print_status(status: "AccountStatus", *, as_json: bool) -> None:
 
 
 def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
-    if status.kind != "setwise":
-        return [("left", f"{_bar(status.share_left)} {status.share_left:.1%}, at most {left_in_words(status)}")]
+    if status.epsilon_left is not None:
+        of_total = f"epsilon {epsilon_left_in_words(status)} left"
+        fitting = f"; {_more_in_words(status.more_like_last)}" if status.more_like_last is not None else ""
+        return [("left", f"{_bar(status.share_left)} {of_total}{fitting}")]
     left = {use.guarantee: use.count for use in status.left}
     spent = {use.guarantee: use.count for use in status.spent}
     rows = []
@@ -213,7 +229,7 @@ def print_acts(records: Sequence["Record"]) -> None:
     """Print acts, a line each: when, what, by whom, to whom."""
     rows = []
     for record in records:
-        act = record.act
+        act = record.event
         details = "" if act.kind == "head" else ", ".join(f"{name}: {value}" for name, value in act.details.items())
         at = f"{record.moment:%Y-%m-%d %H:%M:%S}"
         rows.append((str(record.holder), at, act.action, act.by, act.subject, details))
@@ -370,8 +386,7 @@ def remaining_in_words(status: "AccountStatus") -> str:
     """Return what is left of an account's budget, as people say it: a share of its epsilon, or registered uses."""
     if status.kind == "setwise":
         return f"left in {status.name}: {left_in_words(status)}"
-    left = rounded_down(status.share_left * status.epsilon.upper, 2)
-    return f"about epsilon {left} of {rounded_up(status.epsilon.upper, 4)} left in {status.name}"
+    return f"epsilon {epsilon_left_in_words(status)} left in {status.name}"
 
 
 def _account_in_words(status: "AccountStatus") -> str:

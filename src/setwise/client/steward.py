@@ -103,6 +103,9 @@ class AccountRecord(TypedDict):
     spent: list[str]
     share_left: float
     odometer: BracketRecord | None
+    path_odometer: BracketRecord | None
+    epsilon_left: float | None
+    more_like_last: int | None
     charges: int
     state: State
     every: str | None

@@ -3,6 +3,7 @@
 The SQL that writes a charge is `append_in` of stores/sqlite.py and stores/postgresql.py.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +13,7 @@ from setwise.accounting.filters import filter_parameters
 from setwise.accounting.guarantees import Guarantee, Use, largest_loss, merged
 from setwise.accounting.notation import as_uses, format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
-from setwise.ledger.amounts import Totals, WalletTotals
+from setwise.ledger.amounts import Totals
 from setwise.ledger.cap import SharedCap
 from setwise.ledger.records import (
     Clock,
@@ -27,7 +28,7 @@ from setwise.ledger.records import (
 )
 from setwise.ledger.register import check_pays
 from setwise.ledger.slices import Rule
-from setwise.ledger.status import AccountStatus, pathwise_bound, status_of
+from setwise.ledger.status import AccountStatus, status_of, stopping_bound
 from setwise.ledger.stores.base import Draft, Movement, Refused, Store
 from setwise.ledger.stores.read_queries import entries_of, entry_under, last_of, priced_by, spent_of
 from setwise.ledger.terms import (
@@ -63,6 +64,26 @@ def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]
     told = ", ".join(format_use(use) for use in left) or "nothing"
     return f"it needs {', '.join(lacking)}, and {told} is left" if lacking else ""
+
+
+_MOST_COUNTED = 2**20
+"""Further charges that are counted one by one; an account that can pay for more is as good as new."""
+
+
+def _asked_delta(request: str) -> float | None:
+    """Return the delta of the budget that a request was asked with; None if the text does not tell."""
+    try:
+        delta = float(json.loads(request)["spending"]["delta"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    return delta if 0.0 < delta < 1.0 else None
+
+
+def _without(uses: Sequence[Use], returned: Sequence[Use]) -> tuple[Use, ...]:
+    """Return the uses of a charge that were not returned."""
+    back = {use.guarantee: use.count for use in returned}
+    kept = [(use.guarantee, use.count - back.get(use.guarantee, 0)) for use in uses]
+    return tuple(Use(guarantee, count) for guarantee, count in kept if count > 0)
 
 
 _ENDED = {
@@ -170,7 +191,7 @@ class Account:
 
         if isinstance(cap, SharedCap):
             cap.totals.needs(wanted, Rule.BOTH)  # prices are computed once, and not while others wait
-        elif not isinstance(self._terms.totals, WalletTotals):
+        elif self._terms.totals is None or not self._terms.totals.price_depends_on_balance:
             return self._store.append(draft(drawn(self._holder, self._terms, cap, wanted, contents.period, {})))
         return self._store.append_priced(self._holder, priced)
 
@@ -287,23 +308,58 @@ class Account:
         return status_of(self._terms, period, spent, last.charges, last.state)
 
     def status_by_entries(self) -> AccountStatus:
-        """Return the status with the least odometer that its entries prove: those of a filter know each epsilon.
+        """Return the status with the least odometer that the account's entries prove, and how many charges still fit.
 
-        The time it takes grows with the number of entries, which that of `status` does not.
+        Entries list the uses of every charge, of which the balances of a filter keep only sums. The time it takes grows
+        with the number of entries, which that of `status` does not.
         """
         status = self.status()
+        charges: dict[str, tuple[tuple[Use, ...], float | None]] = {}
+        kept: dict[str, tuple[Use, ...]] = {}
+        with self._store.reading() as connection:
+            for entry in entries_of(connection, self._holder, self.name):
+                contents = entry.contents
+                if contents.period != status.period:
+                    continue
+                if contents.kind == "charge":
+                    charges[contents.key] = entry.uses, _asked_delta(contents.text)
+                    kept[contents.key] = entry.uses
+                elif contents.kind == "settle" and entry.uses:
+                    kept[contents.key] = _without(kept[contents.key], entry.uses)
+        known = merged(use for uses in kept.values() for use in uses)
+        last = next(reversed(charges.values()), ((), None))[0]
+        status = replace(
+            status,
+            charge_uses=tuple(charges.values()),
+            more_like_last=self.count_more(last) if last else None,
+        )
         if status.drawn is not None:
             return status
-        with self._store.reading() as connection:
-            counts: dict[Guarantee, int] = {}
-            for entry in entries_of(connection, self._holder, self.name):
-                if entry.contents.period == status.period and entry.contents.kind in ("charge", "settle"):
-                    sign = 1 if entry.contents.kind == "charge" else -1  # a settlement lists what came back
-                    for use in entry.uses:
-                        counts[use.guarantee] = counts.get(use.guarantee, 0) + sign * use.count
-        known = tuple(Use(guarantee, count) for guarantee, count in counts.items() if count)
         largest = largest_loss((use.guarantee, use.count) for use in known)
         return replace(status, drawn=known, worth=filter_parameters(known), largest=largest)
+
+    def count_more(self, uses: Sequence[Use]) -> int:
+        """Return how many more charges of these uses the account, and its cap, could pay one after another.
+
+        Counted as one charge of many such uses, so never more than fit. At most 2^20.
+        """
+        period = self.status().period
+
+        def fits(count: int) -> bool:
+            many = merged(Use(use.guarantee, use.count * count) for use in uses)
+            return self._missing(connection, many, period) is None
+
+        with self._store.reading() as connection:
+            if not fits(1):
+                return 0
+            low = 1
+            while low < _MOST_COUNTED and fits(2 * low):
+                low *= 2
+            high = 2 * low
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (middle, high) if fits(middle) else (low, middle)
+        return min(low, _MOST_COUNTED)
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
@@ -321,7 +377,7 @@ class Account:
         if not isinstance(self._cap, SharedCap):
             return None
         with self._store.reading() as connection:
-            left = self._cap.left(connection)
+            left = self._cap.balance(connection)
         ended = self._cap.totals.rule_ended_by(merged(as_uses(uses)), left.total(), left.rule)
         if ended is None:
             return None
@@ -337,14 +393,14 @@ class Account:
         every = f" per {self._terms.period}" if self._terms.period else ""
         return f"<setwise {self._terms.kind} account {self.name!r}{dataset}, {promise}{every}>"
 
-    def loss_of(self, uses: Sequence[Use]) -> float:
-        """Return the bound of the loss when just these uses were drawn, each chosen on the fly.
+    def odometer_after(self, uses: Sequence[Use]) -> float:
+        """Return an upper bound of the odometer's reading after just these uses, which takes no composition.
 
-        For a filter it may be below the odometer of its status, which knows only the sums.
+        For a filter it may be below the odometer of `status`, which knows only sums.
         """
         found = merged(uses)
         largest = largest_loss((use.guarantee, use.count) for use in found)
-        return pathwise_bound(self._terms, filter_parameters(found), largest).upper if found else 0.0
+        return stopping_bound(self._terms, filter_parameters(found), largest, None).upper if found else 0.0
 
     def _contents(self, kind: EntryKind, key: str, period: str, uses: Sequence[Use], text: str) -> Contents:
         return Contents(account=self.name, kind=kind, key=key, period=period, uses=write_uses(uses), text=text)
@@ -373,8 +429,8 @@ class Account:
         terms, spent = self._terms, spent_of(connection, self._holder, period)
         draws, others = terms.split(uses)
         own = lacking_draws(draws, spent, status_of(terms, period, spent).left, self._lines)
-        if not own and others and isinstance(terms.totals, Totals | WalletTotals):
-            own = terms.totals.shortage(others, spent) or ""
+        if not own and others and terms.totals is not None:
+            own = terms.account_totals.shortage(others, spent) or ""
         if own:
             promise = f" (epsilon {terms.epsilon.upper:g} at delta {terms.delta:g})" if terms.totals is not None else ""
             until = f" until {terms.period} {period} ends" if period else ""
@@ -382,7 +438,7 @@ class Account:
         if self._cap is None:
             return None
         if isinstance(self._cap, SharedCap):
-            left = self._cap.left(connection)
+            left = self._cap.balance(connection)
             shared = self._cap.totals.shortage(uses, left.total(), left.rule)
         else:
             assert terms.cap is not None

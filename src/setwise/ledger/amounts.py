@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Protocol
 
 from setwise.accounting.brackets import cover_rounding, down, float_above, float_below, up
 from setwise.accounting.checks import SMALLEST_EPSILON
@@ -37,6 +38,69 @@ WALLET = "wallet"
 SUM = "sum"
 
 _DIGITS = 4
+
+
+class BudgetTotals(Protocol):
+    """What an account or a cap may spend, as units per line, and how units are told to people.
+
+    `amounts` are units spent per line, and for `largest` units left. All three kinds of totals have these methods:
+    `Totals` (sums of zCDP), `WalletTotals` (a Gaussian wallet) and `CapTotals` (a wallet that accounts hold slices of).
+    """
+
+    @property
+    def failure(self) -> float:
+        """The probability of outright failure that may be used up in all."""
+        ...
+
+    @property
+    def most_rho(self) -> float:
+        """About the rho, in zCDP, that may be drawn in all."""
+        ...
+
+    @property
+    def price_depends_on_balance(self) -> bool:
+        """Whether the price of a use depends on what was spent before it."""
+        ...
+
+    def lines(self) -> dict[str, int]:
+        """Return the units of each line."""
+        ...
+
+    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
+        """Return the names of the lines that can fund another use; any one of them is enough."""
+        ...
+
+    def worth(self, amounts: Mapping[str, int]) -> Spent:
+        """Return the zCDP and the failure probability of what was spent, rounded up."""
+        ...
+
+    def loss_sum(self, amounts: Mapping[str, int]) -> float:
+        """Return the sum of the largest losses of what was spent, rounded up; infinite where it is not known."""
+        ...
+
+    def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return uses that dominate what was spent."""
+        ...
+
+    def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
+        """Return the largest uses that the units left pay for together, or nothing."""
+        ...
+
+    def as_uses(self) -> tuple[Use, ...]:
+        """Return what the whole budget stands for in a composition with other accounts."""
+        ...
+
+
+class AccountTotals(BudgetTotals, Protocol):
+    """Totals that one account pays from."""
+
+    def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
+        """Return the units per line that the uses take when `spent` was spent before; too many if they do not fit."""
+        ...
+
+    def shortage(self, uses: Sequence[Use], spent: Mapping[str, int]) -> str | None:
+        """Return what is missing to pay for the uses, in words; None if they fit."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +145,22 @@ class Totals:
         """The rho that may be drawn in all."""
         return self.rho
 
-    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - as of caps
-        """Return the lines of which one pays for a further use."""
+    @property
+    def price_depends_on_balance(self) -> bool:
+        """Whether the price of a use depends on what was spent before it: zCDP adds up, so it does not."""
+        return False
+
+    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
+        """Return the names of the lines that can fund another use."""
         return (RHO,)
+
+    def loss_sum(self, amounts: Mapping[str, int]) -> float:
+        """Return the sum of the largest losses of what was spent: not known, so infinite once anything was."""
+        return math.inf if any(amounts.values()) else 0.0
+
+    def as_uses(self) -> tuple[Use, ...]:
+        """Return the whole budget as one zCDP use."""
+        return (Use(ZeroConcentratedDP(rho=self.rho, delta=self.failure)),)
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return what these units were spent on, as one zCDP use."""
@@ -118,8 +195,7 @@ class WalletTotals:
 
     def as_uses(self) -> tuple[Use, ...]:
         """Return what the wallet stands for in a composition: one Gaussian, and its failures."""
-        failing = (Use(ApproxDP(epsilon=0.0, delta=self.failure)),) if self.failure else ()
-        return (Use(gaussian_of(self.wallet)), *failing)
+        return wallet_as_uses(self.wallet, self.failure)
 
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units the uses take when so much was spent; more than is left of the wallet when they do not fit.
@@ -191,9 +267,20 @@ class WalletTotals:
         """About the rho that may be drawn in all: that of a Gaussian of this mu^2."""
         return self.wallet / 2
 
-    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - as of caps
-        """Return the lines of which one pays for a further use."""
+    @property
+    def price_depends_on_balance(self) -> bool:
+        """Whether the price of a use depends on what was spent before it: it does, except for Gaussian noise."""
+        return True
+
+    def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:  # noqa: ARG002 - part of BudgetTotals
+        """Return the names of the lines that can fund another use; any one of them is enough."""
         return WALLET, SUM
+
+    def loss_sum(self, amounts: Mapping[str, int]) -> float:
+        """Return the sum of the largest losses of what was spent; infinite once a use has passed the limit."""
+        if self.limit and amounts[SUM] < UNITS:
+            return worth_above(amounts[SUM], self.limit)
+        return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
         """Return what these units were spent on: one Gaussian of that mu^2 or, overdrawn, the sum; and one failure."""
@@ -219,6 +306,12 @@ class WalletTotals:
         if price[WALLET] <= rest[WALLET]:
             return None
         return wallet_shortage(uses, worth_below(rest[WALLET], self.wallet))
+
+
+def wallet_as_uses(wallet: float, failure: float) -> tuple[Use, ...]:
+    """Return a whole wallet of size `wallet` (mu^2) as one Gaussian use, and its failure probability as another."""
+    failing = (Use(ApproxDP(epsilon=0.0, delta=failure)),) if failure else ()
+    return (Use(gaussian_of(wallet)), *failing)
 
 
 def spent_of_wallet(wallet: float, failed: float) -> tuple[Use, ...]:
@@ -252,7 +345,11 @@ def failure_shortage(uses: Sequence[Use], left: float) -> str:
     needed = rounded_up(filter_parameters(uses).failure_sum, _DIGITS)
     there = rounded_down(left, _DIGITS)
     shown = f"a little less than {there}" if there == needed else there  # amounts are drawn in units, rounded up
-    return f"it needs a failure probability of {needed}, and {shown} is left"
+    smaller = f"ask with a delta below {there}, or " if left else ""
+    return (
+        f"it needs a failure probability of {needed}, and {shown} is left of the share of delta that was set aside for "
+        f"failures: {smaller}use an account that was opened with a larger failure share"
+    )
 
 
 def wallet_totals(*, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> WalletTotals:

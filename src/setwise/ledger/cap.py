@@ -17,7 +17,7 @@ from setwise.ledger.terms import WHOLE_LIFE, held_in, sliced
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class CapBalance:
     """What is left of a cap: units that nobody holds (`free`) and that accounts hold, per line, and its `rule`.
 
     `names` are those of the accounts that hold something, and `at` the stamps of their last entries.
@@ -43,7 +43,7 @@ class SharedCap:
         self.holder = holder
         self.totals = totals
 
-    def left(self, connection: Connection) -> Left:
+    def balance(self, connection: Connection) -> CapBalance:
         """Return what is left, from a consistent view."""
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
         lines = {line: what for what, line in SLICES.items()}
@@ -51,7 +51,7 @@ class SharedCap:
         slices = slices_of(connection, self.holder)
         for each in slices:
             held.setdefault(each.holder, {})[lines[each.what]] = each.units
-        return Left(
+        return CapBalance(
             free=self._free(spent),
             held=held,
             names={each.holder: each.name for each in slices},
@@ -104,7 +104,7 @@ class SharedCap:
         Where all that is left of the cap pays by one of its rules only, the other is given up.
         """
         with self._store.reading() as connection:
-            left = self.left(connection)
+            left = self.balance(connection)
         rule = self.totals.rule_for(uses, left.total(), left.rule)
         if rule is None:
             return

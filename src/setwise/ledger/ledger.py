@@ -21,17 +21,17 @@ from setwise.ledger.audit.verification import Anchor, Verification, verify
 from setwise.ledger.cap import SharedCap
 from setwise.ledger.records import Clock, Entry, SystemClock, check_name, microseconds
 from setwise.ledger.register import (
-    Act,
-    ActKind,
+    AuditEvent,
+    AuditEventKind,
     Record,
-    acts_of,
     cap_of,
     change_state,
     check_pays,
+    events_of,
     register_dataset,
     registrations_of,
     same_data,
-    write_act,
+    write_event,
     write_opening,
 )
 from setwise.ledger.slices import RULE, CapTotals, Keep, Rule
@@ -308,7 +308,7 @@ class Ledger:
                 at=microseconds(self._clock.now()),
             )
 
-    def registrations(self, name: str) -> tuple[Act, ...]:
+    def registrations(self, name: str) -> tuple[AuditEvent, ...]:
         """Return what was recorded about a dataset by `register_dataset`, in order."""
         with self._store.reading() as connection:
             return tuple(registrations_of(connection, name))
@@ -318,14 +318,14 @@ class Ledger:
     ) -> None:
         """Append to the register what somebody did outside the ledger, such as "person.added"; it cannot be removed."""
         check_name(action, "action")
-        act = Act(kind="act", action=action, by=by, subject=subject, details=dict(details or {}))
+        event = AuditEvent(kind="act", action=action, by=by, subject=subject, details=dict(details or {}))
         with self._store.writing() as connection:
-            write_act(connection, act, microseconds(self._clock.now()))
+            write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0) -> tuple[Record, ...]:
         """Return what was done to accounts and datasets, and what was recorded, after a number of the register."""
         with self._store.reading() as connection:
-            return tuple(acts_of(connection, after))
+            return tuple(events_of(connection, after))
 
     def history(self, name: str, *, after: int = 0) -> Iterator[Entry]:
         """Yield the entries of an account in order, from the one after number `after` on."""
@@ -422,7 +422,7 @@ class Ledger:
             charges = int(connection.execute(charged).scalar_one())
             if not isinstance(terms.totals, CapTotals):
                 return status_of(terms, WHOLE_LIFE, spent_of(connection, holder, WHOLE_LIFE), charges)
-            left = SharedCap(self._store, holder, terms.totals).left(connection)
+            left = SharedCap(self._store, holder, terms.totals).balance(connection)
             spent = {what: terms.totals.lines()[what] - units for what, units in left.total().items()}
             spent[RULE] = int(left.rule)
             status = status_of(terms, WHOLE_LIFE, spent, charges)
@@ -462,7 +462,7 @@ class Ledger:
             if holder is None or not isinstance(totals, CapTotals):
                 raise InvalidParameter(f"the dataset {dataset!r} has no cap of which accounts hold slices")
             cap = SharedCap(self._store, holder, totals)
-            left = cap.left(connection)
+            left = cap.balance(connection)
         at = microseconds(self._clock.now())
         return sum(
             cap.give_back(account, left.names[account], at) for account in left.held if left.at[account] <= latest
@@ -499,10 +499,10 @@ class Ledger:
             )
         return row.holder, Terms.read(row.body)
 
-    def _change_state(self, name: str, act: ActKind, by: str, reason: str) -> None:
+    def _change_state(self, name: str, event: AuditEventKind, by: str, reason: str) -> None:
         self._find(name)
         with self._store.writing() as connection:
-            change_state(connection, name, act, by=by, reason=reason, at=microseconds(self._clock.now()))
+            change_state(connection, name, event, by=by, reason=reason, at=microseconds(self._clock.now()))
 
     def open_account(self, terms: Terms) -> AccountStatus:
         """Open an account on terms that `setwise_terms` has certified; raise `AccountExists` if the name is taken."""

@@ -1,4 +1,4 @@
-"""The register: one chain of hashes over what was opened (accounts, caps) and what was done to it (acts).
+"""The register: one chain of hashes over what was opened (accounts, caps) and what was done to it (events).
 
 Each record has a number, `holder`, which identifies the account or cap that it opens in all other tables.
 """
@@ -18,30 +18,30 @@ from setwise.ledger.stores.schema import accounts, lines, openings
 from setwise.ledger.terms import WHOLE_LIFE, Terms
 
 State = Literal["open", "frozen", "closed"]
-ActKind = Literal["dataset", "freeze", "thaw", "close", "act", "head", "seal"]
-ACTS: tuple[ActKind, ...] = get_args(ActKind)
+AuditEventKind = Literal["dataset", "freeze", "thaw", "close", "act", "head", "seal"]
+AUDIT_EVENT_KINDS: tuple[AuditEventKind, ...] = get_args(AuditEventKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
+class AuditEvent:
     """What somebody did: `by` whom, to which `subject` (an account, a dataset, a person), with what `details`.
 
     `action` is "freeze", "thaw", "close", "dataset" or "head", or whatever a caller of `Ledger.record` names.
     """
 
-    kind: ActKind
+    kind: AuditEventKind
     action: str
     by: str
     subject: str
     details: Mapping[str, Any]
 
     def body(self) -> str:
-        """Return the canonical text of the act."""
-        return canonical({name: getattr(self, name) for name in Act.__slots__})
+        """Return the canonical text of the event."""
+        return canonical({name: getattr(self, name) for name in AuditEvent.__slots__})
 
     @classmethod
-    def read(cls, body: str) -> "Act":
-        """Return the act of a canonical text."""
+    def read(cls, body: str) -> "AuditEvent":
+        """Return the event of a canonical text."""
         return cls(**json.loads(body))
 
 
@@ -68,20 +68,20 @@ class Record:
         return Terms.read(self.body)
 
     @property
-    def act(self) -> Act:
-        """The act, of any other record."""
-        return Act.read(self.body)
+    def event(self) -> AuditEvent:
+        """The audit event, of any other record."""
+        return AuditEvent.read(self.body)
 
     def to_dict(self) -> dict[str, object]:
-        """Return the JSON object of an act, as the command line prints it."""
-        act = self.act
+        """Return the JSON object of an event, as the command line prints it."""
+        event = self.event
         return {
             "number": self.holder,
             "at": self.moment.isoformat(),
-            "action": act.action,
-            "by": act.by,
-            "subject": act.subject,
-            "details": dict(act.details),
+            "action": event.action,
+            "by": event.by,
+            "subject": event.subject,
+            "details": dict(event.details),
             "hash": self.hash,
         }
 
@@ -119,10 +119,10 @@ def write_opening(connection: Connection, terms: Terms, at: int) -> Record:
     return record
 
 
-def write_act(connection: Connection, act: Act, at: int) -> Record:
-    """Append an act."""
-    check_label(act.by, "by")
-    return _append(connection, act.kind, act.action if act.kind == "act" else act.subject, act.body(), at, {})
+def write_event(connection: Connection, event: AuditEvent, at: int) -> Record:
+    """Append an event."""
+    check_label(event.by, "by")
+    return _append(connection, event.kind, event.action if event.kind == "act" else event.subject, event.body(), at, {})
 
 
 def account_row(record: Record) -> dict[str, object]:
@@ -151,29 +151,29 @@ def records_of(connection: Connection, after: int = 0) -> list[Record]:
     return [Record(**row) for row in rows]
 
 
-_MOVES: Mapping[ActKind, tuple[tuple[State, ...], State]] = {
+_MOVES: Mapping[AuditEventKind, tuple[tuple[State, ...], State]] = {
     "freeze": (("open",), "frozen"),
     "thaw": (("frozen",), "open"),
     "close": (("open", "frozen"), "closed"),
 }
-"""From which states an act takes an account, and to which."""
+"""From which states an event takes an account, and to which."""
 
 
-def next_state(state: State, kind: ActKind) -> State | None:
-    """Return the state of an account after an act on it, None when the act does not apply."""
+def next_state(state: State, kind: AuditEventKind) -> State | None:
+    """Return the state of an account after an event on it, None when the event does not apply."""
     before, after = _MOVES[kind]
     return after if state in before else None
 
 
-def change_state(connection: Connection, name: str, act: ActKind, *, by: str, reason: str, at: int) -> None:
-    """Freeze, thaw or close an account; the act says how many entries the account had, so charges after it show."""
+def change_state(connection: Connection, name: str, event: AuditEventKind, *, by: str, reason: str, at: int) -> None:
+    """Freeze, thaw or close an account; the event says how many entries the account had, so charges after it show."""
     row = connection.execute(
         select(accounts.c.holder, accounts.c.state, accounts.c.entries).where(accounts.c.name == name).with_for_update()
     ).one()
-    if (state := next_state(row.state, act)) is None:
-        raise InvalidParameter(f"the account {name!r} is {row.state}, so {act} does not apply to it")
+    if (state := next_state(row.state, event)) is None:
+        raise InvalidParameter(f"the account {name!r} is {row.state}, so {event} does not apply to it")
     details = {"reason": reason, "entries": row.entries}
-    write_act(connection, Act(kind=act, action=act, by=by, subject=name, details=details), at)
+    write_event(connection, AuditEvent(kind=event, action=event, by=by, subject=name, details=details), at)
     connection.execute(update(accounts).where(accounts.c.holder == row.holder).values(state=state))
 
 
@@ -183,7 +183,9 @@ def same_data(connection: Connection, dataset: str) -> frozenset[str]:
     Names are joined when they were ever registered to read the same thing, unless a steward said why they are apart.
     """
     rows = connection.execute(select(openings.c.body).where(openings.c.kind == "dataset")).scalars()
-    sources = [(act.subject, *_source_of(act)) for act in map(Act.read, rows) if not act.details["apart"]]
+    sources = [
+        (event.subject, *_source_of(event)) for event in map(AuditEvent.read, rows) if not event.details["apart"]
+    ]
     names = {dataset}
     while True:
         reads = {source for name, own, _ in sources if name in names for source in own}
@@ -194,10 +196,10 @@ def same_data(connection: Connection, dataset: str) -> frozenset[str]:
         names |= joined
 
 
-def _source_of(act: Act) -> tuple[set[str], set[str]]:
+def _source_of(event: AuditEvent) -> tuple[set[str], set[str]]:
     """Return the digests of what a registered dataset reads, and of the folders that it lies in."""
-    reads = act.details["reads"]
-    return {reads} if isinstance(reads, str) else set(reads), set(act.details.get("within", ()))
+    reads = event.details["reads"]
+    return {reads} if isinstance(reads, str) else set(reads), set(event.details.get("within", ()))
 
 
 def check_pays(connection: Connection, *, account: str, dataset: str, known_as: str) -> None:
@@ -246,10 +248,10 @@ def register_dataset(
         details["within"] = sorted(map(digest, within))
     if definition:
         details["definition"] = digest(definition)
-    if any(act.details == details for act in registrations_of(connection, name)):
+    if any(event.details == details for event in registrations_of(connection, name)):
         return
     before = _caps_drawn_on(connection, same_data(connection, name))
-    write_act(connection, Act(kind="dataset", action="dataset", by=by, subject=name, details=details), at)
+    write_event(connection, AuditEvent(kind="dataset", action="dataset", by=by, subject=name, details=details), at)
     after = _caps_drawn_on(connection, same_data(connection, name))
     if len(after) > 1 and after != before:
         raise BadRequest(
@@ -258,10 +260,10 @@ def register_dataset(
         )
 
 
-def registrations_of(connection: Connection, name: str) -> list[Act]:
+def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
     """Return what was recorded about a dataset, in order."""
     known = select(openings.c.body).where(openings.c.kind == "dataset", openings.c.name == name)
-    return [Act.read(body) for body in connection.execute(known.order_by(openings.c.holder)).scalars()]
+    return [AuditEvent.read(body) for body in connection.execute(known.order_by(openings.c.holder)).scalars()]
 
 
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
@@ -271,6 +273,6 @@ def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | N
     return {*connection.execute(drawn).scalars(), *connection.execute(caps).scalars()}
 
 
-def acts_of(connection: Connection, after: int = 0) -> Iterator[Record]:
-    """Yield the acts after a number, in order."""
-    return (record for record in records_of(connection, after) if record.kind in ACTS)
+def events_of(connection: Connection, after: int = 0) -> Iterator[Record]:
+    """Yield the events after a number, in order."""
+    return (record for record in records_of(connection, after) if record.kind in AUDIT_EVENT_KINDS)

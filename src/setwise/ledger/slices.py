@@ -26,6 +26,7 @@ from setwise.ledger.amounts import (
     largest_of_wallet,
     spent_of_sum,
     spent_of_wallet,
+    wallet_as_uses,
     whole_units,
     worth_above,
     worth_below,
@@ -194,6 +195,21 @@ class CapTotals:
     def worth(self, amounts: Mapping[str, int]) -> Spent:
         """Return what is known of the zCDP of what was drawn: nothing, but how much of it may have failed."""
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
+
+    def loss_sum(self, amounts: Mapping[str, int]) -> float:
+        """Return the sum of the largest losses of what was spent; infinite once that rule was given up."""
+        if self.rule_of(amounts[RULE]) is not Rule.WALLET:
+            return worth_above(amounts[SUM], self.limit)
+        return math.inf if any(amounts.values()) else 0.0
+
+    def as_uses(self) -> tuple[Use, ...]:
+        """Return what the wallet stands for in a composition: one Gaussian, and its failures."""
+        return wallet_as_uses(self.wallet, self.failure)
+
+    @property
+    def price_depends_on_balance(self) -> bool:
+        """Whether the price of a use depends on what was spent before it: it does, except for Gaussian noise."""
+        return True
 
     @property
     def most_rho(self) -> float:

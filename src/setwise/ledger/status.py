@@ -4,20 +4,20 @@ At the end what all accounts on a dataset promise together, should their analyst
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 from setwise.accounting.bounds import classify, lower_bound
-from setwise.accounting.brackets import Answer, Interaction, up
+from setwise.accounting.brackets import Answer, Interaction, down, up
 from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count, check_delta
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
-from setwise.accounting.guarantees import ApproxDP, Use, ZeroConcentratedDP, largest_loss, merged
+from setwise.accounting.guarantees import ApproxDP, PureDP, Use, ZeroConcentratedDP, largest_loss, merged
 from setwise.accounting.notation import format_use
 from setwise.errors import InvalidParameter, Unattainable
-from setwise.ledger.amounts import SUM, UNITS, Totals, WalletTotals, worth_above
-from setwise.ledger.slices import RULE, CapTotals, Rule
 from setwise.ledger.terms import Kind, Period, Terms, line_of
 
 
@@ -42,6 +42,10 @@ class AccountStatus:
     worth: Spent
     largest: float
     """The sum of the largest losses of what was drawn; infinite when one is unbounded or the sum is not known."""
+    charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None = None
+    """The uses of each charge, and the delta that its question was asked with; None where entries were not read."""
+    more_like_last: int | None = None
+    """How many more charges like the last one the account can pay; None without charges, or where not computed."""
 
     @property
     def name(self) -> str:
@@ -80,11 +84,38 @@ class AccountStatus:
 
     @property
     def odometer(self) -> Answer:
-        """A bound that the privacy loss of this period's draws passes at no moment, with probability 1 - delta.
+        """The epsilon so far, as a stopping rule.
 
-        Computed when it is asked for, which takes up to some tenths of a second; remembered for the same draws.
+        For every epsilon fixed in advance, all answers given before the reading passes it are together
+        (epsilon, delta)-DP. The reading is at most the sum of the charges' own epsilons while the sum of their deltas
+        is at most half of the account's delta without its failures. Computed when it is asked for, which takes up to
+        some tenths of a second; remembered for the same draws.
+
+        Theorem: docs/ledger.md, "The odometer".
         """
-        return _odometer(self.terms, self.drawn, self.worth, self.largest)
+        return _odometer(self.terms, self.drawn, self.worth, self.largest, self.charge_uses)
+
+    @property
+    def charged(self) -> tuple[float, float] | None:
+        """The sums of the charges' own epsilons and deltas, each charge taken by itself; None if one is not known."""
+        return None if self.charge_uses is None else sum_of_charges(self.charge_uses)
+
+    @property
+    def path_odometer(self) -> Answer:
+        """The epsilon so far on the path: the loss of the answers passes it at no time, but for probability delta.
+
+        That is a stronger statement than `odometer`, so its number can be larger.
+        """
+        return _path_odometer(self.terms, self.drawn, self.worth, self.largest)
+
+    @property
+    def epsilon_left(self) -> float | None:
+        """The largest epsilon of one further question that the account pays for; None for registered uses.
+
+        For a wallet that is the epsilon of the Gaussian mechanism that it still pays for, or what is left of the sum of
+        epsilons where that is more. Rounded down.
+        """
+        return None if self.terms.uses else _epsilon_left(self.terms, self.left, self.share_left)
 
     @property
     def loss_so_far(self) -> float:
@@ -93,7 +124,13 @@ class AccountStatus:
 
     def to_dict(self) -> dict[str, object]:
         """Return the JSON object that the command line prints and the service sends."""
-        return self.summary() | {"odometer": {"lower": self.odometer.lower, "upper": self.odometer.upper}}
+        path = self.path_odometer
+        return self.summary() | {
+            "odometer": {"lower": self.odometer.lower, "upper": self.odometer.upper},
+            "path_odometer": {"lower": path.lower, "upper": None if math.isinf(path.upper) else path.upper},
+            "epsilon_left": self.epsilon_left,
+            "more_like_last": self.more_like_last,
+        }
 
     def summary(self) -> dict[str, object]:
         """Return the JSON object without the odometer, which alone takes time: for lists of accounts."""
@@ -135,7 +172,7 @@ def status_of(
         beside = terms.totals.worth(amounts)
         worth = beside if not drawn else Spent(up(worth.rho + beside.rho), up(worth.failure_sum + beside.failure_sum))
         share = max(rest[line] / lines[line] for line in terms.totals.paying(amounts)) if not terms.uses else share
-        largest = up(largest + _summed(terms.totals, amounts))
+        largest = up(largest + terms.totals.loss_sum(amounts))
     return AccountStatus(
         terms=terms,
         period=period,
@@ -150,25 +187,104 @@ def status_of(
     )
 
 
-def _summed(totals: Totals | WalletTotals | CapTotals, amounts: Mapping[str, int]) -> float:
-    """Return the sum of the largest losses drawn beside registered uses; infinite where it is not known."""
-    match totals:  # else a use may have passed the sum
-        case WalletTotals(limit=limit) if limit and amounts[SUM] < UNITS:
-            return worth_above(amounts[SUM], limit)
-        case CapTotals(limit=limit) if totals.rule_of(amounts[RULE]) is not Rule.WALLET:
-            return worth_above(amounts[SUM], limit)
-    return math.inf if any(amounts.values()) else 0.0
+@lru_cache(maxsize=4096)
+def _epsilon_left(terms: Terms, left: tuple[Use, ...], share_left: float) -> float:
+    """Return the largest epsilon, at the account's delta without its failures, of what is left as one mechanism."""
+    kept = [use for use in left if not isinstance(use.guarantee, ApproxDP)]
+    if not kept:
+        return 0.0
+    if share_left == 1.0:
+        return terms.epsilon.upper
+    guarantee = kept[0].guarantee
+    if isinstance(guarantee, PureDP):
+        return min(guarantee.epsilon, terms.epsilon.upper)
+    mechanism = ZeroConcentratedDP(rho=guarantee.rho) if isinstance(guarantee, ZeroConcentratedDP) else guarantee
+    try:
+        found = compose([Use(mechanism)], Interaction.BATCH).epsilon(terms.delta - failure_probability(terms))
+    except Unattainable:
+        return 0.0
+    return min(down(found.lower), terms.epsilon.upper)
+
+
+def failure_probability(terms: Terms) -> float:
+    """Return the part of an account's delta that outright failures may use up, rounded up."""
+    if terms.totals is not None and not terms.uses:
+        return up(terms.failure_share * terms.delta)
+    beside = 0.0 if terms.totals is None else terms.totals.failure
+    return up(classify(terms.uses).failure.upper + beside)
+
+
+def charge_sum_delta(terms: Terms) -> float:
+    """Return the part of delta at which the odometer adds up charges: half of what failures leave, rounded down."""
+    return max(0.0, down(0.5 * (terms.delta - failure_probability(terms))))
 
 
 @lru_cache(maxsize=4096)
-def _odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> Answer:
-    """Return the bracket of the loss so far; `drawn` is None where only sums of zCDP are known.
+def charge_guarantee(uses: tuple[Use, ...], delta: float | None) -> tuple[float, float] | None:
+    """Return an (epsilon, delta) that the uses of one charge satisfy together; None if none is known.
+
+    `delta` is the one that the question was asked with. Without it the uses must have bounded losses, and delta is the
+    probability that they fail.
+    """
+    found = [(largest_loss((use.guarantee, use.count) for use in uses), filter_parameters(uses).failure_sum)]
+    if delta:
+        with suppress(Unattainable):
+            found.append((compose(uses, Interaction.SETWISE).epsilon(delta).upper, delta))
+    known = [(epsilon, own) for epsilon, own in found if math.isfinite(epsilon)]
+    return min(known) if known else None
+
+
+_MOST_CHARGES = 500
+"""Different charges whose own guarantees are added up; composing more would take seconds."""
+
+
+def sum_of_charges(charges: Collection[tuple[tuple[Use, ...], float | None]]) -> tuple[float, float] | None:
+    """Return the sums of the charges' own epsilons and deltas, rounded up; None if one is not known.
+
+    Each charge has its uses and the delta that its question was asked with, if that is known.
+    """
+    counts = Counter(charge for charge in charges if charge[0])
+    if len(counts) > _MOST_CHARGES:
+        return None
+    epsilon = delta = 0.0
+    for (uses, asked), count in counts.items():
+        own = charge_guarantee(uses, asked)
+        if own is None:
+            return None
+        epsilon = up(epsilon + up(count * own[0]))
+        delta = up(delta + up(count * own[1])) if own[1] else delta
+    return epsilon, delta
+
+
+@lru_cache(maxsize=4096)
+def _odometer(
+    terms: Terms,
+    drawn: tuple[Use, ...] | None,
+    worth: Spent,
+    largest: float,
+    charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None,
+) -> Answer:
+    if worth == Spent() and not drawn:
+        return _NOTHING_DRAWN
+    charged = None if charge_uses is None else sum_of_charges(charge_uses)
+    return _with_lower_end(terms, drawn, stopping_bound(terms, worth, largest, charged))
+
+
+@lru_cache(maxsize=4096)
+def _path_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> Answer:
+    if worth == Spent() and not drawn:
+        return _NOTHING_DRAWN
+    return _with_lower_end(terms, drawn, pathwise_bound(terms, worth, largest))
+
+
+_NOTHING_DRAWN = Answer(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn", "nothing")
+
+
+def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Answer) -> Answer:
+    """Return the bracket of an odometer; `drawn` is None where only sums of zCDP are known.
 
     The lower end is reached by an analyst who had fixed just these draws in advance; it is 0 where they are not known.
     """
-    if worth == Spent() and not drawn:
-        return Answer(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn", "nothing")
-    best = pathwise_bound(terms, worth, largest)
     if drawn is None:
         return best
     try:
@@ -178,27 +294,42 @@ def _odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest
     return Answer(min(lower, best.upper), best.upper, best.interaction, best.method, best.statement)
 
 
-def pathwise_bound(terms: Terms, worth: Spent, largest: float) -> Answer:
+def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> Answer:
+    """Return the epsilon so far as a stopping rule: the least of three readings.
+
+    The zCDP odometer and the sum of the largest losses share one part of delta. The sum of the charges' own epsilons
+    counts while the sum of their deltas is at most the other part (`charge_sum_delta`).
+
+    Theorem: docs/ledger.md, "The odometer".
+    """
+    summed = charge_sum_delta(terms)
+    best = pathwise_bound(terms, worth, largest, delta=up(terms.delta - summed))
+    if charged is not None and charged[1] <= summed and charged[0] < best.upper:
+        return Answer(0.0, charged[0], Interaction.ADAPTIVE, "sum-of-charges", "docs/ledger.md, the odometer")
+    return best
+
+
+def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> Answer:
     """Return the lesser of a zCDP odometer and `largest`, the sum of the largest losses.
 
     The account keeps failures within the share of delta that was fixed at its opening. Outside them the sum is never
     passed, and the odometer with probability at most the rest of delta, at all moments together. So the lesser of the
     two may be read at every moment. The promise of the whole period is no such bound: a loss may pass an epsilon with
-    a larger probability than the delta of (epsilon, delta)-DP.
+    a larger probability than the delta of (epsilon, delta)-DP. `delta` is the account's unless given.
 
     Theorem: WhitehouseRaRoWu23 (the odometer), DworkKeMcMiNa06 (the sum).
     """
+    delta = terms.delta if delta is None else delta
     if terms.totals is not None and not terms.uses:
-        most, share = terms.totals.most_rho, terms.failure_share
+        most = terms.totals.most_rho
+        share = terms.failure_share if delta == terms.delta else _share(failure_probability(terms), delta)
     else:
-        registered, beside = filter_parameters(terms.uses), terms.totals
-        failed = classify(terms.uses).failure.upper + (0.0 if beside is None else beside.failure)
-        most = registered.rho + (0.0 if beside is None else beside.most_rho)
-        share = _share(up(failed), terms.delta)
+        most = filter_parameters(terms.uses).rho + (0.0 if terms.totals is None else terms.totals.most_rho)
+        share = _share(failure_probability(terms), delta)
     odometer = Answer(0.0, math.inf, Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")
     if share < 1.0:  # else failures leave nothing of delta for an odometer
         odometer = ZcdpOdometer(
-            delta=terms.delta,
+            delta=delta,
             failure_share=share,
             most_rho=min(max(most, SMALLEST_EPSILON), LARGEST_EPSILON),
             spent=Spent(worth.rho),
@@ -263,7 +394,7 @@ def joint_of(
     promised = sum(own.delta * n for own, n in zip(terms, times, strict=True))
     asked = check_delta(min(promised, 0.5) if delta is None else delta)
     filters = [own for own in terms if own.kind == "filter"]
-    by_promise = any(isinstance(own.totals, WalletTotals) for own in filters)
+    by_promise = any(own.totals is not None and own.totals.price_depends_on_balance for own in filters)
     budgets = [_promise(own) if by_promise and own.kind == "filter" else _budget(own) for own in terms]
     uses = merged(Use(use.guarantee, use.count * n) for own, n in zip(budgets, times, strict=True) for use in own)
     setwise = by_promise or not filters
@@ -280,13 +411,7 @@ def joint_of(
 
 def _budget(terms: Terms) -> tuple[Use, ...]:
     """Return all that an account may spend in a period, as uses."""
-    match terms.totals:
-        case WalletTotals():
-            return (*terms.uses, *terms.totals.as_uses())
-        case Totals(rho=rho, failure=failure):
-            return (Use(ZeroConcentratedDP(rho=rho, delta=failure)),)
-        case _:
-            return terms.uses
+    return terms.uses if terms.totals is None else (*terms.uses, *terms.totals.as_uses())
 
 
 def _promise(terms: Terms) -> tuple[Use, ...]:

@@ -473,7 +473,7 @@ def _openings(ledger: Ledger) -> dict[str, tuple[Opening, bool]]:
     """Return every series of the ledger by name, with whether it was closed; the first opening of a name counts."""
     found: dict[str, tuple[Opening, bool]] = {}
     for record in ledger.acts():
-        event = record.act
+        event = record.event
         if event.action == _OPENED and event.subject not in found:
             found[event.subject] = (Opening.from_dict(event.details), False)
         elif event.action == _CLOSED and event.subject in found:

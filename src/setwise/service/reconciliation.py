@@ -52,14 +52,15 @@ def _answer_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 
 
 def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
-    """Compare every person's role, and whether they were removed, with the acts that gave and took it."""
+    """Compare every person's role, and whether they were removed, with the events that gave and took it."""
     roles: dict[str, str | None] = {_FIRST_STEWARD: "steward"}
     for record in ledger.acts():
-        act = record.act
-        if act.action in ("person.added", "person.role"):
-            roles[act.subject] = str(act.details.get("role", "")) or "analyst"  # without groups somebody is an analyst
-        elif act.action == "person.removed":
-            roles[act.subject] = None
+        event = record.event
+        if event.action in ("person.added", "person.role"):
+            # Somebody who has lost all groups of the provider is recorded without a role, and is an analyst.
+            roles[event.subject] = str(event.details.get("role", "")) or "analyst"
+        elif event.action == "person.removed":
+            roles[event.subject] = None
     with database.reading() as connection:
         people = connection.execute(select(schema.people)).all()
     for person in people:
@@ -72,7 +73,7 @@ def _role_faults(ledger: Ledger, database: Database) -> Iterator[Fault]:
 def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
     """Compare the definition of every data set with the one that was recorded when it was registered."""
     for name, definition in datasets.definitions().items():
-        recorded = [act.details["definition"] for act in ledger.registrations(name) if "definition" in act.details]
+        recorded = _recorded_definitions(ledger, name)
         if not recorded:
             yield Fault(None, None, f"has no record of what the data set {name!r} reads")
         elif digest(definition) != recorded[-1]:
@@ -81,7 +82,13 @@ def _dataset_faults(ledger: Ledger, datasets: Datasets) -> Iterator[Fault]:
 
 def has_definition(ledger: Ledger, name: str) -> bool:
     """Return whether the ledger records what a data set reads, and by which definition."""
-    return any("definition" in act.details for act in ledger.registrations(name))
+    return bool(_recorded_definitions(ledger, name))
+
+
+def _recorded_definitions(ledger: Ledger, name: str) -> list[str]:
+    """Return the digests of the definitions that were recorded for a data set, oldest first."""
+    events = ledger.registrations(name)
+    return [str(event.details["definition"]) for event in events if "definition" in event.details]
 
 
 def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, names: set[str] | None = None) -> None:
@@ -94,8 +101,7 @@ def record_sources(ledger: Ledger, datasets: Datasets, engines: Engines, *, name
     for name, definition in datasets.definitions().items():
         if names is not None and name not in names:
             continue
-        records = ledger.registrations(name)
-        recorded = [act.details["definition"] for act in records if "definition" in act.details]
+        records, recorded = ledger.registrations(name), _recorded_definitions(ledger, name)
         if recorded and recorded[-1] != digest(definition):
             continue  # the definition was changed since: recording it would attest the change
         apart = str(records[-1].details["apart"]) if records else ""

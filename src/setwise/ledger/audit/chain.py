@@ -213,7 +213,8 @@ class ChainCheck:
         contents = entry.contents
         if contents.kind == "charge" and isinstance(self._cap, CapTotals):
             return self._expected_from_slice(entry, self._cap, found)
-        spent = self._own(contents.period) if isinstance(self._terms.totals, WalletTotals) else {}
+        totals = self._terms.totals
+        spent = self._own(contents.period) if totals is not None and totals.price_depends_on_balance else {}
         known = None if spent or contents.kind == "slice" else (contents.kind, contents.uses, contents.period)
         if known in self._priced:
             return self._priced[known]

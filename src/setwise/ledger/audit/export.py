@@ -18,13 +18,13 @@ from setwise.ledger.amounts import WALLET, Totals, WalletTotals
 from setwise.ledger.audit.verification import verify
 from setwise.ledger.records import Contents, Entry, EntryKind, check_text, digest, link, read_uses
 from setwise.ledger.register import (
-    ACTS,
-    Act,
+    AUDIT_EVENT_KINDS,
+    AuditEvent,
     Record,
     account_row,
     next_state,
     records_of,
-    write_act,
+    write_event,
     write_record,
 )
 from setwise.ledger.slices import SLICES
@@ -57,7 +57,7 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
     for record in known:
         yield {"opening": record.holder, "at": record.at, "body": record.body, "hash": record.hash}
     for record in known:
-        if record.kind not in ACTS and (terms := record.terms).kind != "cap":
+        if record.kind not in AUDIT_EVENT_KINDS and (terms := record.terms).kind != "cap":
             yield from map(_entry_record, entries_of(connection, record.holder, terms.name))
     for table in tables:
         for row in connection.execute(select(table).order_by(*table.primary_key)).mappings():
@@ -66,7 +66,7 @@ def _records(connection: Connection, tables: Sequence[Table]) -> Iterator[dict[s
 
 def _is_priced(terms: Terms) -> bool:
     """Return whether charges are priced by what is left, so that restoring needs to know what they moved."""
-    return terms.slices or isinstance(terms.totals, WalletTotals)
+    return terms.slices or (terms.totals is not None and terms.totals.price_depends_on_balance)
 
 
 def _entry_record(entry: Entry) -> dict[str, object]:
@@ -204,14 +204,14 @@ class Restoration:
 
     def _open(self, line: dict[str, Any]) -> None:
         body, at = _text(line, "body"), _whole(line, "at")
-        if json.loads(body)["kind"] in ACTS:
-            act = Act.read(body)
-            _same(write_act(self._connection, act, at).hash, line["hash"])
-            if act.kind in ("freeze", "thaw", "close"):
-                row = self._accounts[act.subject].row
-                row["state"] = next_state(row["state"], act.kind)  # type: ignore[arg-type]
-            elif act.kind == "seal":
-                self._sealed = {name: int(count) for name, (count, _) in act.details["accounts"].items()}
+        if json.loads(body)["kind"] in AUDIT_EVENT_KINDS:
+            event = AuditEvent.read(body)
+            _same(write_event(self._connection, event, at).hash, line["hash"])
+            if event.kind in ("freeze", "thaw", "close"):
+                row = self._accounts[event.subject].row
+                row["state"] = next_state(row["state"], event.kind)  # type: ignore[arg-type]
+            elif event.kind == "seal":
+                self._sealed = {name: int(count) for name, (count, _) in event.details["accounts"].items()}
             return
         terms = Terms.read(body)
         record = write_record(self._connection, terms, at)

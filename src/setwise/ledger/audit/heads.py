@@ -20,7 +20,7 @@ from sqlalchemy import Connection, select
 from setwise.errors import InvalidParameter, StoreFailed
 from setwise.ledger.audit.chain import Fault
 from setwise.ledger.records import NOTHING_BEFORE, canonical, link, moment_of, record_hash
-from setwise.ledger.register import Act, Record, records_of, write_act
+from setwise.ledger.register import AuditEvent, Record, records_of, write_event
 from setwise.ledger.stores.read_queries import entry_rows, read_entry
 from setwise.ledger.stores.schema import accounts, entries
 
@@ -118,7 +118,7 @@ def sign(connection: Connection, key: bytes, at: int) -> Record:
     details: dict[str, object] = {"accounts": {name: end for name, end in moved.items() if signed.get(name) != end}}
     previous = known[-1].hash if known else NOTHING_BEFORE
     details["signature"] = _signature(key, previous, at, details)
-    return write_act(connection, Act(kind="head", action="head", by="", subject="", details=details), at)
+    return write_event(connection, AuditEvent(kind="head", action="head", by="", subject="", details=details), at)
 
 
 def check_heads(connection: Connection, known: list[Record], key: bytes) -> dict[str, list[object]]:
@@ -137,8 +137,8 @@ def check_heads(connection: Connection, known: list[Record], key: bytes) -> dict
         _refuse(f"it {fault.what}")
     signed: dict[str, list[object]] = {}
     for record in heads:
-        signed |= record.act.details["accounts"]
-    seals = [record.act.details["accounts"] for record in known if record.kind == "seal"]
+        signed |= record.event.details["accounts"]
+    seals = [record.event.details["accounts"] for record in known if record.kind == "seal"]
     sealed = {name: int(count) for name, (count, _) in (seals[0] if seals else {}).items()}
     starts = {record.holder: record.hash for record in known}
     found = set()
@@ -217,7 +217,7 @@ def check_signatures(
     """
     stamps: list[int] = []
     for record in heads:
-        details = dict(record.act.details)
+        details = dict(record.event.details)
         signature = details.pop("signature")
         if not hmac.compare_digest(str(signature), _signature(key, record.previous, record.at, details)):
             yield Fault(None, None, f"has a head, number {record.holder}, that was not signed with this key")

@@ -16,8 +16,8 @@ from setwise.ledger.audit.chain import Chain, ChainCheck, Fault, Tally
 from setwise.ledger.audit.heads import KeptHead, check_kept, check_signatures
 from setwise.ledger.records import NOTHING_BEFORE, digest, record_hash
 from setwise.ledger.register import (
-    ACTS,
-    Act,
+    AUDIT_EVENT_KINDS,
+    AuditEvent,
     Record,
     State,
     account_row,
@@ -104,7 +104,7 @@ def verify(
     known = records_of(connection)
     faults += _check_register(connection, known)
     terms = {record.holder: found for record in known if (found := _terms(record)) is not None}
-    heads = [record for record in known if record.kind == "head" and _act(record) is not None]
+    heads = [record for record in known if record.kind == "head" and _event(record) is not None]
     witnessed = _witnesses(heads, since)
     states = _States(known)
     seal, seal_faults = _read_seal(known)
@@ -153,7 +153,7 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
     found: dict[str, dict[int, list[tuple[str, str]]]] = {}
     for record in heads:
         who = f"the head signed at {record.moment:%Y-%m-%d %H:%M:%S}"
-        for name, (position, hashed) in record.act.details["accounts"].items():
+        for name, (position, hashed) in record.event.details["accounts"].items():
             found.setdefault(name, {}).setdefault(position, []).append((hashed, who))
     for name, (position, hashed) in ({} if since is None else since.accounts).items():
         places = found.setdefault(name, {})
@@ -164,7 +164,7 @@ def _witnesses(heads: list[Record], since: Anchor | None) -> dict[str, dict[int,
 
 def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fault]]:
     """Return the seal, per account, and what is wrong with it: there is at most one, and it names accounts."""
-    seals = [act for record in known if record.kind == "seal" and (act := _act(record)) is not None]
+    seals = [event for record in known if record.kind == "seal" and (event := _event(record)) is not None]
     if not seals:
         return {}, []
     faults = [Fault(None, None, "has more than one seal of early movements")] if len(seals) > 1 else []
@@ -177,21 +177,21 @@ def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fa
 
 
 class _States:
-    """What acts did to accounts: the state of each, and the positions in which it was not open."""
+    """What events did to accounts: the state of each, and the positions in which it was not open."""
 
     def __init__(self, known: list[Record]) -> None:
         self.faults: list[Fault] = []
         self._states: dict[str, State] = {}
         self._shut: dict[str, list[range]] = {}
         for record in known:
-            if record.kind in ("freeze", "thaw", "close") and (act := _act(record)) is not None:
-                self._change(act)
+            if record.kind in ("freeze", "thaw", "close") and (event := _event(record)) is not None:
+                self._change(event)
 
-    def _change(self, act: Act) -> None:
-        name, position = act.subject, int(act.details["entries"]) + 1
-        state = next_state(self.now(name), act.kind)
+    def _change(self, event: AuditEvent) -> None:
+        name, position = event.subject, int(event.details["entries"]) + 1
+        state = next_state(self.now(name), event.kind)
         if state is None:
-            self.faults.append(Fault(name, None, f"was {self.now(name)}, and an act says {act.kind}"))
+            self.faults.append(Fault(name, None, f"was {self.now(name)}, and an event says {event.kind}"))
             return
         shut = self._shut.setdefault(name, [])
         if state == "open":
@@ -201,7 +201,7 @@ class _States:
         self._states[name] = state
 
     def now(self, name: str) -> State:
-        """Return the state of an account after all acts."""
+        """Return the state of an account after all events."""
         return self._states.get(name, "open")
 
     def shut(self, name: str) -> list[range]:
@@ -210,7 +210,7 @@ class _States:
 
 
 def _terms(record: Record) -> Terms | None:
-    if record.kind in ACTS:
+    if record.kind in AUDIT_EVENT_KINDS:
         return None
     try:
         return record.terms
@@ -218,15 +218,15 @@ def _terms(record: Record) -> Terms | None:
         return None
 
 
-def _act(record: Record) -> Act | None:
-    """Return the act of a record, None when its text is not one of the fields that such an act has."""
+def _event(record: Record) -> AuditEvent | None:
+    """Return the event of a record, None when its text is not one of the fields that such an event has."""
     fields = {"head": {"accounts", "signature"}, "dataset": {"reads", "apart"}, "act": None, "seal": {"accounts"}}
     try:
-        act = record.act
-        names, found = fields.get(act.kind, {"reason", "entries"}), set(act.details)
-        if act.kind == "dataset":
+        event = record.event
+        names, found = fields.get(event.kind, {"reason", "entries"}), set(event.details)
+        if event.kind == "dataset":
             found -= {"within", "definition"}  # which registrations by earlier versions lack
-        return act if act.kind == record.kind and (names is None or found == names) else None
+        return event if event.kind == record.kind and (names is None or found == names) else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -244,11 +244,11 @@ def _check_register(connection: Connection, known: list[Record]) -> Iterator[Fau
         elif record.previous != previous:
             yield Fault(None, None, f"has a replaced record {count}: that of {name!r} follows another")
         previous, count = record.hash, record.holder
-        if record.kind in ACTS:
-            act = _act(record)
-            expected = None if act is None else (act.action if act.kind == "act" else act.subject, act.body())
+        if record.kind in AUDIT_EVENT_KINDS:
+            event = _event(record)
+            expected = None if event is None else (event.action if event.kind == "act" else event.subject, event.body())
             if expected != (record.name, record.body) or counted[record.holder]:
-                yield Fault(None, None, f"has an act, number {record.holder}, that cannot be read")
+                yield Fault(None, None, f"has an event, number {record.holder}, that cannot be read")
             continue
         terms = _terms(record)
         if terms is None or terms.body() != record.body:
@@ -266,7 +266,7 @@ def _check_register(connection: Connection, known: list[Record]) -> Iterator[Fau
 
 
 def _check_account(connection: Connection, record: Record, chain: Chain, state: State) -> Iterator[Fault]:
-    """Compare the row of an account with its opening, its chain and the acts on it."""
+    """Compare the row of an account with its opening, its chain and the events on it."""
     expected = {**account_row(record), "state": state}
     name = str(expected["name"])
     row = connection.execute(select(accounts).where(accounts.c.holder == record.holder)).mappings().one_or_none()
@@ -274,7 +274,7 @@ def _check_account(connection: Connection, record: Record, chain: Chain, state: 
         yield Fault(name, None, "was deleted")
         return
     if any(row[column] != expected[column] for column in ("name", "kind", "dataset", "cap", "analyst", "state")):
-        yield Fault(name, None, "does not fit its opening and the acts on it")
+        yield Fault(name, None, "does not fit its opening and the events on it")
     if row["entries"] > chain.count:
         yield Fault(name, chain.count + 1, f"is missing: the account counts {row['entries']} entries")
     elif row["entries"] < chain.count:

@@ -95,6 +95,13 @@ AccountBody = Annotated[
 ]
 
 
+class PathView(BaseModel):
+    """The odometer on the path; its upper end is null where failures leave nothing of delta for it."""
+
+    lower: float = Field(examples=[0.4])
+    upper: float | None = Field(examples=[1.2])
+
+
 class AccountView(BaseModel):
     """An account's status. The upper end of `epsilon` is the promise at `delta`; `odometer` is what is used of it."""
 
@@ -109,7 +116,19 @@ class AccountView(BaseModel):
     left: list[str] = Field(examples=[["bounded-range:0.1x15", "pure:0.1x15"]])
     spent: list[str] = Field(examples=[["bounded-range:0.1x10", "pure:0.1x10"]])
     share_left: float = Field(examples=[0.6])
-    odometer: BracketView | None = Field(description="the loss so far; null in lists, where it is not computed")
+    odometer: BracketView | None = Field(
+        description="the epsilon so far, as a stopping rule: if no further question is asked, all answers together are "
+        "private at its upper end and `delta`; null in lists, where it is not computed"
+    )
+    path_odometer: PathView | None = Field(
+        None, description="what the privacy loss on the path of answers passes only with probability `delta`"
+    )
+    epsilon_left: float | None = Field(
+        None, examples=[2.6], description="the largest epsilon of one further question; null for registered uses"
+    )
+    more_like_last: int | None = Field(
+        None, examples=[14], description="how many more questions like the last one fit; null before the first"
+    )
     charges: int = Field(examples=[1])
     state: Literal["open", "frozen", "closed"] = Field(examples=["open"])
     every: str | None = Field(examples=[None], description="the calendar period after which the budget is fresh")
@@ -198,7 +217,7 @@ async def show_account(request: Request, account: AccountName) -> dict[str, obje
     """Show the status of an account."""
     service, identity = service_of(request), caller(request)
     return await show_status(
-        service, await service.threads.run(lambda: service.accounts.visible(identity, account).status())
+        service, await service.threads.run(lambda: service.accounts.visible(identity, account).status_by_entries())
     )
 
 

@@ -1,6 +1,5 @@
 """Account: what is left of each kind, the odometer over time, and each charge with what it bought."""
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated
@@ -8,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from setwise.accounting.guarantees import Guarantee, Use
+from setwise.accounting.guarantees import Use, merged
 from setwise.accounting.notation import format_use
 from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.account import Account
@@ -41,11 +40,16 @@ class Charge:
     answered: bool
 
     @property
-    def uses(self) -> list[str]:
-        """What was kept of the draws, written."""
+    def kept(self) -> tuple[Use, ...]:
+        """The draws that did not come back."""
         back = {use.guarantee: use.count for use in self.returned}
-        kept = [(use.guarantee, use.count - back.get(use.guarantee, 0)) for use in self.drawn]
-        return [format_use(Use(guarantee, count)) for guarantee, count in kept if count > 0]
+        counts = [(use.guarantee, use.count - back.get(use.guarantee, 0)) for use in self.drawn]
+        return tuple(Use(guarantee, count) for guarantee, count in counts if count > 0)
+
+    @property
+    def uses(self) -> list[str]:
+        """The draws that did not come back, as text."""
+        return list(map(format_use, self.kept))
 
     @property
     def came_back(self) -> list[str]:
@@ -85,19 +89,19 @@ class Reading:
     epsilon: float
 
 
-def odometer_readings(account: Account, charges: Iterable[Charge], period: str) -> list[Reading]:
-    """Return the odometer after each charge of a period; of many charges, some spread evenly with the last."""
+def odometer_readings(account: Account, charges: Iterable[Charge], period: str, last: float) -> list[Reading]:
+    """Return the odometer after each charge of a period; of many charges, some spread evenly with the last.
+
+    `last` is the reading after all of them. Readings only grow, so no earlier one is above it.
+    """
     present = [charge for charge in charges if charge.period == period]
     step = max(1, -(-len(present) // _POINTS))
     readings = []
-    spent: Counter[Guarantee] = Counter()
+    kept: list[Use] = []
     for place, charge in enumerate(present, 1):
-        for sign, uses in ((1, charge.drawn), (-1, charge.returned)):
-            for use in uses:
-                spent[use.guarantee] += sign * use.count
+        kept = list(merged((*kept, *charge.kept)))
         if place % step == 0 or place == len(present):
-            drawn = tuple(Use(guarantee, count) for guarantee, count in spent.items() if count > 0)
-            loss = min(account.loss_of(drawn), account.terms.epsilon.upper)
+            loss = min(account.odometer_after(kept), last)
             readings.append(Reading(charge=charge.number, at=charge.at, bought=charge.bought, epsilon=loss))
     return readings
 
@@ -126,13 +130,15 @@ def _accounts_page(request: Request, after: str) -> Response:
 async def account_page(request: Request, account: str, most: Annotated[int, Query(ge=1, le=10_000)] = 50) -> Response:
     """Show how an account stands and how it came to that."""
     service, identity = service_of(request), caller(request)
-    status = await service.threads.run(lambda: service.accounts.visible(identity, account).status())
+    status = await service.threads.run(lambda: service.accounts.visible(identity, account).status_by_entries())
     shown = await show_status(service, status)
     return await service.rendering.run(_account_page, request, status, shown, most)
 
 
 def _account_page(request: Request, status: AccountStatus, shown: dict[str, object], most: int) -> Response:
-    charges, readings, ids = _statement(service_of(request), caller(request), status)
+    odometer = status.odometer.upper if shown["odometer"] is None else shown["odometer"]["upper"]  # type: ignore[index]
+    last = min(odometer, status.epsilon.upper)
+    charges, readings, ids = _statement(service_of(request), caller(request), status, last)
     return render(
         request,
         "account.html",
@@ -148,12 +154,12 @@ def _account_page(request: Request, status: AccountStatus, shown: dict[str, obje
 
 
 def _statement(
-    service: Service, identity: Identity, status: AccountStatus
+    service: Service, identity: Identity, status: AccountStatus, last: float
 ) -> tuple[list[Charge], list[Reading], dict[str, str]]:
     """Return the charges of an account, the odometer after them, and the ids of their queries by key."""
     account = service.accounts.visible(identity, status.name)
     charges = charges_of(service.ledger.history(status.name))
-    readings = odometer_readings(account, charges, status.period)
+    readings = odometer_readings(account, charges, status.period, last)
     return charges, readings, service.jobs.ids_on(status.name)
 
 

@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from setwise.accounting.notation import format_use
-from setwise.accounting.wallet import FAILURE_SHARE
 from setwise.analytics.present.text import charge_in_words
 from setwise.ledger.records import Entry
 from setwise.ledger.slices import CapTotals
+from setwise.ledger.terms import ACCOUNT_FAILURE_SHARE
 from setwise.service.api.operations import audited
 from setwise.service.pages.rendering import render
 from setwise.service.replica import Service
@@ -49,7 +49,7 @@ def _steward_page(request: Request, account: str, person: str) -> Response:
         next_person=people[_ROWS - 1].name if len(people) > _ROWS else "",
         now=service.authenticator.now(),
         engines=[each.partition(":")[0] for each in service.settings.engine],
-        failure_share=FAILURE_SHARE,
+        failure_share=ACCOUNT_FAILURE_SHARE,
         csrf=identity.csrf or "",
     )
 
