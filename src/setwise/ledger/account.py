@@ -1,6 +1,6 @@
-"""An open account: charge before the data is touched, settle when the answer is known; what a refusal says.
+"""An open account: charges before data is read, settlements with the answer, and the words of a refusal.
 
-The SQL that writes a charge is `append_in` of stores/sqlite.py and stores/postgresql.py.
+The SQL that writes a charge is in `append_in` of stores/sqlite.py and stores/postgresql.py.
 """
 
 import json
@@ -30,17 +30,17 @@ from setwise.ledger.register import check_pays
 from setwise.ledger.slices import Rule
 from setwise.ledger.status import AccountStatus, status_of, stopping_bound
 from setwise.ledger.stores.base import Draft, Movement, Refused, Store
-from setwise.ledger.stores.read_queries import entries_of, entry_under, last_of, priced_by, spent_of
+from setwise.ledger.stores.read_queries import account_counters, entries_of, entry_under, pricing_state, spent_of
 from setwise.ledger.terms import (
     WHOLE_LIFE,
     Terms,
-    drawn,
-    from_slice,
-    given_back,
-    held_in,
+    account_movements,
+    charge_movements,
     line_of,
-    own_draws,
     period_id,
+    refund_movements,
+    slice_balances,
+    slice_payment,
 )
 
 
@@ -60,10 +60,13 @@ class Receipt:
 
 
 def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[Use], lines: Mapping[str, int]) -> str:
-    """Return which of the uses are not left in a multiset of registered ones, in words; empty when all are."""
+    """Return in words which uses exceed the registered draws that remain; an empty text if none does.
+
+    `spent` and `lines` are counts per registered use, and `left` what is said to remain.
+    """
     lacking = [format_use(use) for use in uses if use.count > lines[line_of(use)] - spent.get(line_of(use), 0)]
-    told = ", ".join(format_use(use) for use in left) or "nothing"
-    return f"it needs {', '.join(lacking)}, and {told} is left" if lacking else ""
+    remaining = ", ".join(format_use(use) for use in left) or "nothing"
+    return f"it needs {', '.join(lacking)}, and {remaining} is left" if lacking else ""
 
 
 _MOST_COUNTED = 2**20
@@ -93,7 +96,11 @@ _ENDED = {
 """What ends when a rule of a cap ends, and what an analyst can do."""
 
 _ATTEMPTS = 50
-"""How often a charge is tried when what refused it was gone at a second look, or collected from other accounts."""
+"""How many times a charge is tried.
+
+The database may refuse a charge that the balances can pay for: a concurrent charge was in the way, or other accounts
+hold slices of the cap that have to be collected first.
+"""
 
 
 class Account:
@@ -125,16 +132,16 @@ class Account:
 
     @property
     def name(self) -> str:
-        """The name it was opened under."""
+        """The account's name."""
         return self._terms.name
 
     @property
     def terms(self) -> Terms:
-        """The terms it was opened on, which never change."""
+        """The terms of the account, fixed at its opening."""
         return self._terms
 
     def check_dataset(self, known_as: str) -> None:
-        """Raise `InvalidParameter` unless the account may pay for questions about what is known as that dataset."""
+        """Raise `InvalidParameter` unless the account may pay for questions about a dataset known by that name."""
         with self._store.reading() as connection:
             check_pays(connection, account=self.name, dataset=self._terms.dataset, known_as=known_as)
 
@@ -169,22 +176,30 @@ class Account:
         raise StoreFailed(f"the ledger {self._store.address} refused a charge to {self.name!r} that it can pay for")
 
     def _append(self, contents: Contents, at: int, wanted: tuple[Use, ...]) -> Entry:
-        """Append a charge; a price that depends on what is left is found while nobody else can charge the account."""
+        """Append a charge and return its entry.
+
+        A price that depends on the balance is computed for one position in the chain. If another entry takes that
+        position first, the charge is priced again.
+        """
         cap = self._cap
 
         def draft(movements: Sequence[Movement], position: int | None = None) -> Draft:
             return Draft(holder=self._holder, at=at, contents=contents, movements=movements, position=position)
 
         def priced(connection: Connection) -> list[Draft]:
-            found = priced_by(connection, self._holder, contents.period)
+            found = pricing_state(connection, self._holder, contents.period)
             spent, position = found.spent, found.entries + 1
             if not isinstance(cap, SharedCap):
-                return [draft(drawn(self._holder, self._terms, cap, wanted, contents.period, spent), position)]
-            own = own_draws(self._holder, self._terms, wanted, contents.period, spent)
+                return [
+                    draft(charge_movements(self._holder, self._terms, cap, wanted, contents.period, spent), position)
+                ]
+            own = account_movements(self._holder, self._terms, wanted, contents.period, spent)
             if any(spent.get(move.what, 0) + move.amount > self._lines[move.what] for move in own):
                 raise Refused
-            taken, paid = self._pay_cap(connection, cap, wanted, held_in(spent), cap.totals.rule_of(found.given_up))
-            charged = own + from_slice(self._holder, paid)
+            taken, paid = self._pay_cap(
+                connection, cap, wanted, slice_balances(spent), cap.totals.rule_of(found.given_up)
+            )
+            charged = own + slice_payment(self._holder, paid)
             if not taken:
                 return [draft(charged, position)]
             return [cap.slice_entry(self._holder, self.name, taken, at, position), draft(charged)]
@@ -192,16 +207,20 @@ class Account:
         if isinstance(cap, SharedCap):
             cap.totals.needs(wanted, Rule.BOTH)  # prices are computed once, and not while others wait
         elif self._terms.totals is None or not self._terms.totals.price_depends_on_balance:
-            return self._store.append(draft(drawn(self._holder, self._terms, cap, wanted, contents.period, {})))
+            return self._store.append(
+                draft(charge_movements(self._holder, self._terms, cap, wanted, contents.period, {}))
+            )
         return self._store.append_priced(self._holder, priced)
 
     @staticmethod
     def _pay_cap(
         connection: Connection, cap: SharedCap, uses: tuple[Use, ...], held: dict[str, int], rule: Rule
     ) -> tuple[dict[str, int], dict[str, int]]:
-        """Return what the account has to take of the cap, and what its slice then pays; raise `Refused` if it cannot.
+        """Return the units to take from the cap and the units that the slice then pays, both per line.
 
-        The cap itself is looked at only when the slice cannot pay, or not well.
+        The cap's row is locked only if the slice cannot pay for the uses, or would pay over 2% more than the whole cap.
+
+        Raises `Refused` if the slice cannot pay even then.
         """
         paid = cap.totals.pay(uses, held, rule)
         if paid is not None and cap.totals.pays_well(uses, paid):
@@ -232,7 +251,7 @@ class Account:
             holder=self._holder,
             at=microseconds(self._clock.now()),
             contents=self._contents("settle", receipt.key, receipt.period, back, answer),
-            movements=given_back(self._holder, back, receipt.period),
+            movements=refund_movements(self._holder, back, receipt.period),
         )
         try:
             self._store.append(draft)
@@ -268,7 +287,7 @@ class Account:
         except Refused:
             with self._store.reading() as connection:
                 released = entry_under(connection, self._holder, self.name, "release", key)
-                state = last_of(connection, self._holder).state
+                state = account_counters(connection, self._holder).state
             if released is not None:
                 return released.contents.text
             if state != "open":
@@ -286,23 +305,23 @@ class Account:
         return None if entry is None else entry.contents.text
 
     def give_back(self) -> bool:
-        """Give back what the account holds of its dataset's cap; return whether it held anything.
+        """Return the account's slice to the cap; return whether it held any units.
 
-        Nothing is lost by it: the next charge takes a slice anew. A cap that runs short collects slices by itself.
+        The next charge takes a new slice. A cap that runs short collects slices by itself.
         """
         if not isinstance(self._cap, SharedCap):
             return False
         return self._cap.give_back(self._holder, self.name, microseconds(self._clock.now()))
 
     def entries(self) -> int:
-        """Return how many entries the account has: charges, settlements, and slices of a cap."""
+        """Return how many entries the account has, of all kinds."""
         with self._store.reading() as connection:
-            return last_of(connection, self._holder).entries
+            return account_counters(connection, self._holder).entries
 
     def status(self) -> AccountStatus:
-        """Return how the account stands in its present period."""
+        """Return the account's status in its present period."""
         with self._store.reading() as connection:
-            last = last_of(connection, self._holder)
+            last = account_counters(connection, self._holder)
             period = period_id(self._terms.period, self._clock.now())
             spent = spent_of(connection, self._holder, period)
         return status_of(self._terms, period, spent, last.charges, last.state)
@@ -362,10 +381,10 @@ class Account:
         return min(low, _MOST_COUNTED)
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
-        """Return in words what is missing to pay for the uses now, or None when enough is left; nothing is charged."""
+        """Return in words what is missing to pay for the uses now, or None if they fit. Charges nothing."""
         wanted = merged(as_uses(uses))
         period = self.status().period
-        own_draws(self._holder, self._terms, wanted, period, {})  # raises for a use that is not registered
+        account_movements(self._holder, self._terms, wanted, period, {})  # raises for a use that is not registered
         with self._store.reading() as connection:
             return self._missing(connection, wanted, period)
 
@@ -423,8 +442,8 @@ class Account:
         )
 
     def _missing(self, connection: Connection, uses: tuple[Use, ...], period: str) -> str | None:
-        """Return in words why the account or its cap cannot pay for the uses; None when both can."""
-        if (state := last_of(connection, self._holder).state) != "open":
+        """Return in words why the account or its cap cannot pay for the uses; None if both can."""
+        if (state := account_counters(connection, self._holder).state) != "open":
             return f"the account {self.name!r} is {state} and pays for nothing; ask a steward"
         terms, spent = self._terms, spent_of(connection, self._holder, period)
         draws, others = terms.split(uses)

@@ -200,8 +200,8 @@ class WalletTotals:
     def price(self, uses: Sequence[Use], spent: Mapping[str, int]) -> dict[str, int]:
         """Return the units the uses take when so much was spent; more than is left of the wallet when they do not fit.
 
-        A use that the wallet cannot pay takes what is left of it, and so does one that the sum of losses cannot take of
-        the sum: an empty line admits nothing more, as the rule asks of one that was passed.
+        A use that the wallet cannot pay for empties it, which disables that rule for all later uses. The same holds for
+        the sum of losses.
 
         Theorem: docs/optimal-composition.md, Theorem 7, and "The sum of epsilons counts too".
         """
@@ -217,9 +217,10 @@ class WalletTotals:
         return amounts
 
     def covers(self, uses: Sequence[Use], left: int, paid: int) -> bool:
-        """Return whether `paid` units of `left` pay for the uses, by the prices of this machine.
+        """Return whether `paid` units, of the `left` units before, pay for the uses by the prices of this platform.
 
-        What `price` takes was checked with more to spare than mathematical functions differ between machines.
+        Prices include a margin larger than the difference between platforms' math libraries, so an entry written on
+        another platform still verifies.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -233,10 +234,10 @@ class WalletTotals:
         return Fraction(needed) + sum(use.count * Fraction(use.guarantee.price(0.0)) for use in fixed) <= before
 
     def _after_paying(self, uses: Sequence[Use], left: int) -> int | None:
-        """Return the units that are left of the wallet after the uses in whatever order, None when it cannot pay.
+        """Return the units that remain in the wallet after the uses, in any order; None if it cannot pay for them.
 
-        Gaussians cost the same whatever is left. The others are priced as if every Gaussian had come before them, and
-        different kinds as if all came last, with the least behind them.
+        A Gaussian costs the same at every balance. Other uses are priced as if every Gaussian came before them, and
+        uses of different kinds as if each came last, at the smallest balance.
         """
         fixed = [use for use in uses if isinstance(use.guarantee, Gaussian)]
         varied = [use for use in uses if not isinstance(use.guarantee, Gaussian)]
@@ -253,12 +254,12 @@ class WalletTotals:
         return None if after is None else min(left, math.floor(Fraction(after) * UNITS / Fraction(self.wallet)))
 
     def _summed(self, uses: Sequence[Use]) -> int | None:
-        """Return the units of the largest losses together, None when one is unbounded."""
+        """Return the sum of the largest losses in units of the limit; None if a loss is unbounded."""
         total = total_loss((use.guarantee, use.count) for use in uses)
         return None if total is None else whole_units(total, self.limit)
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return the zCDP of what was drawn, rounded up; infinite when it was too much to count."""
+        """Return the zCDP of what was drawn, rounded up; infinite once it passes the units of its line."""
         rho = worth_above(amounts[RHO], self.rho) if amounts[RHO] < UNITS else math.inf
         return Spent(rho, worth_above(amounts[FAILURE], self.failure))
 
@@ -283,14 +284,14 @@ class WalletTotals:
         return math.inf if any(amounts.values()) else 0.0
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return what these units were spent on: one Gaussian of that mu^2 or, overdrawn, the sum; and one failure."""
+        """Return what was spent as one Gaussian of that mu^2 (a pure use once the wallet is empty), and one failure."""
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.limit and amounts[WALLET] == UNITS and amounts[SUM] < UNITS:
             return spent_of_sum(worth_above(amounts[SUM], self.limit), failed)
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return uses that these units pay for together: a Gaussian or, from an empty wallet, a sum; and a failure."""
+        """Return uses that these units pay for together: a Gaussian (a pure use if the wallet is empty), a failure."""
         return largest_of_wallet(
             worth_below(amounts[WALLET], self.wallet),
             worth_below(amounts[SUM], self.limit),
@@ -329,7 +330,7 @@ def spent_of_sum(summed: float, failed: float) -> tuple[Use, ...]:
 
 
 def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use, ...]:
-    """Return uses that fit together in what is left: a Gaussian or, in an empty wallet, a sum; and a failure."""
+    """Return uses that fit in these balances together: a Gaussian (a pure use if `wallet` is 0), and a failure."""
     found: list[Guarantee] = []
     if wallet >= SMALLEST_WALLET:
         found.append(Gaussian(sigma=up(1.0 / math.sqrt(wallet)) * (1 + 4e-12)))
@@ -341,7 +342,7 @@ def largest_of_wallet(wallet: float, summed: float, failure: float) -> tuple[Use
 
 
 def failure_shortage(uses: Sequence[Use], left: float) -> str:
-    """Return in words that the uses may fail more often than is left for it."""
+    """Return in words that the uses need a larger failure probability than the balance `left`, and what to do."""
     needed = rounded_up(filter_parameters(uses).failure_sum, _DIGITS)
     there = rounded_down(left, _DIGITS)
     shown = f"a little less than {there}" if there == needed else there  # amounts are drawn in units, rounded up
@@ -382,9 +383,10 @@ def zcdp_totals(*, epsilon: float, delta: float, failure_share: float) -> Totals
 
 
 def _zero_concentrated(guarantee: Guarantee) -> ZeroConcentratedDP:
-    """Return the zCDP a use is charged: pure DP and Laplace by epsilon^2/2, as every filter account was opened on.
+    """Return the zCDP that a use is charged: epsilon^2/2 for pure DP and Laplace noise.
 
-    The exact constants are smaller; a chain that was priced by these would no longer verify.
+    The exact constants are smaller. They are not used, because entries of existing filter accounts were priced with
+    epsilon^2/2 and would no longer verify.
     """
     match guarantee:
         case PureDP(epsilon=epsilon):

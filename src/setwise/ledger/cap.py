@@ -1,6 +1,6 @@
-"""The cap of a dataset as its accounts meet it: slices are taken, given back and collected.
+"""The cap of a dataset: how accounts take, give back and collect slices of it.
 
-Every transaction here locks one account first and the cap after it, so that none waits for another in a circle.
+Every transaction here locks one account before it locks the cap, so that transactions cannot deadlock.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,15 +12,16 @@ from setwise.accounting.guarantees import Use
 from setwise.ledger.records import Contents, write_amounts, write_uses
 from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Draft, Refused, Store
-from setwise.ledger.stores.read_queries import locked_spent_of, priced_by, slices_of, spent_of
-from setwise.ledger.terms import WHOLE_LIFE, held_in, sliced
+from setwise.ledger.stores.read_queries import locked_spent_of, pricing_state, slices_of, spent_of
+from setwise.ledger.terms import WHOLE_LIFE, slice_balances, slice_movements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapBalance:
-    """What is left of a cap: units that nobody holds (`free`) and that accounts hold, per line, and its `rule`.
+    """The balance of a cap, in units per line: the unallocated part (`free`) and the slices that accounts hold.
 
-    `names` are those of the accounts that hold something, and `at` the stamps of their last entries.
+    `rule` says which rules still pay. `names` are those of the accounts with slices, and `at` the timestamps of their
+    last entries, in microseconds since 1970.
     """
 
     free: Mapping[str, int]
@@ -30,7 +31,7 @@ class CapBalance:
     rule: Rule
 
     def total(self) -> dict[str, int]:
-        """Return all that is left, held or not, per line."""
+        """Return the whole balance, unallocated or in slices, per line."""
         return {what: units + sum(own.get(what, 0) for own in self.held.values()) for what, units in self.free.items()}
 
 
@@ -44,7 +45,7 @@ class SharedCap:
         self.totals = totals
 
     def balance(self, connection: Connection) -> CapBalance:
-        """Return what is left, from a consistent view."""
+        """Return the balance of the cap, read in one consistent view."""
         spent = spent_of(connection, self.holder, WHOLE_LIFE)
         lines = {line: what for what, line in SLICES.items()}
         held: dict[int, dict[str, int]] = {}
@@ -62,7 +63,7 @@ class SharedCap:
     def refill(
         self, connection: Connection, uses: Sequence[Use], held: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return what to take of the cap for the uses, per line; the cap stays locked until the transaction ends."""
+        """Return the units to take from the cap for the uses, per line. Locks the cap until the transaction ends."""
         return self.totals.refill(uses, held, self._free(locked_spent_of(connection, self.holder)), rule)
 
     def slice_entry(self, account: int, name: str, amounts: Mapping[str, int], at: int, position: int) -> Draft:
@@ -75,13 +76,13 @@ class SharedCap:
             uses=write_uses(()),
             text=write_amounts(amounts),
         )
-        moves = sliced(account, self.holder, amounts)
+        moves = slice_movements(account, self.holder, amounts)
         return Draft(holder=account, at=at, contents=contents, movements=moves, position=position)
 
     def give_back(self, account: int, name: str, at: int, wanted: Mapping[str, int] | None = None) -> bool:
-        """Give back what an account holds, or about as much as is wanted per line; return whether there was anything.
+        """Give back an account's slice, or about the `wanted` units per line; return whether it held any.
 
-        At least half of what is held of a wanted line goes, so that nobody has to come again for the next use.
+        At least half of the slice of a wanted line is given back, so that the next use need not collect again.
         """
 
         def amounts(held: Mapping[str, int]) -> dict[str, int]:
@@ -90,8 +91,8 @@ class SharedCap:
             return {what: max(min(units, held[what]), held[what] // 2) for what, units in wanted.items()}
 
         def drafts(connection: Connection) -> list[Draft]:
-            found = priced_by(connection, account, WHOLE_LIFE)
-            back = {what: -units for what, units in amounts(held_in(found.spent)).items() if units}
+            found = pricing_state(connection, account, WHOLE_LIFE)
+            back = {what: -units for what, units in amounts(slice_balances(found.spent)).items() if units}
             if not back:
                 raise Refused
             return [self.slice_entry(account, name, back, at, found.entries + 1)]
@@ -99,9 +100,9 @@ class SharedCap:
         return self._appended(account, drafts)
 
     def collect(self, account: int, name: str, uses: Sequence[Use], at: int) -> None:
-        """Collect from other accounts what the uses need beyond one's own slice and what nobody holds.
+        """Collect from other accounts' slices the units that the uses need beyond the account's own and the free ones.
 
-        Where all that is left of the cap pays by one of its rules only, the other is given up.
+        If the whole balance of the cap pays for the uses by one of its rules only, the other rule is dropped first.
         """
         with self._store.reading() as connection:
             left = self.balance(connection)
@@ -127,7 +128,7 @@ class SharedCap:
         """
 
         def drafts(connection: Connection) -> list[Draft]:
-            entries = priced_by(connection, account, WHOLE_LIFE).entries
+            entries = pricing_state(connection, account, WHOLE_LIFE).entries
             return [self.slice_entry(account, name, {RULE: int(rule)}, at, entries + 1)]
 
         return self._appended(account, drafts)

@@ -87,7 +87,7 @@ class Ledger:
         return f"<setwise ledger {self._store.address}>"
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -261,15 +261,15 @@ class Ledger:
             return {row[0]: row[1] for row in connection.execute(counted)}
 
     def freeze(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Let an account pay for nothing until it is thawed; what was charged may still be answered."""
+        """Freeze an account: it pays for no charge until it is thawed. Charges made before may still be settled."""
         self._change_state(name, "freeze", by, reason)
 
     def thaw(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Let a frozen account pay again."""
+        """Thaw a frozen account, so that it pays for charges again."""
         self._change_state(name, "thaw", by, reason)
 
     def close_account(self, name: str, *, by: str = "", reason: str = "") -> None:
-        """Let an account pay for nothing for good; its entries and answers stay. What it holds of a cap goes back."""
+        """Close an account for good: it pays for no further charge. Its entries stay, and its slice is returned."""
         self._change_state(name, "close", by, reason)
         self.account(name).give_back()
 
@@ -316,14 +316,14 @@ class Ledger:
     def record(
         self, action: str, *, by: str = "", subject: str = "", details: Mapping[str, object] | None = None
     ) -> None:
-        """Append to the register what somebody did outside the ledger, such as "person.added"; it cannot be removed."""
+        """Append an audit event about something outside the ledger, such as "person.added". It cannot be removed."""
         check_name(action, "action")
         event = AuditEvent(kind="act", action=action, by=by, subject=subject, details=dict(details or {}))
         with self._store.writing() as connection:
             write_event(connection, event, microseconds(self._clock.now()))
 
     def acts(self, *, after: int = 0) -> tuple[Record, ...]:
-        """Return what was done to accounts and datasets, and what was recorded, after a number of the register."""
+        """Return the audit events with a number in the register above `after`, in order."""
         with self._store.reading() as connection:
             return tuple(events_of(connection, after))
 
@@ -412,7 +412,7 @@ class Ledger:
             return Restoration(connection, self._store.address, tables, at).run(stream)
 
     def cap(self, dataset: str) -> AccountStatus | None:
-        """Return how the cap of a dataset stands, or None when it has none."""
+        """Return the status of a dataset's cap, or None if it has none."""
         with self._store.reading() as connection:
             holder = cap_of(connection, dataset)
             if holder is None:
@@ -451,9 +451,9 @@ class Ledger:
         self.record("cap.kept", by=by, subject=dataset, details={"keep": keep})
 
     def reclaim(self, dataset: str, *, idle: timedelta = timedelta(0)) -> int:
-        """Give back to a dataset's cap what accounts hold of it that were not used for a while; return how many did.
+        """Return the slices of accounts without an entry for the time `idle` to a dataset's cap; return their number.
 
-        A cap that runs short collects slices by itself; this is for a steward who wants to see what nobody holds.
+        A cap that runs short collects slices by itself. This is for a steward who wants to see the unallocated balance.
         """
         latest = microseconds(self._clock.now() - idle)
         with self._store.reading() as connection:
@@ -469,7 +469,7 @@ class Ledger:
         )
 
     def joint(self, dataset: str, *, delta: float | None = None, periods: int = 1) -> Joint:
-        """Return what all accounts on a dataset promise together, should their analysts collude.
+        """Return the joint promise of all accounts on a dataset, which holds even if their analysts collude.
 
         `delta` is the sum of the accounts' deltas unless given. Accounts with periods count for `periods` of them.
         """
@@ -517,7 +517,7 @@ class Ledger:
 
 
 def _on(connection: Connection, dataset: str) -> Select[tuple[int]]:
-    """Return the query for the accounts on what a dataset reads, under whatever name."""
+    """Return the SELECT of the accounts on a dataset, or on another name of the same data."""
     return select(accounts.c.holder).where(accounts.c.dataset.in_(same_data(connection, dataset)))
 
 
@@ -527,7 +527,7 @@ def _terms_of(connection: Connection, holder: int) -> Terms:
 
 
 def _rho_drawn(connection: Connection, cap: int) -> float:
-    """Return the zCDP of all that was drawn by accounts under a cap, rounded up."""
+    """Return the zCDP rho of all draws of the accounts under a cap, rounded up."""
     under = select(accounts.c.holder).where(accounts.c.cap == cap)
     bodies = select(openings.c.holder, openings.c.body).where(openings.c.holder.in_(under))
     terms = {row.holder: Terms.read(row.body) for row in connection.execute(bodies)}

@@ -1,4 +1,4 @@
-"""The register: one chain of hashes over what was opened (accounts, caps) and what was done to it (events).
+"""The register: one chain of hashes over the openings of accounts and caps, and over audit events.
 
 Each record has a number, `holder`, which identifies the account or cap that it opens in all other tables.
 """
@@ -160,13 +160,13 @@ _MOVES: Mapping[AuditEventKind, tuple[tuple[State, ...], State]] = {
 
 
 def next_state(state: State, kind: AuditEventKind) -> State | None:
-    """Return the state of an account after an event on it, None when the event does not apply."""
+    """Return the state of an account after an event, or None if the event does not apply to its state."""
     before, after = _MOVES[kind]
     return after if state in before else None
 
 
 def change_state(connection: Connection, name: str, event: AuditEventKind, *, by: str, reason: str, at: int) -> None:
-    """Freeze, thaw or close an account; the event says how many entries the account had, so charges after it show."""
+    """Freeze, thaw or close an account. The event records its number of entries, so that later charges are found."""
     row = connection.execute(
         select(accounts.c.holder, accounts.c.state, accounts.c.entries).where(accounts.c.name == name).with_for_update()
     ).one()
@@ -178,9 +178,10 @@ def change_state(connection: Connection, name: str, event: AuditEventKind, *, by
 
 
 def same_data(connection: Connection, dataset: str) -> frozenset[str]:
-    """Return the names of all datasets that read the same data as one, by what was registered; itself at least.
+    """Return the names of all datasets that share data with one, by their registrations, and its own name.
 
-    Names are joined when they were ever registered to read the same thing, unless a steward said why they are apart.
+    Two names share data if they were ever registered to read the same file, folder or table, unless a steward has said
+    why they are apart.
     """
     rows = connection.execute(select(openings.c.body).where(openings.c.kind == "dataset")).scalars()
     sources = [
@@ -267,7 +268,7 @@ def registrations_of(connection: Connection, name: str) -> list[AuditEvent]:
 
 
 def _caps_drawn_on(connection: Connection, names: frozenset[str]) -> set[int | None]:
-    """Return the caps that exist for datasets or that their open accounts draw on; None stands for no cap."""
+    """Return the numbers of the caps that datasets have or that their open accounts draw on; None stands for no cap."""
     drawn = select(accounts.c.cap).where(accounts.c.dataset.in_(names), accounts.c.state != "closed").distinct()
     caps = select(openings.c.holder).where(openings.c.kind == "cap", openings.c.name.in_(names))
     return {*connection.execute(drawn).scalars(), *connection.execute(caps).scalars()}

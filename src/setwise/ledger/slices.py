@@ -1,8 +1,9 @@
-"""Amounts of a cap that the accounts on a dataset share, and of the slices that they hold of it.
+"""Amounts of a cap that the accounts on a dataset share, and of the slices that accounts hold of it.
 
-A cap is a Gaussian wallet with a limit of summed losses and a chance of outright failure. An account takes a slice of
-each as it needs it, and pays from its slice: a charge then meets no other account. A use is priced with what is left of
-the slice behind it. That is less than what is left of the cap, so the price is at least the one that the cap asks.
+A cap is a Gaussian wallet with a limit on the sum of losses and on the probability of outright failure. An account
+takes a slice of each as it needs it, and pays from the slice, so that a charge does not wait for other accounts. A use
+is priced with the balance that it leaves in the slice. That is less than the balance of the cap, and prices fall as the
+balance grows, so the price is at least the price in the whole cap.
 """
 
 import math
@@ -37,14 +38,14 @@ SLICES: Mapping[str, str] = {FAILURE: "slice:failure", SUM: "slice:sum", WALLET:
 """Per line of a cap, the line of an account that says how many of its units the account holds."""
 
 RULE = "rule"
-"""The line of a cap from which one of its two rules is given up."""
+"""The line of a cap that records which of its two rules was dropped."""
 
 
 class Rule(IntEnum):
     """By which rules every use so far was paid, as the units spent of the line `RULE`.
 
-    The line has three units. Giving up the sum of losses takes two and giving up the wallet three, so that only one of
-    the two is ever given up, whoever races for it.
+    The line has 3 units; dropping the sum rule costs 2 and dropping the wallet rule costs 3, so the database's
+    overdraft check lets only one of two concurrent transactions win.
     """
 
     BOTH = 0
@@ -57,16 +58,16 @@ Keep = Literal["either", "wallet", "sum"]
 
 _FINENESS = 2
 _LEVELS = 40
-"""Prices are computed with w 2^(-i/2) left behind a use, i = 1 to 40, w the cap's wallet; and with nothing left."""
+"""Prices are computed for the balances w 2^(-i/2) after a use, i = 1 to 40, where w is the cap's wallet, and for 0."""
 
 _WELL = Fraction(102, 100)
-"""A slice pays well while it pays at most 2% more than with the whole cap behind a use."""
+"""Refill a slice if it would pay over 2% more than the price of the uses with the whole cap as balance."""
 
 _ROUNDING = Fraction(1, 2**48)
-"""By how much of itself a price may differ between machines."""
+"""Relative difference that a price may have between platforms, whose math libraries round differently."""
 
 _SHARE = 16
-"""A slice is refilled by a sixteenth of what nobody holds, beside what is needed."""
+"""Refill a slice by what is needed and 1/16 of the unallocated cap, so that 16 accounts can refill at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +127,8 @@ class CapTotals:
     def accepts(self, uses: Sequence[Use], held: Mapping[str, int], paid: Mapping[str, int], rule: Rule) -> bool:
         """Return whether a slice paid for the uses by these rules: what `pay` takes, on this machine or on another.
 
-        A price may differ by what mathematical functions differ between machines. Prices that need such functions are
-        charged more than that, so that a little less is still enough.
+        Prices include a margin larger than the difference between platforms' math libraries, so an entry written on
+        another platform still verifies.
         """
         costs, wallet = self._costs(uses), paid.get(WALLET, 0)
         if any(paid.get(what, 0) != costs.fixed(rule).get(what, 0) for what in (FAILURE, SUM)):
@@ -139,15 +140,16 @@ class CapTotals:
         )
 
     def pays_well(self, uses: Sequence[Use], paid: Mapping[str, int]) -> bool:
-        """Return whether a payment is hardly more than with the whole cap behind the uses."""
+        """Return whether a payment is at most 2% above the price of the uses with the whole cap as balance."""
         return paid.get(WALLET, 0) <= self._costs(uses).well
 
     def refill(
         self, uses: Sequence[Use], held: Mapping[str, int], free: Mapping[str, int], rule: Rule
     ) -> dict[str, int]:
-        """Return what to take of what nobody holds, per line, so that a slice pays for the uses and for more like them.
+        """Return the units to take from the unallocated part of the cap (`free`), per line.
 
-        Less is taken where less is free; whether it is enough is for `pay` to say.
+        They let a slice with the balances `held` pay for the uses and for more like them. Fewer are returned if fewer
+        are free; `pay` says whether they are enough.
         """
         wanted = self.needs(uses, rule)
         if WALLET in wanted:
@@ -159,7 +161,7 @@ class CapTotals:
         return {what: units for what, units in found.items() if units}
 
     def needs(self, uses: Sequence[Use], rule: Rule) -> dict[str, int]:
-        """Return the least slice that pays for the uses, per line; more than all units where none does."""
+        """Return the smallest slice that pays for the uses, in units per line; over `UNITS` where no slice does."""
         costs = self._costs(uses)
         wanted = costs.fixed(rule)
         if rule is not Rule.SUM:
@@ -167,7 +169,7 @@ class CapTotals:
         return wanted
 
     def rule_for(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> Rule | None:
-        """Return by which rules the uses can be paid from all that is left of the cap, None when by none of `rule`."""
+        """Return the rules that pay for the uses from the balances `left` of the whole cap; None if none does."""
         within = {what: units <= left[what] for what, units in self.needs(uses, rule).items()}
         by_wallet, by_sum = within.get(WALLET, False), within.get(SUM, False)
         if not within[FAILURE] or not (by_wallet or by_sum):
@@ -175,7 +177,7 @@ class CapTotals:
         return rule if by_wallet and by_sum else Rule.WALLET if by_wallet else Rule.SUM
 
     def shortage(self, uses: Sequence[Use], left: Mapping[str, int], rule: Rule) -> str | None:
-        """Return why the uses do not fit in what is left of the cap and what would, in words; None when they fit."""
+        """Return in words why the uses do not fit in the balances `left` of the cap; None if they fit."""
         if self.rule_for(uses, left, rule) is not None:
             return None
         if self._costs(uses).failure > left[FAILURE]:
@@ -193,7 +195,7 @@ class CapTotals:
         return _costs_of(self, tuple(uses))
 
     def worth(self, amounts: Mapping[str, int]) -> Spent:
-        """Return what is known of the zCDP of what was drawn: nothing, but how much of it may have failed."""
+        """Return the zCDP of what was drawn, which a cap does not record (infinite), and its failure probability."""
         return Spent(math.inf if amounts[WALLET] else 0.0, worth_above(amounts[FAILURE], self.failure))
 
     def loss_sum(self, amounts: Mapping[str, int]) -> float:
@@ -217,18 +219,18 @@ class CapTotals:
         return self.wallet / 2
 
     def paying(self, amounts: Mapping[str, int]) -> tuple[str, ...]:
-        """Return the lines of which one pays for a further use: one of two, until one is given up."""
+        """Return the names of the lines that can fund another use: two, until one rule is dropped."""
         return {Rule.BOTH: (WALLET, SUM), Rule.WALLET: (WALLET,), Rule.SUM: (SUM,)}[self.rule_of(amounts[RULE])]
 
     def spent_as(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return what these units were spent on: one Gaussian of that mu^2, or the sum; and one failure."""
+        """Return what was spent as one Gaussian of that mu^2, or one pure use of the sum of losses, and one failure."""
         failed = worth_above(amounts[FAILURE], self.failure)
         if self.rule_of(amounts[RULE]) is Rule.SUM:
             return spent_of_sum(worth_above(amounts[SUM], self.limit), failed)
         return spent_of_wallet(worth_above(amounts[WALLET], self.wallet), failed)
 
     def largest(self, amounts: Mapping[str, int]) -> tuple[Use, ...]:
-        """Return uses that these units pay for together: a Gaussian or, without a wallet, a sum; and a failure."""
+        """Return uses that these units pay for together: a Gaussian (a pure use by the sum rule), and a failure."""
         by_sum = self.rule_of(self.lines()[RULE] - amounts[RULE]) is Rule.SUM
         return largest_of_wallet(
             0.0 if by_sum else worth_below(amounts[WALLET], self.wallet),
@@ -239,11 +241,11 @@ class CapTotals:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """What uses cost a cap, in its units.
+    """The cost of uses to a cap, in units.
 
-    `prices` are how many units may be left behind the uses, falling, and how many of the wallet they then cost; empty
-    when they have no price. `well` is hardly more than the least price, and `rounding` what machines may differ by.
-    `summed` is more than there is when a loss is unbounded.
+    `prices` pairs the balance that the uses leave, in falling order, with their price in the wallet; empty if the uses
+    have no price. `well` is 2% above the lowest price, `rounding` the units by which platforms may differ, and
+    `summed` the sum of losses, over `UNITS` if a loss is unbounded.
     """
 
     failure: int
@@ -253,7 +255,7 @@ class _Costs:
     rounding: int
 
     def fixed(self, rule: Rule) -> dict[str, int]:
-        """Return what the uses cost whatever is left."""
+        """Return the part of the cost that does not depend on the balance, per line."""
         return {FAILURE: self.failure} if rule is Rule.WALLET else {FAILURE: self.failure, SUM: self.summed}
 
 
@@ -277,7 +279,7 @@ def _costs_of(cap: CapTotals, uses: tuple[Use, ...]) -> _Costs:
 
 
 def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
-    """Return the exact sum of the prices with `level` behind each use, None when one has none."""
+    """Return the exact sum of the prices of uses that leave the balance `level`; None if a use has no price."""
     total = Fraction(0)
     for use in uses:
         price = use.guarantee.price(level)
@@ -288,6 +290,6 @@ def _cost(uses: tuple[Use, ...], level: float) -> Fraction | None:
 
 
 def _varying(use: Use) -> Fraction:
-    """Return what a use costs at most where its price needs functions that machines round differently."""
+    """Return the highest price of a use if its price needs functions that platforms round differently, else 0."""
     price = use.guarantee.price(0.0) if use.guarantee.price_varies else 0.0
     return use.count * Fraction(price) if price < math.inf else Fraction(0)

@@ -174,11 +174,11 @@ def line_of(use: Use) -> str:
     return format_use(Use(use.guarantee))
 
 
-def drawn(
+def charge_movements(
     holder: int, terms: Terms, cap: Totals | None, uses: Sequence[Use], period: str, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return what a charge draws when so much was spent: the account's own lines first, then those of a zCDP cap."""
-    movements = own_draws(holder, terms, uses, period, spent)
+    """Return the movements of a charge after `spent` was spent: on the account's lines, then on those of a zCDP cap."""
+    movements = account_movements(holder, terms, uses, period, spent)
     if cap is not None:
         assert terms.cap is not None
         shared = cap.price(uses, {}).items()
@@ -186,10 +186,12 @@ def drawn(
     return movements
 
 
-def own_draws(holder: int, terms: Terms, uses: Sequence[Use], period: str, spent: Mapping[str, int]) -> list[Movement]:
-    """Return what a charge draws from the account's own lines when so much was spent.
+def account_movements(
+    holder: int, terms: Terms, uses: Sequence[Use], period: str, spent: Mapping[str, int]
+) -> list[Movement]:
+    """Return the movements of a charge on the account's own lines after `spent` was spent.
 
-    A use that is registered draws from its line, any other from the filter or the wallet.
+    A registered use draws from its line, any other use from the filter or the wallet.
     """
     draws, others = terms.split(uses)
     own = {line_of(use): use.count for use in draws}
@@ -203,26 +205,26 @@ def own_draws(holder: int, terms: Terms, uses: Sequence[Use], period: str, spent
     return [Movement(holder, period, what, amount) for what, amount in own.items() if amount]
 
 
-def given_back(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
-    """Return what a settlement gives back to a set-wise account."""
+def refund_movements(holder: int, uses: Sequence[Use], period: str) -> list[Movement]:
+    """Return the movements by which a settlement gives unused draws back to a set-wise account."""
     return [Movement(holder, period, line_of(use), -use.count) for use in uses]
 
 
-def held_in(spent: Mapping[str, int]) -> dict[str, int]:
-    """Return what an account holds of its cap, per line of the cap."""
+def slice_balances(spent: Mapping[str, int]) -> dict[str, int]:
+    """Return the units of an account's slice, per line of the cap."""
     return {what: spent.get(line, 0) for what, line in SLICES.items()}
 
 
-def from_slice(holder: int, paid: Mapping[str, int]) -> list[Movement]:
-    """Return what a charge takes of the slice of an account."""
+def slice_payment(holder: int, paid: Mapping[str, int]) -> list[Movement]:
+    """Return the movements by which a charge pays from the account's slice."""
     return [Movement(holder, WHOLE_LIFE, SLICES[what], -units) for what, units in sorted(paid.items()) if units]
 
 
-def sliced(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
+def slice_movements(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
     """Return the movements between a cap and the slice of an account: taken when positive, given back when negative.
 
-    What is taken leaves the cap before the slice has it, and the other way round: the database checks each in turn. The
-    units of a rule that is given up go nowhere.
+    Units leave one side before they arrive at the other, because the database checks each movement against the one
+    before it. Units of the line `rule` are spent and arrive nowhere.
     """
     found: list[Movement] = []
     for what, units in sorted(amounts.items()):
@@ -233,18 +235,18 @@ def sliced(holder: int, cap: int, amounts: Mapping[str, int]) -> list[Movement]:
     return found
 
 
-def moved_by(
+def entry_movements(
     holder: int, terms: Terms, cap: Totals | None, contents: Contents, spent: Mapping[str, int]
 ) -> list[Movement]:
-    """Return what an entry moves when so much was spent; without what a charge takes of a slice."""
+    """Return the movements of an entry after `spent` was spent, without the payment of a charge from a slice."""
     if contents.kind == "slice":
-        return sliced(holder, terms.cap or 0, read_amounts(contents.text))
+        return slice_movements(holder, terms.cap or 0, read_amounts(contents.text))
     if contents.kind == "release":
         return []
     uses = read_uses(contents.uses)
     if contents.kind == "charge":
-        return drawn(holder, terms, cap, uses, contents.period, spent)
-    return given_back(holder, uses, contents.period)
+        return charge_movements(holder, terms, cap, uses, contents.period, spent)
+    return refund_movements(holder, uses, contents.period)
 
 
 def setwise_terms(
@@ -281,7 +283,7 @@ def setwise_terms(
 
 
 def _wallet_beside(mu: float, failure: float) -> WalletTotals | None:
-    """Return the wallet of a mu beside registered uses; it pays by its own rule only, so there is no limit of sums."""
+    """Return the wallet beside registered uses for a mu, or None for 0. It has no rule by the sum of losses."""
     if not mu:
         if failure:
             raise InvalidParameter("failure is what a wallet beside the registered uses may fail with: give a wallet")

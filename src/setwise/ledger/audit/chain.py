@@ -15,7 +15,7 @@ from setwise.ledger.slices import RULE, SLICES, CapTotals, Rule
 from setwise.ledger.stores.base import Movement, read_moves, write_moves
 from setwise.ledger.stores.read_queries import entry_rows, movements_of, read_entry
 from setwise.ledger.stores.seal import moves_digest
-from setwise.ledger.terms import WHOLE_LIFE, from_slice, moved_by, own_draws, period_id
+from setwise.ledger.terms import WHOLE_LIFE, account_movements, entry_movements, period_id, slice_payment
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ Witnesses = Mapping[int, Sequence[tuple[str, str]]]
 
 @dataclass(slots=True)
 class Chain:
-    """What recomputing found: where the chain ends, and what is wrong on the way.
+    """The result of recomputing a chain: its end, its counts, and its faults.
 
     `by_one_rule` are the charges that paid the cap by one of its rules only: their positions, and the rule.
     """
@@ -58,7 +58,7 @@ class Chain:
 
 
 class ChainCheck:
-    """Recompute the chain of an account, and add what it should have spent to a tally.
+    """Recomputes the chain of an account, and adds what it should have spent to a tally.
 
     `shut` are the positions, from the first to before the second, in which the account was frozen or closed. `sealed`
     is how many entries were hashed without their movements, and the digest of these movements in the seal.
@@ -138,7 +138,7 @@ class ChainCheck:
         chain.period = max(chain.period, entry.contents.period)
 
     def _check_sense(self, entry: Entry, found: list[Movement]) -> None:
-        """Check that an entry is in its period, settles a charge if it is a settlement, and moved what it says."""
+        """Check what an entry means: its kind's own rules, its list of movements, and its prices."""
         contents = entry.contents
         try:
             if contents.kind == "charge":
@@ -218,15 +218,15 @@ class ChainCheck:
         known = None if spent or contents.kind == "slice" else (contents.kind, contents.uses, contents.period)
         if known in self._priced:
             return self._priced[known]
-        moves = moved_by(self._holder, self._terms, self._direct, contents, spent)
+        moves = entry_movements(self._holder, self._terms, self._direct, contents, spent)
         if known is not None:
             self._priced[known] = moves
         return moves
 
     def _expected_from_slice(self, entry: Entry, cap: CapTotals, found: Sequence[Movement]) -> list[Movement]:
-        """Return what a charge takes of the account and of its slice, by the rules that what it moved shows."""
+        """Return the movements that a charge should have, paid by whichever rules its own movements show."""
         period = entry.contents.period
-        own = own_draws(self._holder, self._terms, entry.uses, period, self._own(period))
+        own = account_movements(self._holder, self._terms, entry.uses, period, self._own(period))
         held = {what: self._spent(WHOLE_LIFE, line) for what, line in SLICES.items()}
         moved = {move.what: -move.amount for move in found if move.holder == self._holder}
         paid = {what: moved[line] for what, line in SLICES.items() if line in moved}
@@ -236,17 +236,17 @@ class ChainCheck:
             return own
         if rule is not Rule.BOTH:
             self._chain.by_one_rule.append((entry.position, rule))
-        return own + from_slice(self._holder, paid)
+        return own + slice_payment(self._holder, paid)
 
     def _own(self, period: str) -> dict[str, int]:
-        """Return what the account has spent of its lines so far."""
+        """Return the units spent so far, per line of the account."""
         return {what: self._spent(period, what) for what in self._terms.lines()}
 
     def _spent(self, period: str, what: str) -> int:
         return self._tally.get((self._holder, period, what), 0)
 
     def _agree(self, entry: Entry, found: Sequence[Movement], expected: Sequence[Movement]) -> bool:
-        """Whether an entry moved what it says; what wallets paid may differ by rounding, if it still pays."""
+        """Return whether an entry moved what it should; a wallet's price may differ by rounding if it still pays."""
         ours, theirs = ({_place(movement): movement.amount for movement in each} for each in (expected, found))
         if len(found) != len(expected) or ours.keys() != theirs.keys():
             return False
@@ -267,9 +267,9 @@ class ChainCheck:
 
 
 _ROUNDING = 2**20
-"""Units by which a price may differ where another machine's mathematical functions round otherwise: 1e-12 of a wallet.
+"""Units by which a price may differ between platforms, whose math libraries round differently: 1e-12 of a wallet.
 
-What was paid must still be enough by the prices of this machine.
+The payment must still be enough by the prices of this platform.
 """
 
 

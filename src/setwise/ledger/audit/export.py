@@ -33,7 +33,7 @@ from setwise.ledger.stores.migrations import drop_triggers, renew_triggers
 from setwise.ledger.stores.read_queries import entries_of
 from setwise.ledger.stores.schema import accounts, balances, entries, movements, openings
 from setwise.ledger.stores.seal import moves_digest, write_seal
-from setwise.ledger.terms import WHOLE_LIFE, Terms, moved_by
+from setwise.ledger.terms import WHOLE_LIFE, Terms, entry_movements
 
 FORMAT = "setwise-ledger-4"
 _WITHOUT_MOVES = ("setwise-ledger-1", "setwise-ledger-2", "setwise-ledger-3")
@@ -105,10 +105,10 @@ class _Account:
     def moves(self, contents: Contents, spent: Mapping[str, int], moved: Mapping[str, int] | None) -> list[Movement]:
         """Return the movements of an entry when so much was spent, or when it `moved` that much of its own lines."""
         if contents.kind != "charge":
-            return moved_by(self.holder, self.terms, self.cap, contents, spent)
+            return entry_movements(self.holder, self.terms, self.cap, contents, spent)
         if moved is not None and self.cap is None:
             return self._own(contents.period, moved)
-        drawn = moved_by(self.holder, self.terms, self.cap, contents, spent)
+        drawn = entry_movements(self.holder, self.terms, self.cap, contents, spent)
         if moved is not None:
             return [*self._own(contents.period, moved), *(move for move in drawn if move.holder != self.holder)]
         return [self._within(move, read_uses(contents.uses), spent) for move in drawn]

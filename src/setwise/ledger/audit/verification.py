@@ -65,7 +65,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What verifying found: nothing is wrong when there are no `faults`."""
+    """The result of a verification: the ledger is sound if there are no `faults`."""
 
     anchor: Anchor
     entries: int
@@ -93,7 +93,7 @@ def verify(
     latest_head: int | None = None,
     kept: KeptHead | None = None,
 ) -> Verification:
-    """Recompute everything in one consistent view.
+    """Recompute every chain, price and balance in one consistent view, and return the faults.
 
     With `head`, the digest of an earlier anchor, nothing may have changed since; with `since`, an earlier anchor,
     entries may have been added, and nothing else. With `key`, every signed head must be signed with it, and with
@@ -139,7 +139,7 @@ def verify(
 
 
 def _store_faults(connection: Connection) -> list[str]:
-    """Return what SQLite's own check of pages, indexes and keys finds; PostgreSQL checks pages as it reads them."""
+    """Return the faults that SQLite's own check of pages, indexes and keys finds; PostgreSQL checks as it reads."""
     if connection.dialect.name != "sqlite":
         return []
     said = connection.exec_driver_sql("PRAGMA integrity_check(5)").scalars().all()
@@ -177,7 +177,7 @@ def _read_seal(known: list[Record]) -> tuple[dict[str, tuple[int, str]], list[Fa
 
 
 class _States:
-    """What events did to accounts: the state of each, and the positions in which it was not open."""
+    """The states of accounts after all events, and the positions of entries at which each was frozen or closed."""
 
     def __init__(self, known: list[Record]) -> None:
         self.faults: list[Fault] = []
@@ -286,7 +286,7 @@ def _check_account(connection: Connection, record: Record, chain: Chain, state: 
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
-    """Check that whoever paid a cap by one rule did so by the one that was not given up."""
+    """Check that charges that paid a cap by one rule only paid by the rule that the cap keeps."""
     for own in terms.values():
         if own.slices and own.name in chains:
             cap = terms[own.cap].totals if own.cap in terms else None
@@ -322,7 +322,7 @@ def _check_balances(connection: Connection, tally: Tally, terms: dict[int, Terms
 
 
 def _check_strays(connection: Connection, terms: dict[int, Terms]) -> Iterator[Fault]:
-    """Look for rows that belong to nothing that was opened."""
+    """Report rows of accounts or caps that were never opened."""
     held = {holder for holder, own in terms.items() if own.kind != "cap"}
     for table, column in ((accounts, "holder"), (entries, "holder"), (movements, "account"), (lines, "holder")):
         known = set(terms) if table is lines else held

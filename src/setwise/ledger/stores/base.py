@@ -40,9 +40,9 @@ def read_moves(text: str) -> list[Movement]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An entry to be appended to an account, with its movements; the store gives it its place and hash.
+    """An entry to append to an account, with its movements; the store assigns its position and hash.
 
-    With `position`, that must be its place: an amount was computed from what was there before it.
+    If `position` is given, the entry must get that position, because its amounts were priced for it.
     """
 
     holder: int
@@ -57,15 +57,18 @@ class Draft:
 
 
 class Refused(Exception):
-    """The database refused an entry: its key is taken, it overspends, or its account is not open. Nothing changed."""
+    """Raised if the database refuses an entry: its key is taken, it overdraws a balance, or its account is not open.
+
+    Nothing was changed.
+    """
 
 
 class Overtaken(Exception):
-    """Another entry has the place that a draft was made for. Nothing changed."""
+    """Raised if another entry took the position that a draft was priced for. Nothing was changed."""
 
 
-HOPEFUL = 5
-"""How often a draft is made and written without holding its account in between, before it is held."""
+OPTIMISTIC_ATTEMPTS = 5
+"""How many times an entry is priced and written without a lock on its account, before the account is locked."""
 
 
 class Store(Protocol):
@@ -89,9 +92,10 @@ class Store(Protocol):
         ...
 
     def append_priced(self, holder: int, drafts: Callable[[Connection], Sequence[Draft]]) -> Entry:
-        """Append, all or none, drafts that nobody else's entry comes between; return the last entry.
+        """Append drafts in one transaction, with no entry of others between them; return the last entry.
 
-        They are made from a connection, perhaps more than once, and the first has its `position`.
+        `drafts` prices them from a connection. It is called again if another entry came first, so it must not have
+        side effects. The first draft has its `position`.
         """
         ...
 
@@ -100,7 +104,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         ...
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from setwise.errors import MissingExtra, StoreFailed
 from setwise.ledger.records import Entry
-from setwise.ledger.stores.base import HOPEFUL, Draft, Overtaken, Refused, cause
+from setwise.ledger.stores.base import OPTIMISTIC_ATTEMPTS, Draft, Overtaken, Refused, cause
 
 _ALONE = 0x5345545749534531
 """The advisory lock of whoever changes what is opened."""
@@ -81,7 +81,7 @@ class PostgresqlStore:
 
         def hopefully() -> Entry | None:
             with self._engine.connect() as connection:
-                for _ in range(HOPEFUL):
+                for _ in range(OPTIMISTIC_ATTEMPTS):
                     made = drafts(connection)
                     if len(made) > 1:
                         break
@@ -145,7 +145,7 @@ class PostgresqlStore:
         return Entry(contents=contents, position=position, at=draft.at, previous=previous, hash=hashed)
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self._engine.dispose()
 
     def _append_once(self, draft: Draft) -> Entry:

@@ -18,7 +18,7 @@ _ENTRIES_HELD = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class AccountCounters:
     """How many entries an account has, how many of them are charges, and whether it is open."""
 
     entries: int
@@ -26,10 +26,10 @@ class Last:
     state: str
 
 
-def last_of(connection: Connection, holder: int) -> Last:
+def account_counters(connection: Connection, holder: int) -> AccountCounters:
     """Return the present row of an account."""
     columns = (accounts.c.entries, accounts.c.charges, accounts.c.state)
-    return Last(*connection.execute(select(*columns).where(accounts.c.holder == holder)).one())
+    return AccountCounters(*connection.execute(select(*columns).where(accounts.c.holder == holder)).one())
 
 
 def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]:
@@ -39,10 +39,11 @@ def spent_of(connection: Connection, holder: int, period: str) -> dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
-    """What prices depend on: how many entries an account has, what was `spent` of its lines, and of the cap's rule.
+class PricingState:
+    """What prices depend on, read in one statement: the number of entries, the balances, and the cap's rule.
 
-    Lines of slices say what the account holds. All of it is of one moment.
+    `spent` are the units spent per line of the account; for a line of a slice, the units that it holds. `given_up` are
+    the units spent of the cap's line `rule`.
     """
 
     entries: int
@@ -58,10 +59,10 @@ _PRICED = text(
 )
 
 
-def priced_by(connection: Connection, holder: int, period: str) -> Priced:
+def pricing_state(connection: Connection, holder: int, period: str) -> PricingState:
     """Return what the prices of an account's uses depend on."""
     rows = connection.execute(_PRICED, {"holder": holder, "period": period}).all()
-    return Priced(
+    return PricingState(
         entries=rows[0].entries,
         spent={row.what: row.spent for row in rows if row.own and row.what is not None},
         given_up=sum(row.spent for row in rows if not row.own),

@@ -21,10 +21,10 @@ from sqlalchemy.pool import QueuePool
 
 from setwise.errors import StoreFailed
 from setwise.ledger.records import Entry, link
-from setwise.ledger.stores.base import HOPEFUL, Draft, Overtaken, Refused, cause
+from setwise.ledger.stores.base import OPTIMISTIC_ATTEMPTS, Draft, Overtaken, Refused, cause
 
 PATIENCE = 60.0
-"""Seconds a writer waits for the others."""
+"""Seconds that a writer waits for the write lock."""
 
 _LONGEST_PAUSE = 0.004
 """Seconds between two looks at the write lock; SQLite's own pauses grow to a tenth of a second and starve writers."""
@@ -91,7 +91,7 @@ class SqliteStore:
 
         They are first made without holding the file, which others would have to wait for.
         """
-        for _ in range(HOPEFUL):
+        for _ in range(OPTIMISTIC_ATTEMPTS):
             with self.reading() as connection:
                 made = drafts(connection)
             if len(made) > 1:
@@ -117,7 +117,7 @@ class SqliteStore:
         return Entry(contents=contents, position=position, at=at, previous=head, hash=hashed)
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self._engine.dispose()
 
     def _begin(self, driver: sqlite3.Connection) -> None:
