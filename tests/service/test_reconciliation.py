@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,7 +112,11 @@ CHANGES = [
 def test_changed_rows_of_the_service_are_found(start: Callable[..., Replica]):
     """Answers, roles and definitions, by the route and by what the schedule runs."""
     team = gather(start())
-    assert ask(team.ada, "k").status_code == 200
+    query = ask(team.ada, "k").json()
+    while query["state"] == "running":
+        time.sleep(0.1)
+        query = team.ada.get(f"/queries/{query['id']}").json()
+    assert query["state"] == "done"
     assert team.steward.get("/audit").json()["faults"] == []
     for change, told in CHANGES:
         saved = _rows(team)
