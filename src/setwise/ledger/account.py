@@ -14,7 +14,7 @@ from setwise.accounting.guarantees import Guarantee, Use, largest_loss, merged
 from setwise.accounting.notation import as_uses, format_use, rounded_up
 from setwise.errors import BudgetExhausted, InvalidParameter, KeyConflict, StoreFailed
 from setwise.ledger.amounts import Totals
-from setwise.ledger.cap import SharedCap
+from setwise.ledger.cap import CapBalance, SharedCap
 from setwise.ledger.records import (
     Clock,
     Contents,
@@ -57,6 +57,16 @@ class Receipt:
     period: str
     uses: tuple[Use, ...]
     answer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Balances:
+    """What decides whether a charge can be paid: the account's state, the units it has spent, and those of its cap."""
+
+    state: str
+    period: str
+    spent: Mapping[str, int]
+    cap: CapBalance | dict[str, int] | None
 
 
 def lacking_draws(uses: Sequence[Use], spent: Mapping[str, int], left: Sequence[Use], lines: Mapping[str, int]) -> str:
@@ -167,7 +177,7 @@ class Account:
                 with self._store.reading() as connection:
                     if (charged := entry_under(connection, self._holder, self.name, "charge", key)) is not None:
                         return self._resume(connection, charged, contents)
-                    if missing := self._missing(connection, wanted, period):
+                    if missing := self._missing(self._balances(connection, period), wanted):
                         raise BudgetExhausted(missing) from None
                 if isinstance(self._cap, SharedCap):
                     self._cap.collect(self._holder, self.name, wanted, microseconds(now))
@@ -363,21 +373,22 @@ class Account:
         Counted as one charge of many such uses, so never more than fit. At most 2^20.
         """
         period = self.status().period
+        with self._store.reading() as connection:
+            balances = self._balances(connection, period)
 
         def fits(count: int) -> bool:
             many = merged(Use(use.guarantee, use.count * count) for use in uses)
-            return self._missing(connection, many, period) is None
+            return self._missing(balances, many) is None
 
-        with self._store.reading() as connection:
-            if not fits(1):
-                return 0
-            low = 1
-            while low < _MOST_COUNTED and fits(2 * low):
-                low *= 2
-            high = 2 * low
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (middle, high) if fits(middle) else (low, middle)
+        if not fits(1):
+            return 0
+        low = 1
+        while low < _MOST_COUNTED and fits(2 * low):
+            low *= 2
+        high = 2 * low
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
         return min(low, _MOST_COUNTED)
 
     def shortage(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
@@ -386,7 +397,7 @@ class Account:
         period = self.status().period
         account_movements(self._holder, self._terms, wanted, period, {})  # raises for a use that is not registered
         with self._store.reading() as connection:
-            return self._missing(connection, wanted, period)
+            return self._missing(self._balances(connection, period), wanted)
 
     def warning(self, uses: Iterable[Use | Guarantee | str]) -> str | None:
         """Return in words what the uses would end for all accounts under the dataset's cap, or None.
@@ -441,11 +452,21 @@ class Account:
             answer=None if settled is None else settled.contents.text,
         )
 
-    def _missing(self, connection: Connection, uses: tuple[Use, ...], period: str) -> str | None:
+    def _balances(self, connection: Connection, period: str) -> _Balances:
+        """Return what a refusal depends on, read in one consistent view."""
+        cap: CapBalance | dict[str, int] | None = None
+        if isinstance(self._cap, SharedCap):
+            cap = self._cap.balance(connection)
+        elif self._cap is not None and self._terms.cap is not None:
+            cap = spent_of(connection, self._terms.cap, WHOLE_LIFE)
+        state = account_counters(connection, self._holder).state
+        return _Balances(state=state, period=period, spent=spent_of(connection, self._holder, period), cap=cap)
+
+    def _missing(self, balances: _Balances, uses: tuple[Use, ...]) -> str | None:
         """Return in words why the account or its cap cannot pay for the uses; None if both can."""
-        if (state := account_counters(connection, self._holder).state) != "open":
-            return f"the account {self.name!r} is {state} and pays for nothing; ask a steward"
-        terms, spent = self._terms, spent_of(connection, self._holder, period)
+        if balances.state != "open":
+            return f"the account {self.name!r} is {balances.state} and pays for nothing; ask a steward"
+        terms, spent, period = self._terms, balances.spent, balances.period
         draws, others = terms.split(uses)
         own = lacking_draws(draws, spent, status_of(terms, period, spent).left, self._lines)
         if not own and others and terms.totals is not None:
@@ -454,14 +475,11 @@ class Account:
             promise = f" (epsilon {terms.epsilon.upper:g} at delta {terms.delta:g})" if terms.totals is not None else ""
             until = f" until {terms.period} {period} ends" if period else ""
             return f"the account {self.name!r}{promise} cannot pay for this{until}: {own}"
-        if self._cap is None:
-            return None
-        if isinstance(self._cap, SharedCap):
-            left = self._cap.balance(connection)
-            shared = self._cap.totals.shortage(uses, left.total(), left.rule)
-        else:
-            assert terms.cap is not None
-            shared = self._cap.shortage(uses, spent_of(connection, terms.cap, WHOLE_LIFE))
+        shared = None
+        if isinstance(self._cap, SharedCap) and isinstance(balances.cap, CapBalance):
+            shared = self._cap.totals.shortage(uses, balances.cap.total(), balances.cap.rule)
+        elif isinstance(self._cap, Totals) and isinstance(balances.cap, dict):
+            shared = self._cap.shortage(uses, balances.cap)
         if shared is None:
             return None
         return f"the cap of the dataset {terms.dataset!r}, which all its accounts share, cannot pay: {shared}"
