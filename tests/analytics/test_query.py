@@ -119,7 +119,9 @@ def test_bounds_are_checked_when_python_leaves_assertions_out():
 
 
 _BOUNDED = ("sum", "mean", "quantile", "variance", "stddev")
-WORDS = {"count": {"most": 3}} | {kind: {"column": "x", "low": 0, "high": 10} for kind in _BOUNDED}
+WORDS = {"count": {"most": 3}, "distinct": {"column": "x", "per_user": 4}} | {
+    kind: {"column": "x", "low": 0, "high": 10} for kind in _BOUNDED
+}
 
 
 @pytest.mark.parametrize("kind", STATISTICS)

@@ -152,6 +152,21 @@ class Askable(ABC):
         asked: dict[str, Any] = {"value": value, "low": low, "high": high, "at": at, "step": step, "bounds": bounds}
         return self._ask(Query.quantile, words, key, item=item, **asked)
 
+    def distinct(
+        self,
+        *,
+        value: str,
+        per_user: int | None = None,
+        item: Columns | None = None,
+        key: str | None = None,
+        **words: Unpack[Words],
+    ) -> PrivateAnswer:
+        """Return the number of distinct values of a column, of which every user keeps at most `per_user`; by `item`.
+
+        A user with more values keeps a random choice of them; ten, if `per_user` is left out.
+        """
+        return self._ask(SHAPES["distinct"], words, key, item=item, value=value, per_user=per_user)
+
     def variance(
         self,
         *,

@@ -20,6 +20,11 @@ class Measure:
 
     `doubling` asks for the place of x among bins whose ends double (`DoublingBounds`), and `groups` for the
     number of groups that a user has. `extreme` takes the least (-1) or the greatest (1) of a user's values as x.
+
+    With `weight` every row of a user is put into a cell by itself, and the user divides that many units among the cells
+    in proportion to their rows there, by largest remainders, so that the units of a user in a group add up to `weight`;
+    the engine adds up the units of each cell. With `distinct` every user keeps at most so many distinct values of the
+    column in a group, chosen at random, and the engine counts the distinct values that are kept by anybody.
     """
 
     column: str | None = None
@@ -35,3 +40,10 @@ class Measure:
     least: int = 0
     most: int = 1
     in_cells: bool = False
+    weight: int | None = None
+    distinct: int | None = None
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether one user may add to several cells of a group, so that it is not one number of a user."""
+        return self.weight is not None or self.distinct is not None

@@ -23,7 +23,19 @@ OPTION_GROUPS: dict[str, tuple[str, ...]] = {
 """The options of questions by group, each group with its rare options last."""
 
 COMMAND_GROUPS: dict[str, tuple[str, ...]] = {
-    "Ask a table": ("sql", "top-k", "histogram", "count", "sum", "mean", "quantile", "variance", "stddev", "live"),
+    "Ask a table": (
+        "sql",
+        "top-k",
+        "histogram",
+        "count",
+        "distinct",
+        "sum",
+        "mean",
+        "quantile",
+        "variance",
+        "stddev",
+        "live",
+    ),
     "Prepare tables": ("check", "prepare"),
     "Keep budgets": ("ledger", "compose", "calibrate"),
     "Serve others": ("run", "serve", "mcp"),
@@ -38,6 +50,7 @@ EXAMPLES: dict[str, str] = {
     "top-k": f"setwise top-k {_TABLE} --item title -k 10 --epsilon 1 --delta 1e-6",
     "histogram": f"setwise histogram {_TABLE} --item country --contributions 1 --epsilon 1 --delta 1e-6",
     "count": f"setwise count {_TABLE} --where \"country = 'Norway'\" --epsilon 0.5",
+    "distinct": f"setwise distinct {_TABLE} --value title --per-user 20 --epsilon 1",
     "sum": f"setwise sum {_TABLE} --value minutes --clip 600 --epsilon 1",
     "mean": f"setwise mean {_TABLE} --value minutes --low 0 --high 120 --epsilon 1",
     "quantile": f"setwise quantile {_TABLE} --value minutes --low 0 --high 120 --at 0.9 --epsilon 1",

@@ -19,6 +19,7 @@ COMMANDS = {
     "top-k": ("ask:top_k", "Find the items that the most users have."),
     "histogram": ("ask:histogram", "Count the users of every item."),
     "count": ("ask:count", "Count users, or events with a cap on each user."),
+    "distinct": ("ask:distinct", "Count the distinct values of a column."),
     "sum": ("ask:sum", "Add up a column, each user's own sum clipped."),
     "mean": ("ask:mean", "Average a column over users."),
     "quantile": ("ask:quantile", "Find a median or another quantile over users."),

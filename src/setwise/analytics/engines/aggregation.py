@@ -70,6 +70,11 @@ class Aggregation:
         return 1 if self.pooled else max(1, len(self.groups))
 
     @property
+    def needs_salt(self) -> bool:
+        """Whether something is kept of each user at random: items, or distinct values."""
+        return self.items_kept_per_user is not None or any(measure.distinct for measure in self.measures)
+
+    @property
     def items_kept_per_user(self) -> int | None:
         """How many items each user keeps at random; None when users keep every item they have."""
         return None if self.item is None else self.contributions
@@ -89,7 +94,9 @@ def check_suitable(aggregation: Aggregation, schema: Schema) -> None:
     for measure in aggregation.measures:
         if measure.column is not None:
             column = schema.column(measure.column)
-            if not measure.counted:
+            if measure.distinct is not None:
+                check_distinct(column)
+            elif not measure.counted:
                 check_measured(column)
     if aggregation.where is not None:
         aggregation.where.check(schema)
@@ -163,6 +170,16 @@ def check_measured(column: Column) -> None:
     if column.kind not in (Kind.INTEGER, Kind.FLOAT, Kind.DECIMAL):
         instead = f": count users where {column.name} = TRUE" if column.kind is Kind.BOOLEAN else ""
         raise UnsuitableTable(f"column {column.name!r} holds {_described(column)} values, not numbers{instead}")
+
+
+def check_distinct(column: Column) -> None:
+    """Raise unless equal values of the column are equal on every engine, so that distinct values can be counted."""
+    if column.kind in (Kind.FLOAT, Kind.OTHER):
+        held = "floating-point numbers" if column.kind is Kind.FLOAT else f"{column.native or 'unknown'} values"
+        raise UnsuitableTable(
+            f"distinct values of column {column.name!r} cannot be counted, because it holds {held}: convert it to "
+            "integers, decimals or text"
+        )
 
 
 def label_kind(column: Column) -> type[str] | type[int]:

@@ -268,7 +268,7 @@ class SqlQuestion(ABC):
 
     def statistics(self) -> GroupTable:
         """Return the exact measures of every group."""
-        salt = None if self._aggregation.items_kept_per_user is None else self._salt()
+        salt = self._salt() if self._aggregation.needs_salt else None
         statement = self._builder.statistics(self._aggregation, self._rows(hint=self._hint()), salt)
         return arrow_group_table(self._fetched(statement, measure_names(self._aggregation)), self._aggregation)
 

@@ -182,11 +182,17 @@ class StatementBuilder:
         """
         labels = label_columns(aggregation)
         measures = self._measures(aggregation)
-        own = [f"w{place}" for place in range(len(aggregation.measures))]
-        values = dict(zip(own, measures.user_values(), strict=True))
+        values = {f"w{place}": value for place, value in measures.user_values().items()}
+        spread = {}
         for place, measure in enumerate(aggregation.measures):
             if measure.in_cells and measure in aggregation.measures[:place]:
-                del values[f"w{place}"]
+                values.pop(f"w{place}", None)
+            elif measure.is_spread:
+                spread[place] = measure
+        if not values:
+            values["one"] = "1"
+        if spread:
+            held_rows, rows = rows, "SELECT * FROM counted_rows"
         values |= {
             f"m{place}": measures.user_rows(measure)
             for place, measure in enumerate(aggregation.measures)
@@ -194,7 +200,8 @@ class StatementBuilder:
         }
         columns = ", ".join(values)
         whole = ", ".join(f"{value} AS {name}" for name, value in values.items())
-        if number_rows and salt is not None:
+        ranks = aggregation.items_kept_per_user is not None
+        if number_rows and ranks and salt is not None:
             numbered = self._numbered(aggregation, rows, salt, measures.user_sums(" OVER alike"))
             first = f"rank <= {aggregation.contributions} AND earlier = 0"
             kept = f"SELECT {labels}, {whole} FROM ({numbered}) AS numbered WHERE {first}"
@@ -203,7 +210,7 @@ class StatementBuilder:
             summed = f"SELECT {', '.join(['u', labels, *sums])} FROM ({rows}) AS counted GROUP BY u, {labels}"
             pairs = f"SELECT u, {labels}, {whole} FROM ({summed}) AS summed"
             kept = f"SELECT {labels}, {columns} FROM ({pairs}) AS pairs"
-            if salt is not None:
+            if ranks and salt is not None:
                 ranked = ", ".join(_counted_groups(aggregation, values))
                 kept = self.kept(aggregation, self.ranked(aggregation, pairs, salt, ranked), columns)
         if aggregation.pooled:
@@ -214,31 +221,79 @@ class StatementBuilder:
             if not measure.in_cells:
                 number = f"COUNT(w{place})" if measure.rows is None else self._added(f"m{place}", measure.rows)
                 added |= {f"s{place}": self._added(f"w{place}", reach), f"n{place}": number}
-        celled = [name for name, measure in zip(own, aggregation.measures, strict=True) if measure.in_cells]
-        return self._added_up(kept, labels, added, [name for name in celled if name in values])
+        celled = [f"w{place}" for place, measure in enumerate(aggregation.measures) if measure.in_cells]
+        found, lines = self._added_up(kept, labels, added, [name for name in celled if name in values])
+        if spread:  # rows are read once where they can be held: some relations are good for one reading
+            found["counted_rows"] = held_rows
+            lines += [self._spread(aggregation, place, salt, list(added)) for place in spread]
+        held = "MATERIALIZED " if self.dialect.materializes and (celled or spread) else ""
+        parts = [f"{name} AS {held}({found[name]})" for name in ("counted_rows", "kept") if name in found]
+        return (f"WITH {', '.join(parts)} " if parts else "") + " UNION ALL ".join(lines)
 
-    def _added_up(self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]) -> str:
-        """Return the lines of `statistics` about what users keep, `celled` of it counted in cells.
+    def _spread(self, aggregation: Aggregation, place: int, salt: str | None, sums: Sequence[str]) -> str:
+        """Return the lines of a measure by which one user may add to several cells, or several distinct values."""
+        measure = aggregation.measures[place]
+        labels, value = label_columns(aggregation), self._measures(aggregation).row_name(measure)
+        by = f"u, {labels}"
+        number = self.dialect.whole("COUNT(*)")
+        cells = f"SELECT {by}, {value} AS cell, {number} AS c FROM counted_rows GROUP BY {by}, {value}"
+        kept = f"({cells}) AS cells WHERE cell IS NOT NULL"
+        if aggregation.items_kept_per_user is not None and salt is not None:  # the same groups as of the other measures
+            salted = f"PARTITION BY u ORDER BY {self.dialect.rank_hash('u', labels.split(', '), salt)}, {labels}"
+            ranked = f"SELECT {by}, cell, c, DENSE_RANK() OVER ({salted}) AS rank FROM ({cells}) AS cells"
+            kept = f"({ranked}) AS ranked WHERE rank <= {aggregation.contributions} AND cell IS NOT NULL"
+        none = "".join(f", 0 AS {name}" for name in sums)
+        if measure.distinct is not None:
+            assert salt is not None
+            order = f"PARTITION BY {by} ORDER BY {self.dialect.rank_hash('u', ['cell'], salt)}, cell"
+            chosen = f"SELECT {labels}, cell, ROW_NUMBER() OVER ({order}) AS place FROM {kept}"
+            number = self.dialect.whole("COUNT(DISTINCT cell)")
+            return (
+                f"SELECT {labels}, {self.dialect.whole('0')} AS cell, {place} AS measure, {number} AS users{none} "
+                f"FROM ({chosen}) AS chosen WHERE place <= {measure.distinct} GROUP BY {labels}"
+            )
+        own = f"OVER (PARTITION BY {by})"
+        shared = (
+            f"SELECT {by}, cell, {measure.weight} * c AS units, {self.dialect.whole(f'SUM(c) {own}')} AS r FROM {kept}"
+        )
+        base = self.dialect.whole("(units - MOD(units, r)) / r")
+        floored = f"SELECT {by}, cell, {base} AS base, MOD(units, r) AS remainder FROM ({shared}) AS shared"
+        more = f"{measure.weight} - {self.dialect.whole(f'SUM(base) {own}')}"
+        order = f"OVER (PARTITION BY {by} ORDER BY remainder DESC, cell)"
+        divided = (
+            f"SELECT {labels}, cell, base, ROW_NUMBER() {order} AS place, {more} AS more FROM ({floored}) AS floored"
+        )
+        units = self._added("base + CASE WHEN place <= more THEN 1 ELSE 0 END", measure.weight or 1)
+        return (
+            f"SELECT {labels}, cell, {place} AS measure, {units} AS users{none} FROM ({divided}) AS divided "
+            f"GROUP BY {labels}, cell"
+        )
 
-        Cells are many, so sums are cheaper for groups alone: where `kept` can be held for a second look, it is.
+    def _added_up(
+        self, kept: str, labels: str, sums: Mapping[str, str], celled: Sequence[str]
+    ) -> tuple[dict[str, str], list[str]]:
+        """Return the lines of `statistics` about what users keep, `celled` of it counted in cells, and what they read.
+
+        Grouping by cells is expensive, so sums are aggregated per group in a second pass over the kept rows, where the
+        engine supports MATERIALIZED.
         """
         added = "".join(f", {value} AS {name}" for name, value in sums.items())
+        users = self.dialect.whole("COUNT(*)")
         if not celled or self.dialect.materializes:
             whole = self.dialect.whole("0")
             lines = [
-                f"SELECT {labels}, {whole} AS cell, -1 AS measure, COUNT(*) AS users{added} FROM kept GROUP BY {labels}"
+                f"SELECT {labels}, {whole} AS cell, -1 AS measure, {users} AS users{added} FROM kept GROUP BY {labels}"
             ]
             none = "".join(f", 0 AS {name}" for name in sums)
             lines += [
-                f"SELECT {labels}, {name} AS cell, {name[1:]} AS measure, COUNT(*) AS users{none} FROM kept "
+                f"SELECT {labels}, {name} AS cell, {name[1:]} AS measure, {users} AS users{none} FROM kept "
                 f"WHERE {name} IS NOT NULL GROUP BY {labels}, {name}"
                 for name in celled
             ]
-            held = "MATERIALIZED " if celled else ""
-            return f"WITH kept AS {held}({kept}) {' UNION ALL '.join(lines)}"
+            return {"kept": kept}, lines
         sets = ", ".join(f"({each})" for each in (labels, *(f"{labels}, {name}" for name in celled)))
-        chosen = f"SELECT {labels}, {_cell_columns(celled)}, COUNT(*) AS users{added} FROM ({kept}) AS kept"
-        return f"{chosen} GROUP BY GROUPING SETS ({sets})"
+        chosen = f"SELECT {labels}, {_cell_columns(celled)}, {users} AS users{added} FROM ({kept}) AS kept"
+        return {}, [f"{chosen} GROUP BY GROUPING SETS ({sets})"]
 
     def _added(self, name: str, largest: int) -> str:
         """Return the sum of what users add, 0 where nobody does."""
@@ -340,7 +395,9 @@ MOST_ADDED_ROWS_PER_PAIR = 4 / 3
 
 def has_two_forms(aggregation: Aggregation) -> bool:
     """Whether there is a choice: sums that must be positive and numbers of groups need pairs; some need no ranks."""
-    pairs_needed = aggregation.value is not None or any(measure.groups for measure in aggregation.measures)
+    pairs_needed = aggregation.value is not None or any(
+        measure.groups or measure.is_spread for measure in aggregation.measures
+    )
     return aggregation.items_kept_per_user is not None and not pairs_needed
 
 

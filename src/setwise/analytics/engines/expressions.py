@@ -115,6 +115,8 @@ class Measures:
         sums = {"n": f"COUNT(*){over}"} if any(each.column is None for each in self.measures) else {}
         for place, measures in enumerate(self._sources().values()):
             first = measures[0]
+            if first.is_spread:
+                continue
             if first.counted or first.rows is not None or any(each.averaged for each in measures):
                 sums[f"c{place}"] = f"COUNT(v{place}){over}"
             for function, extreme in (("MIN", -1), ("MAX", 1)):
@@ -125,9 +127,13 @@ class Measures:
                 sums[f"t{place}"] = total if _needs_every_digit(measures) else self.dialect.real(total)
         return sums
 
-    def user_values(self) -> list[str]:
-        """Return for each measure the whole number that a user adds to a group, null for none."""
-        return [self._user_value(each) for each in self.measures]
+    def user_values(self) -> dict[int, str]:
+        """Return the whole number that a user adds to a group by each measure that is one number, null for none."""
+        return {place: self._user_value(each) for place, each in enumerate(self.measures) if not each.is_spread}
+
+    def row_name(self, measure: Measure) -> str:
+        """Return the name of the column of rows that a measure reads."""
+        return f"v{self._place(measure)}"
 
     def user_rows(self, measure: Measure) -> str:
         """Return how many values of a user in a group count for a measure by rows."""
@@ -150,6 +156,12 @@ class Measures:
         column = self.schema.column(first.column)
         if first.counted:
             return f"CASE WHEN {self.dialect.name(column.name)} IS NOT NULL THEN 1 END"
+        if first.distinct is not None:
+            return self.dialect.user(column)
+        if first.weight is not None:
+            least, most = (_real(first.origin + end * first.step) for end in (first.least, first.most))
+            distance = f"({self.dialect.number(column, least, most)} - {_real(first.origin)}) / {_real(first.step)}"
+            return self.dialect.whole(f"FLOOR({distance} + 0.5)")  # the number is clipped, and both ends are whole
         if column.kind is Kind.INTEGER and first.rows is None:
             return self.dialect.name(column.name)
         origin, unit = _units(measures)
@@ -216,6 +228,8 @@ def _needs_every_digit(measures: Sequence[Measure]) -> bool:
 
 
 def _source(measure: Measure) -> Hashable:
+    if measure.is_spread:
+        return measure
     if measure.rows is None:
         return measure.column, measure.counted, measure.doubling
     return measure.column, measure.squared, measure.origin, measure.step, measure.least, measure.most

@@ -140,6 +140,12 @@ def _table_of_lines(
             length = measure.most - measure.least + 1
             found_cells = columns["cell"][lines] - measure.least
             cells.append(CellCounts(groups, places[lines], found_cells, columns["users"][lines], length))
+        if measure.distinct is not None:
+            counted = columns["measure"] == first
+            values = columns["users"][counted].tolist()
+            totals.append(dict(zip([labels[at] for at in places[counted].tolist()], values, strict=True)))
+            numbers.append(totals[-1])
+            continue
         for kind, found in (("s", totals), ("n", numbers)):
             values = [] if measure.in_cells else columns[f"{kind}{place}"][of_groups].tolist()
             found.append(dict(zip(names, values, strict=not measure.in_cells)))

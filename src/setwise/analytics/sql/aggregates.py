@@ -11,7 +11,7 @@ from setwise.analytics.query import AUTO, Count, Statistic
 from setwise.analytics.rows.expression import Branch, Case, ColumnValue, ConstantValue, RowExpression
 from setwise.analytics.sql.row_values import RowReader
 from setwise.analytics.sql.syntax import check_parts, column_name, construct_of, number_of, unsupported
-from setwise.analytics.statistics import STATISTICS
+from setwise.analytics.statistics import STATISTICS, Distinct
 from setwise.analytics.statistics.statistic import GROUP_BOUNDS, ROWS, SqlFunction
 from setwise.errors import InvalidParameter
 
@@ -269,7 +269,9 @@ class AggregateReader:
         match arguments:
             case [exp.Distinct() as distinct]:
                 check_parts(distinct, "expressions")
-                return self._distinct(distinct.expressions, named, condition, alias)
+                values = [each for each in distinct.expressions if type(each) is not exp.Kwarg]
+                named = [*named, *(each for each in distinct.expressions if type(each) is exp.Kwarg)]
+                return self._distinct(values, named, condition, alias)
             case [exp.Star() | exp.Literal()] if condition is not None:
                 return self._count_where(condition, None, named, "COUNT(*)", alias)
             case [exp.Star() as star]:
@@ -292,9 +294,16 @@ class AggregateReader:
     ) -> Statistic:
         written = f"COUNT(DISTINCT {', '.join(each.name or construct_of(each) for each in expressions)})"
         found = [self._rows.read(each) for each in expressions]
-        only = _of_user(found[0], self._user) if len(found) == 1 else None
+        if len(found) != 1:
+            raise unsupported(written, "count the distinct values of one column")
+        only = _of_user(found[0], self._user)
         if only is None:
-            raise unsupported(written, f"count users, COUNT(DISTINCT {self._user})")
+            words = self._bounds(named, written, GROUP_BOUNDS)
+            if words.get("low", 0) != 0 or words.get("bounds") == AUTO:
+                raise InvalidParameter(f"the bounds of {written} are (0, the most distinct values of one user)")
+            kept = words.get("high") or self._declared.rows_per_user
+            column = self._column(found[0], condition, alias)
+            return Distinct(column=column) if kept is None else Distinct(column=column, per_user=kept)
         if named:
             raise unsupported(f"{named[0].this.name} in COUNT(DISTINCT ..)", "leave it out: a user counts once")
         chosen = _both(only if only is not True else None, condition)

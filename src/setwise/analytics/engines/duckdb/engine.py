@@ -197,6 +197,8 @@ class DuckDBEngine(Engine):
 
     def _parts(self, aggregation: Aggregation, rows: int) -> int:
         """Return into how many parts of the users the work is cut so that each fits in half of the memory."""
+        if any(measure.distinct for measure in aggregation.measures):
+            return 1  # the distinct values of parts do not add up
         keys = [self._schema.column(aggregation.user), *(group.labels(self._schema) for group in aggregation.groups)]
         texts = [column.kind is Kind.TEXT for column in keys]
         needed = rows * (PAIR_BYTES + TEXT_BYTES * sum(texts))

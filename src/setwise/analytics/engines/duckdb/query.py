@@ -73,7 +73,7 @@ class DuckDBQuery:
             builder = self._builder()
             user = self._dialect.user(self._schema.column(aggregation.user))
             some = self._coded_rows(builder, aggregation, [f"hash({user}) % {parts} = {part}"] if parts > 1 else [])
-            salt = None if aggregation.items_kept_per_user is None else builder.parameters.add(self._salt)
+            salt = builder.parameters.add(self._salt) if aggregation.needs_salt else None
             statement, values = builder.statistics(aggregation, some, salt, number_rows), builder.parameters.values
             if parts > 1:
                 opening = "CREATE TEMP TABLE part_statistics AS" if part == 0 else "INSERT INTO part_statistics"

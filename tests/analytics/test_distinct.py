@@ -1,0 +1,79 @@
+"""Distinct values: every user keeps a few, one user changes the number by no more, and every door asks alike."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import setwise
+from setwise.analytics.query import SHAPES, Query
+from setwise.analytics.sql.parser import parse_sql
+from setwise.analytics.statistics import Distinct
+from setwise.errors import InvalidParameter, UnsuitableTable
+
+
+@pytest.fixture(scope="module")
+def loans():
+    random = np.random.default_rng(1)
+    readers = np.repeat(np.arange(3000), 4)
+    table = pa.table(
+        {
+            "reader": readers,
+            "book": [f"book {number}" for number in random.integers(0, 500, len(readers))],
+            "shelf": random.choice(["a", "b"], len(readers)),
+            "days": random.normal(0, 1, len(readers)),
+        }
+    )
+    with setwise.open(table, user="reader", name="loans") as session:
+        yield session
+
+
+def test_the_number_of_values_that_are_kept(loans):
+    answer = loans.distinct(value="book", per_user=4, epsilon=2)
+    (found,) = answer.items[0].estimates
+    assert found.value == pytest.approx(500, abs=40)
+    assert found.interval[0] <= 500 <= found.interval[1]
+    assert answer.statistics == ("distinct_book",)
+    assert answer.measure == "distinct values of book, at most 4 of a user"
+    assert "4 distinct values of book" in answer.left_out_note if hasattr(answer, "left_out_note") else True
+
+
+def test_of_every_group(loans):
+    answer = loans.distinct(value="book", per_user=2, item="shelf", contributions=2, epsilon=4, delta=1e-6)
+    assert set(answer.labels) == {"a", "b"}
+    for item in answer:
+        assert item.estimates[0].value == pytest.approx(500, abs=60)
+
+
+def test_noise_is_for_as_many_values_as_a_user_keeps(loans):
+    one, ten = (
+        loans.preview(SHAPES["distinct"](value="book", per_user=most), setwise.Total(epsilon=1, delta=0))
+        for most in (1, 10)
+    )
+    assert 8 < ten.error.radius / one.error.radius < 12
+    assert one.uses != ten.uses
+
+
+def test_a_number_below_zero_is_told_as_zero(loans):
+    for _ in range(20):
+        (found,) = loans.distinct(value="book", where="reader < 1", epsilon=0.05).items[0].estimates
+        assert 0 <= found.interval[0] <= found.value <= found.interval[1]
+
+
+def test_every_door_makes_the_same_query():
+    query = Query(statistics=(Distinct(column="book", per_user=3),))
+    assert query.kind == "distinct"
+    assert Query.from_dict(json.loads(json.dumps(query.to_dict()))) == query
+    assert SHAPES["distinct"](value="book", per_user=3) == query
+    text = "SELECT COUNT(DISTINCT book, contribution_bounds_per_group => (0, 3)) AS n FROM loans"
+    assert parse_sql(text, user="reader").query == query
+    usual = parse_sql("SELECT COUNT(DISTINCT book) AS n FROM loans", user="reader").query
+    assert usual.statistics == (Distinct(column="book"),)
+
+
+def test_what_cannot_be_told_apart_is_refused(loans):
+    with pytest.raises(UnsuitableTable, match="floating-point"):
+        loans.distinct(value="days", epsilon=1)
+    with pytest.raises(InvalidParameter, match="per_user"):
+        Distinct(column="book", per_user=0)
