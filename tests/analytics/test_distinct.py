@@ -36,7 +36,6 @@ def test_the_number_of_values_that_are_kept(loans):
     assert found.interval[0] <= 500 <= found.interval[1]
     assert answer.statistics == ("distinct_book",)
     assert answer.measure == "distinct values of book, at most 4 of a user"
-    assert "4 distinct values of book" in answer.left_out_note if hasattr(answer, "left_out_note") else True
 
 
 def test_of_every_group(loans):
@@ -66,7 +65,7 @@ def test_every_door_makes_the_same_query():
     assert query.kind == "distinct"
     assert Query.from_dict(json.loads(json.dumps(query.to_dict()))) == query
     assert SHAPES["distinct"](value="book", per_user=3) == query
-    text = "SELECT COUNT(DISTINCT book, contribution_bounds_per_group => (0, 3)) AS n FROM loans"
+    text = "SELECT APPROX_COUNT_DISTINCT(book, contribution_bounds_per_group => (0, 3)) AS n FROM loans"
     assert parse_sql(text, user="reader").query == query
     usual = parse_sql("SELECT COUNT(DISTINCT book) AS n FROM loans", user="reader").query
     assert usual.statistics == (Distinct(column="book"),)

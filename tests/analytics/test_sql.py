@@ -399,7 +399,10 @@ REFUSED = [
     ("SELECT AVG(q, contribution_bounds_per_group => (0, q)) FROM t", "'q'"),
     ("SELECT AVG(DISTINCT q) FROM t", "DISTINCT in AVG"),
     ("SELECT COUNT(DISTINCT q, item) FROM t", "COUNT\\(DISTINCT q, item\\)"),
-    ("SELECT COUNT(DISTINCT q, contribution_bounds_per_group => (1, 3)) FROM t", "most distinct values of one user"),
+    (
+        "SELECT APPROX_COUNT_DISTINCT(q, contribution_bounds_per_group => (1, 3)) FROM t",
+        "most distinct values of one user",
+    ),
     ("SELECT COUNT(DISTINCT id) OVER () FROM t", "'id' is selected but not grouped"),
     ("SELECT * FROM t", "\\*"),
     ("SELECT item, COUNT(DISTINCT id) FROM t", "'item'"),

@@ -269,9 +269,7 @@ class AggregateReader:
         match arguments:
             case [exp.Distinct() as distinct]:
                 check_parts(distinct, "expressions")
-                values = [each for each in distinct.expressions if type(each) is not exp.Kwarg]
-                named = [*named, *(each for each in distinct.expressions if type(each) is exp.Kwarg)]
-                return self._distinct(values, named, condition, alias)
+                return self._distinct(distinct.expressions, named, condition, alias)
             case [exp.Star() | exp.Literal()] if condition is not None:
                 return self._count_where(condition, None, named, "COUNT(*)", alias)
             case [exp.Star() as star]:
