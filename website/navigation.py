@@ -10,6 +10,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "guides/a-years-budget.md",
         "guides/live-dashboard.md",
         "guides/team-service.md",
+        "guides/dashboards.md",
         "guides/reports.md",
         "guides/agents.md",
         "guides/spark.md",

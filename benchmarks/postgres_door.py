@@ -1,0 +1,127 @@
+"""Answers per second over PostgreSQL's protocol beside REST, in one run: new questions, and replays of a stored one.
+
+    python benchmarks/postgres_door.py [--json]
+
+Eight clients ask a small table, each with a person and an account of its own, first over REST, then through the door,
+for as many seconds each. The ratio is the door's answers per second over REST's, so above 1 the door is faster.
+"""
+
+import argparse
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import psycopg
+
+from service_small import make_table
+
+CLIENTS, SECONDS = 8, 6.0
+SQL = "SELECT item, COUNT(DISTINCT user_id) AS users FROM visits WHERE item <> '{}' GROUP BY item"
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def answers_per_second(ask: Callable[[int, int], None]) -> float:
+    """Return how often the clients together were answered in a second; `ask` takes the client and a running number."""
+    counts = [0] * CLIENTS
+    until = time.perf_counter() + SECONDS
+
+    def client(place: int) -> None:
+        while time.perf_counter() < until:
+            ask(place, counts[place])
+            counts[place] += 1
+
+    threads = [threading.Thread(target=client, args=(place,)) for place in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / SECONDS
+
+
+def main() -> None:
+    """Measure both doors and print the table, or with --json the ratios."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", action="store_true")
+    as_json = parser.parse_args().json
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        make_table(folder)
+        port, door = free_port(), free_port()
+        command = [sys.executable, "-m", "setwise.cli.main", "serve", "--port", str(port), "--data-dir", place]
+        command += ["--ledger", str(folder / "s.db"), "--postgres", f"127.0.0.1:{door}", "--answer-step", "0"]
+        command += ["--requests-per-second", "10000", "--wait-seconds", "30"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            steward = process.stdout.readline().rpartition(" ")[2].strip()
+            found = _measure(f"http://127.0.0.1:{port}", door, steward)
+        finally:
+            process.terminate()
+            process.wait(30)
+    if as_json:
+        print(json.dumps({name: door_rate / rest for name, (rest, door_rate) in found.items()}))
+        return
+    print(f"{CLIENTS} clients{'REST /s':>14}{'door /s':>12}{'ratio':>8}")
+    for name, (rest, through) in found.items():
+        print(f"{name:<12}{rest:>11.1f}{through:>12.1f}{through / rest:>8.2f}")
+
+
+def _measure(url: str, door: int, steward: str) -> dict[str, tuple[float, float]]:
+    tokens = []
+    with httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {steward}"}, timeout=60) as client:
+        body = {"name": "visits", "table": "visits.parquet", "user": "user_id", "items": ["item"], "filters": ["item"]}
+        client.post("/datasets", json=body | {"contributions": 10}).raise_for_status()
+        for number in range(CLIENTS):
+            name = f"ada-{number}"
+            client.post("/people", json={"name": name, "role": "analyst"}).raise_for_status()
+            tokens.append(client.post(f"/people/{name}/tokens", json={}).json()["secret"])
+            account = {"kind": "filter", "name": name, "analyst": name, "dataset": "visits", "epsilon": 90.0}
+            client.post("/accounts", json=account | {"delta": 1e-3}).raise_for_status()
+            client.put(
+                f"/accounts/{name}/question-budget", json={"epsilon": 0.001, "delta": 1e-9, "fresh_hours": 24}
+            ).raise_for_status()
+    clients = [
+        httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {t}"}, timeout=60) for t in tokens
+    ]
+    connections = [
+        psycopg.connect(f"postgresql://ada-{n}:{token}@127.0.0.1:{door}/ada-{n}", autocommit=True)
+        for n, token in enumerate(tokens)
+    ]
+
+    def over_rest(of: int, words: str, key: str) -> None:
+        question = {"kind": "sql", "text": SQL.format(words)}
+        spend = {"kind": "total", "epsilon": 0.001, "delta": 1e-9}
+        body = {"dataset": "visits", "account": f"ada-{of}", "query": question, "spend": spend}
+        clients[of].post("/queries", json=body, headers={"Idempotency-Key": key}).raise_for_status()
+
+    def through_door(of: int, words: str) -> None:
+        connections[of].execute(SQL.format(words)).fetchall()
+
+    new = (
+        answers_per_second(lambda of, number: over_rest(of, f"rest {number}", f"new-{number}")),
+        answers_per_second(lambda of, number: through_door(of, f"door {number}")),
+    )
+    replays = (
+        answers_per_second(lambda of, _: over_rest(of, "same", "same")),
+        answers_per_second(lambda of, _: through_door(of, "same")),
+    )
+    for each in (*clients, *connections):
+        each.close()
+    return {"new": new, "replayed": replays}
+
+
+if __name__ == "__main__":
+    main()
