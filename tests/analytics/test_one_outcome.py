@@ -14,7 +14,9 @@ from setwise.analytics import planning
 from setwise.analytics.bounds_search import CONTRIBUTIONS, FoundBounds
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.analytics.schema import Column, Kind, Schema
-from setwise.analytics.statistics import StandardDeviation
+from setwise.analytics.statistics import STATISTICS as STATISTIC_CLASSES
+from setwise.analytics.statistics import StandardDeviation, Variance
+from setwise.analytics.statistics.statistic import parameters_of
 from setwise.errors import (
     AnswerWithheld,
     BadRequest,
@@ -69,6 +71,7 @@ STATISTICS = [
         "sum": lambda column: (Sum(column=column, bounds="auto"),),
         "mean": lambda column: (Mean(column=column, bounds="auto"),),
         "mean-of-rows": lambda column: (Mean(column=column, bounds="auto", per_user=100),),
+        "variance": lambda column: (Variance(column=column, bounds="auto"),),
         "stddev": lambda column: (StandardDeviation(column=column, bounds="auto", per_user=100),),
         "quantile": lambda column: (Quantile(column=column, bounds="auto", at=0.9),),
         "several": lambda column: (
@@ -79,7 +82,16 @@ STATISTICS = [
         ),
     }.items()
     for column in ("whole", "float", "decimal")
+] + [
+    pytest.param(lambda _: (Count(bounds="auto"),), "", id="rows"),
+    pytest.param(lambda column: (Count(column=column, bounds="auto"),), "whole", id="values"),
 ]
+
+
+def test_every_statistic_whose_bounds_can_be_found_is_tried():
+    tried = {type(statistic) for case in STATISTICS for statistic in case.values[0]("whole") if statistic.is_auto}
+    can_be_found = {kind for kind in STATISTIC_CLASSES.values() if "bounds" in parameters_of(kind)}
+    assert tried == can_be_found
 
 
 @pytest.fixture
@@ -106,6 +118,9 @@ def quick_prices(monkeypatch):
 
 class NobodyThere:
     """A reader of a table without rows."""
+
+    def histogram(self, aggregation):
+        return Histogram.of([], np.zeros(0, np.int64))
 
     def statistics(self, aggregation):
         nothing = tuple({} for _ in aggregation.measures)
@@ -149,10 +164,11 @@ def test_every_contribution_bound_can_be_planned(make, column, domain, quick_pri
     widest = [pairs[0], pairs[-1], min(pairs, key=lambda pair: pair[1] - pair[0]), (Fraction(-1024), Fraction(1024))]
     for epsilon in (Fraction(1, 10), Fraction(10)):
         total = Total(epsilon=epsilon, delta=Fraction("1e-6"))
-        search = searched(make(column), total, item="page", contributions="auto", domain=domain)
-        for contributions in sizes.some(CONTRIBUTIONS, 5):
-            for pair in sizes.some(widest, 3):
-                plan_pair(search, pair, contributions)
+        for k in sizes.some((2, None), 2):
+            search = searched(make(column), total, item="page", contributions="auto", domain=domain, k=k)
+            for contributions in sizes.some(CONTRIBUTIONS, 5):
+                for pair in sizes.some(widest, 3):
+                    plan_pair(search, pair, contributions)
 
 
 def test_a_budget_too_small_for_some_bounds_is_refused_before_the_charge():
