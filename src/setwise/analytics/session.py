@@ -284,7 +284,7 @@ class Session(Askable):
         names = {self._name, self._location.name, called}
 
         def schema_of(table: str, joins: tuple[Join, ...]) -> Schema:
-            if table not in names:
+            if table not in names and table.rpartition(".")[2] not in names:
                 own = self._location.name or self._name
                 remedy = "" if self._location.name else ", or give the table that name when it is opened"
                 raise InvalidParameter(

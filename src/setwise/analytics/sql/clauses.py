@@ -61,11 +61,13 @@ def unqualify(select: exp.Expr, tables: dict[str, str], columns: Sequence[str] |
     for node in list(own_nodes(select)):
         if type(node) is not exp.Column:
             continue
-        table = node.args.get("table")
-        if node.args.get("db") is not None or type(node.this) is not exp.Identifier:
+        table, schema = node.args.get("table"), node.args.get("db")
+        if node.args.get("catalog") is not None or type(node.this) is not exp.Identifier:
             continue  # refused where it is read
         if table is not None:
-            qualified = f"{_known(table.name, tables)}.{node.name}"
+            alias = table.name if schema is None else f"{schema.name}.{table.name}"
+            qualified = f"{_known(alias, tables)}.{node.name}"
+            node.set("db", None)
             node.meta[WRITTEN] = node.name
             if columns is not None and _column_of(qualified, columns) is not None:
                 node.set("this", exp.to_identifier(_column_of(qualified, columns), quoted=True))

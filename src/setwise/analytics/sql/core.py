@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from setwise.analytics.bins import group_of
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import AUTO, Contributions, Count, Query, Statistic, statistic_name
@@ -157,6 +158,7 @@ class CoreBuilder:
             query = Query(statistics=tuple(self._statistics), k=k, **query_words)  # type: ignore[arg-type]
         if query is None:
             query = Query()
+        self._check_columns(query)
         core = Core(
             name=self._name,
             query=query,
@@ -180,6 +182,21 @@ class CoreBuilder:
         if select.args.get("distinct") and self._shows_aggregates:
             shell.set("distinct", exp.Distinct())
         return core, shell, direct
+
+    def _check_columns(self, query: Query) -> None:
+        """Note every column of the query that the table does not have, where its columns are known."""
+        schema = self._source.schema
+        if schema is None:
+            return
+        computed = set(self._computed.values())
+        for text in query.groups:
+            with self._problems.collect():
+                if text not in computed:
+                    schema.column(group_of(text, schema).column)
+        for name in query.values:
+            with self._problems.collect():
+                if name not in computed:
+                    schema.column(name)
 
     def _check_clauses(self) -> None:
         for name, (construct, instead) in _CLAUSES.items():
@@ -277,6 +294,8 @@ class CoreBuilder:
         found: list[tuple[exp.Expr, SelectedGroup | None]] = []
         for node in nodes:
             with self._problems.collect(node):
+                if isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+                    raise unsupported(construct_of(node), "group by columns, and add totals with UNION ALL")
                 if has_aggregate(node):
                     raise unsupported(f"{construct_of(node)} in GROUP BY", "group by columns, not by aggregates")
                 if type(node.unnest()) is exp.Literal:

@@ -26,6 +26,7 @@ from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
 from setwise.analytics.sql.clauses import own_nodes, read_tables, unqualify
 from setwise.analytics.sql.core import Core, CoreBuilder, Problems, Settings, Source, with_contributions
+from setwise.analytics.sql.corrections import corrections
 from setwise.analytics.sql.per_user import PerUserReader
 from setwise.analytics.sql.result import Output, RowCell, SqlAnswer, estimated
 from setwise.analytics.sql.shell import Shell, check_free, shell_of
@@ -36,7 +37,7 @@ from setwise.analytics.sql.syntax import (
     parse,
     unsupported,
 )
-from setwise.errors import InvalidParameter
+from setwise.errors import InvalidParameter, UnknownColumn
 from setwise.mechanisms.labels import Label, cell_of
 
 if TYPE_CHECKING:
@@ -304,14 +305,32 @@ def parse_sql(
         domains=dict(facts.domains),
         today=datetime.now(UTC).date() if today is None else today,
     )
-    original = tree.copy()
     reader = _StatementReader(settings, facts, columns)
-    statement = reader.read(tree)
+    try:
+        statement = reader.read(tree)
+    except InvalidParameter as error:
+        reader.problems.found.append(str(error))
+        statement = None
     if reader.problems.found or statement is None:
-        del original
-        raise InvalidParameter("; ".join(reader.problems.found))
+        raise InvalidParameter(_refusal(text, settings, facts, columns, reader.problems.found))
     spending: dict[str, Any] = {name: float(number_in(options[name], name)) for name in SPENDING if name in options}
     return replace(statement, explain=explain, **spending)
+
+
+def _refusal(
+    text: str, settings: Settings, facts: TableFacts, columns: Sequence[str] | None, problems: Sequence[str]
+) -> str:
+    """Return all problems of a statement, and a statement to write instead where one is found that is accepted."""
+    told = "; ".join(problems)
+    for candidate in corrections(text, settings.user):
+        reader = _StatementReader(settings, facts, columns)
+        try:
+            accepted = reader.read(parse(candidate)[0]) is not None and not reader.problems.found
+        except (InvalidParameter, UnknownColumn, RecursionError):
+            continue
+        if accepted:
+            return f"{told}; write: {candidate}"
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -577,7 +596,7 @@ class _StatementReader:
             found = self._query(inner, known)
             if not isinstance(found, _Free):
                 raise InvalidParameter("a subquery in a condition must be one number, as in (SELECT AVG(x) FROM t)")
-            self._scalars.append(Shell(sql=found.node.sql(dialect="duckdb")))
+            self._scalars.append(Shell(sql=found.node.sql(dialect="duckdb", identify=True)))
             return ReleasedValue(len(self._scalars) - 1)
 
         return released

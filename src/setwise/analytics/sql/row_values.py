@@ -212,6 +212,8 @@ class RowReader:
                     amount = exp.Literal.string(str(number_of(number, "DATEADD")))
                     return self._shifted(start, exp.Interval(this=amount, unit=exp.var(unit.name)), 1)
                 return None
+            case exp.Anonymous() if str(node.this).upper() in _READ_TIMES:
+                return _read_time(node)
             case exp.Add() | exp.Sub() if type(node.args["expression"]) is exp.Interval:
                 return self._shifted(node.this, node.args["expression"], 1 if type(node) is exp.Add else -1)
             case exp.Cast() if type(node.this) is exp.Literal and node.this.is_string:
@@ -317,7 +319,7 @@ class RowReader:
         raise unsupported(f"CAST to {node.args['to'].sql()}", "cast to INT64, FLOAT64 or DATE")
 
     def _call(self, function: str, arguments: Sequence[exp.Expr]) -> RowExpression:
-        if function in ("IF", "IIF") and len(arguments) == 3:
+        if function in ("IF", "IIF", "IFF") and len(arguments) == 3:
             return self._conditional(*arguments)
         if function in ("SAFE_DIVIDE", "DIV0") and len(arguments) == 2:
             return Arithmetic(ArithmeticOperator.DIVIDED_BY, *map(self.read, arguments))
@@ -408,6 +410,22 @@ def check_zone(node: exp.Expr) -> None:
     """Raise unless a time zone is UTC."""
     if type(node) is not exp.Literal or str(node.this).upper() != "UTC":
         raise unsupported(f"{construct_of(node)} as a time zone", "times are grouped in UTC: leave it out")
+
+
+_READ_TIMES = ("TO_DATE", "TO_TIMESTAMP", "PARSE_DATE", "DATE", "TIMESTAMP", "DATETIME")
+
+
+def _read_time(node: exp.Expr) -> date | datetime | None:
+    """Return the date or time of TO_DATE('2024-01-31', 'YYYY-MM-DD') and the like, written as ISO has it."""
+    texts = [str(each.this) for each in node.expressions if type(each) is exp.Literal and each.is_string]
+    if not texts or len(texts) != len(node.expressions) or len(texts) > 2:
+        return None
+    written = texts[1] if str(node.this).upper() == "PARSE_DATE" and len(texts) == 2 else texts[0]
+    try:
+        moment = datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    return moment.date() if "DATE" in str(node.this).upper() and len(written) == 10 else moment
 
 
 def _literal_time(node: exp.Expr) -> date | datetime | None:

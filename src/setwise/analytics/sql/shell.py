@@ -97,7 +97,7 @@ def shell_of(tree: exp.Expr, public: Mapping[str, str]) -> Shell:
     columns = None
     if isinstance(tree, exp.Select) and not any(_is_star(each) for each in tree.expressions):
         columns = _with_ends(tree)
-    return Shell(sql=tree.sql(dialect="duckdb"), columns=columns, public=tuple(public))
+    return Shell(sql=tree.sql(dialect="duckdb", identify=True), columns=columns, public=tuple(public))
 
 
 def _is_star(node: exp.Expr) -> bool:
