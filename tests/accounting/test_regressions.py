@@ -14,8 +14,9 @@ from setwise.accounting.adaptive.operator import specification
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.bounds import bounds_for
 from setwise.accounting.brackets import Effort, Interaction
-from setwise.accounting.calibrate import parse_plan, smallest_noise
+from setwise.accounting.calibrate import largest_count, parse_plan, smallest_noise
 from setwise.accounting.compose import compose
+from setwise.accounting.guarantees import Gaussian, PureDP, Use
 from setwise.accounting.notation import as_uses
 from setwise.errors import InvalidParameter
 
@@ -204,3 +205,31 @@ def test_tiny_picks_cost_in_proportion_to_their_epsilon(uses):
         assert found.lower / tiny <= usual.upper / 1e-6 * (1 + 1e-5)
         assert found.upper / tiny >= usual.lower / 1e-6 * (1 - 1e-5)
         assert found.upper / tiny <= 2 * usual.upper / 1e-6
+
+
+@pytest.mark.parametrize("interaction", list(Interaction))
+@pytest.mark.parametrize(
+    "use", ["truncated-gaussian:0.5,20,1", "truncated-gaussian:0.5,20,1x5", "truncated-gaussian:1,45,1"]
+)
+def test_noise_whose_rarest_value_underflows_composes_like_untruncated_noise(use, interaction):
+    """A bound 40 deviations out changes no probability that a float can hold."""
+    answer = compose([use], interaction).epsilon(1e-6)
+    sigma, bound_and_count = use.removeprefix("truncated-gaussian:").split(",", 1)
+    count = bound_and_count.partition("x")[2] or "1"
+    untruncated = compose([f"discrete-gaussian:{sigma}x{count}"], interaction).epsilon(1e-6)
+    assert answer.lower <= untruncated.upper * (1 + 1e-9)
+    assert untruncated.lower <= answer.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 2.5e-7])
+def test_a_count_up_to_the_limit_is_found_without_trying_a_larger_one(epsilon):
+    most = 10**9
+    assert largest_count(lambda count: [Use(PureDP(epsilon=epsilon), count)], epsilon=1.0, delta=1e-6).value == most
+    tried = []
+
+    def plan(count):
+        tried.append(count)
+        return [Use(Gaussian(sigma=20), count)]
+
+    assert largest_count(plan, epsilon=1.0, delta=1e-6, most=20).value == 20
+    assert max(tried) <= 20

@@ -258,9 +258,11 @@ def largest_count(
     check_delta(delta)
 
     target = _Target(lambda value: plan(int(value)), epsilon, delta, how)
-    start = float(round(math.exp(_crossing(lambda at: target.estimated_excess(math.exp(at)), math.log(most), 0.0))))
+    about = math.exp(_crossing(lambda at: target.estimated_excess(math.exp(at)), math.log(most), 0.0))
+    start = min(max(float(round(about)), 1.0), float(most))
     apart = max(1.0, TUNING.rate_apart * start)
-    rate = abs(target.estimated_excess(start + apart) - target.estimated_excess(start)) / apart
+    further = start + apart if start + apart <= most else max(start - apart, 1.0)  # no count beyond `most` is tried
+    rate = abs(target.estimated_excess(further) - target.estimated_excess(start)) / apart
     found = _search(target.excess, start, rate, float(most), 1.0, spacing=1.0)
     if found is None:
         raise Unattainable(f"not even one use meets epsilon = {epsilon:g} at delta = {delta:g}")

@@ -131,7 +131,9 @@ def _sums(known: KnownNoise, count: int) -> _Sums | None:
             top, step = round(losses[0] * unit), 2 * s
         case _:
             return None
-    if count * math.log(float(one.min())) < math.log(_LEAST_CONVOLVED):
+    rarest = float(one.min())
+    # A probability below the range of floats is 0 here, and has no digits to keep.
+    if rarest == 0.0 or count * math.log(rarest) < math.log(_LEAST_CONVOLVED):
         return None
     total = one
     for _ in range(count - 1):
