@@ -108,9 +108,9 @@ small_sets = st.lists(
 @settings(max_examples=25)
 def test_it_is_above_the_optimum_and_its_lower_end_below(groups, total, beside):
     uses = as_uses([f"bounded-range:{e}x{n}" for e, n in groups] + ([beside] if beside else []))
-    grid = next(bounds_for(uses, Interaction.SETWISE, Effort()))
+    grid = next(bounds_for(classify(uses), Interaction.SETWISE, Effort()))
     optimum = grid.delta(total, None)
-    majorant = _majorant(uses, classify(uses), Interaction.SETWISE, Effort()).delta(total, None)
+    majorant = _majorant(classify(uses), Interaction.SETWISE, Effort()).delta(total, None)
     assert majorant.upper >= optimum.lower
     assert majorant.lower <= optimum.upper
     everything = in_any_order([(BoundedRange(epsilon=e), n) for e, n in groups])

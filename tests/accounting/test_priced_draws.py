@@ -17,7 +17,7 @@ from setwise.accounting.adaptive.dynamic_program import (
     variance_of,
 )
 from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, TailProfile, nothing_to_come
-from setwise.accounting.bounds import bounds_for
+from setwise.accounting.bounds import bounds_for, classify
 from setwise.accounting.brackets import Effort, Interaction, quiet
 from setwise.accounting.compose import compose
 from setwise.accounting.notation import as_uses
@@ -102,7 +102,7 @@ def test_what_is_quick_when_priced_is_priced(sizes, apart, draws, most):
 def test_draws_that_take_long_are_priced_only_for_a_width():
     """Prices are several percent off there and take long; a Gaussian stands for the small ones."""
     uses = as_uses([f"bounded-range:{0.08 + 0.05 * i:.2f}x2" for i in range(11)])
-    majorant, priced, *_ = bounds_for(uses, Interaction.SETWISE, Effort())
+    majorant, priced, *_ = bounds_for(classify(uses), Interaction.SETWISE, Effort())
     assert (majorant.method, priced.method) == ("gaussian-majorant", "certified-optimum")
     with pytest.raises(Unattainable, match="ask for a width"):
         priced.epsilon(1e-6, None)

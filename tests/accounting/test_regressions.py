@@ -12,7 +12,7 @@ import pytest
 from setwise.accounting.adaptive import stages
 from setwise.accounting.adaptive.operator import specification
 from setwise.accounting.adaptive.optimum import Optimum
-from setwise.accounting.bounds import bounds_for
+from setwise.accounting.bounds import bounds_for, classify
 from setwise.accounting.brackets import Effort, Interaction
 from setwise.accounting.calibrate import largest_count, parse_plan, smallest_noise
 from setwise.accounting.compose import compose
@@ -126,7 +126,7 @@ def test_near_the_largest_loss_an_order_is_not_bounded_by_its_sum(uses, delta):
 
 def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(monkeypatch):
     uses = ["bounded-range:0.05x3", "gaussian:2", "bounded-range:0.3x3"]
-    optimum = next(bounds_for(as_uses(uses), Interaction.ORDERED, Effort()))
+    optimum = next(bounds_for(classify(as_uses(uses)), Interaction.ORDERED, Effort()))
     assert optimum.method == "certified-optimum"
     fine = optimum.delta(1.5, None)
     monkeypatch.setattr(stages, "TUNING", replace(stages.TUNING, most_reads=3e5))
@@ -153,7 +153,7 @@ def test_many_uses_far_out_are_narrow_on_the_first_grid(uses, delta, monkeypatch
         return solved(self, *args)
 
     monkeypatch.setattr(Optimum, "_solved", counted)
-    bounds = bounds_for(as_uses(uses), Interaction.SETWISE, Effort())
+    bounds = bounds_for(classify(as_uses(uses)), Interaction.SETWISE, Effort())
     found = next(bound for bound in bounds if bound.method == "certified-optimum").epsilon(delta, None)
     assert found.relative_width <= 2e-3
     assert len(grids) == 1

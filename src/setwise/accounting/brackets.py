@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cache
+from typing import Literal
 
 from setwise.accounting.checks import check_choice
 from setwise.errors import InvalidParameter, Unattainable
@@ -273,6 +274,18 @@ class Interaction(StrEnum):
     def parse(cls, value: "str | Interaction") -> "Interaction":
         """Return the interaction of that name or raise `InvalidParameter`."""
         return check_choice("interaction", value, cls)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is asked of a composition: the delta at the epsilon `given`, or the epsilon at the delta `given`."""
+
+    wanted: Literal["delta", "epsilon"]
+    given: float
+
+    def point(self, answer: float) -> tuple[float, float]:
+        """Return epsilon and delta when the answer is `answer`."""
+        return (self.given, answer) if self.wanted == "delta" else (answer, self.given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,20 @@ True
 (<Interaction.SETWISE: 'setwise'>, 'certified-optimum')
 """
 
-import contextlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, overload
+from functools import lru_cache
+from typing import TYPE_CHECKING, overload
 
-from setwise.accounting.brackets import Answer, Bracket, Effort, Interaction, Progress, quiet
+from setwise.accounting.brackets import Answer, Bracket, Effort, Interaction, Progress, Target, quiet
 from setwise.accounting.checks import check_delta, check_total_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, Use
 from setwise.accounting.notation import as_uses
 from setwise.errors import InvalidParameter, Unattainable
 
 if TYPE_CHECKING:
-    from setwise.accounting.bounds import Bound
+    from setwise.accounting.bounds import Bound, ClassifiedUses
 
 _QUICK = Effort(width=1e-2, enough=0.1)
 """For searches: ten percent of delta is less than one of epsilon."""
@@ -32,22 +32,6 @@ _EXACT = 1e-9
 
 _MOST_COMPARED = 500
 """Bounded-range uses up to which lower ends are compared with those of weaker interactions."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """The delta at an epsilon, or the epsilon at a delta."""
-
-    given: float
-    wanted: Literal["delta", "epsilon"]
-
-    def ask(self, bound: "Bound", width: float | None) -> Bracket:
-        """Return what a bound answers, to a relative width or none."""
-        return (bound.delta if self.wanted == "delta" else bound.epsilon)(self.given, width)
-
-    def pair(self, found: float) -> tuple[float, float]:
-        """Return epsilon and delta when `found` is the answer."""
-        return (self.given, found) if self.wanted == "delta" else (found, self.given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +53,7 @@ class Composition:
         """
         if isinstance(epsilon, Iterable) and not isinstance(epsilon, str):
             return tuple(self.delta(each, width=width) for each in epsilon)
-        return self._answer(_Question(check_total_epsilon(epsilon), "delta"), _check_width(width))
+        return self._answer(Target("delta", check_total_epsilon(epsilon)), _check_width(width))
 
     @overload
     def epsilon(self, delta: float, *, width: float | None = None) -> Answer: ...
@@ -82,35 +66,35 @@ class Composition:
         """
         if isinstance(delta, Iterable) and not isinstance(delta, str):
             return tuple(self.epsilon(each, width=width) for each in delta)
-        return self._answer(_Question(check_delta(delta), "epsilon"), _check_width(width))
+        return self._answer(Target("epsilon", check_delta(delta)), _check_width(width))
 
     def quick_delta(self, epsilon: float) -> Answer:
         """Return a certified delta to a few percent, not compared with other interactions: for searches."""
-        return self._best(_Question(check_total_epsilon(epsilon), "delta"), None, _QUICK)
+        return self._best(Target("delta", check_total_epsilon(epsilon)), None, _QUICK)
 
     def quick_epsilon(self, delta: float) -> Answer:
         """Return a certified epsilon, not compared with other interactions, which could only lower it: for searches."""
-        return self._best(_Question(check_delta(delta), "epsilon"), None, Effort(progress=self.progress))
+        return self._best(Target("epsilon", check_delta(delta)), None, Effort(progress=self.progress))
 
     def compared(self, quick: Answer, epsilon: float) -> Answer:
         """Return what `quick_delta(epsilon)` found in line with the deltas of other interactions."""
-        return self._coherent(quick, _Question(epsilon, "delta"), _QUICK)
+        return self._coherent(quick, Target("delta", epsilon), _QUICK)
 
     def compared_epsilon(self, quick: Answer, delta: float) -> Answer:
         """Return what `quick_epsilon(delta)` found in line with other interactions: the same as `epsilon(delta)`."""
-        return self._coherent(quick, _Question(delta, "epsilon"), Effort(progress=self.progress))
+        return self._coherent(quick, Target("epsilon", delta), Effort(progress=self.progress))
 
-    def _answer(self, question: _Question, width: float | None) -> Answer:
+    def _answer(self, target: Target, width: float | None) -> Answer:
         """Return the default answer where it is narrow enough, else one as narrow as asked for."""
         effort = Effort(progress=self.progress)
-        found = self._coherent(self._best(question, None, effort), question, effort)
+        found = self._coherent(self._best(target, None, effort), target, effort)
         if width is None or found.width <= width * found.upper:
             return found
-        finer = self._best(question, width, effort)
+        finer = self._best(target, width, effort)
         lower = max(finer.lower, min(found.lower, finer.upper))
         return replace(finer if finer.upper <= found.upper else found, lower=lower)
 
-    def _coherent(self, own: Answer, question: _Question, effort: Effort) -> Answer:
+    def _coherent(self, own: Answer, target: Target, effort: Effort) -> Answer:
         """Return the answer in line with those of other interactions.
 
         A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
@@ -124,14 +108,14 @@ class Composition:
         ranges = sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
         for other in order[strength + 1 :]:
             if other is Interaction.ADAPTIVE:
-                worth_asking = self._filter_may_be_below(*question.pair(own.upper))
+                worth_asking = self._filter_may_be_below(*target.point(own.upper))
             else:
                 worth_asking = ranges > 0  # without bounded ranges interactions up to set-wise agree
             if worth_asking:
-                own = self._below_stronger(own, other, question, effort)
+                own = self._below_stronger(own, other, target, effort)
         if ranges <= _MOST_COMPARED:
             for other in order[:strength]:
-                own = self._above_weaker(own, other, question, effort)
+                own = self._above_weaker(own, other, target, effort)
         return own
 
     def _filter_may_be_below(self, epsilon: float, delta: float) -> bool:
@@ -148,10 +132,10 @@ class Composition:
         gaussian = above - math.exp(epsilon) * below
         return gaussian <= max(delta * (1.0 + 1e-6), 1e-6 * above)
 
-    def _below_stronger(self, own: Answer, other: Interaction, question: _Question, effort: Effort) -> Answer:
+    def _below_stronger(self, own: Answer, other: Interaction, target: Target, effort: Effort) -> Answer:
         """Return the answer with the upper end of a stronger interaction, if that is lower."""
         try:
-            found, bound = self._certified(other, question, None, effort)
+            found, bound = self._certified(other, target, None, effort)
         except Unattainable:
             return own
         if found.upper < own.upper:
@@ -161,28 +145,31 @@ class Composition:
             own = replace(own, lower=min(own.lower, found.lower))
         return own
 
-    def _above_weaker(self, own: Answer, other: Interaction, question: _Question, effort: Effort) -> Answer:
+    def _above_weaker(self, own: Answer, other: Interaction, target: Target, effort: Effort) -> Answer:
         """Return the answer with the lower end of a weaker interaction, if that is quick to have and higher."""
         from setwise.accounting.bounds import closed_form
 
         try:
             if other is Interaction.SETWISE:
-                lower = self._certified(other, question, None, effort)[0].lower
+                lower = self._certified(other, target, None, effort)[0].lower
             else:
-                exact = closed_form(self.uses, other)
-                lower = 0.0 if exact is None else question.ask(exact, None).lower
+                exact = closed_form(_classified(self.uses), other)
+                lower = 0.0 if exact is None else exact.answer(target, None).lower
         except Unattainable:
             return own
         return replace(own, lower=max(own.lower, min(lower, own.upper)))
 
-    def _best(self, question: _Question, width: float | None, effort: Effort) -> Answer:
-        """Return the answer for this interaction alone; known mechanisms stand in for a lower end that is missing."""
+    def _best(self, target: Target, width: float | None, effort: Effort) -> Answer:
+        """Return the answer for this interaction alone.
+
+        Where bounds say little from below, the lower end is that of known mechanisms which satisfy the guarantees.
+        """
         from setwise.accounting.bounds import lower_bound
 
-        best, bound = self._certified(self.interaction, question, width, effort)
-        if best.lower == 0.0 < best.upper:
-            with contextlib.suppress(Unattainable):
-                best = Bracket(min(question.ask(lower_bound(self.uses), None).lower, best.upper), best.upper)
+        best, bound = self._certified(self.interaction, target, width, effort)
+        if best.upper > 0.0 and best.relative_width > effort.enough:
+            reached = lower_bound(_classified(self.uses)).answer(target, None).lower
+            best = Bracket(max(best.lower, min(reached, best.upper)), best.upper)
         if width is not None and best.relative_width > width:
             raise Unattainable(
                 f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
@@ -190,31 +177,20 @@ class Composition:
         return Answer(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _certified(
-        self, interaction: Interaction, question: _Question, width: float | None, effort: Effort
+        self, interaction: Interaction, target: Target, width: float | None, effort: Effort
     ) -> "tuple[Bracket, Bound]":
-        """Return what the bounds say together: of the first to bracket the optimum narrowly, else of all."""
-        from setwise.accounting.bounds import bounds_for
+        """Return what the bounds for an interaction say together, and the one with the least upper end."""
+        from setwise.accounting.bounds import bounds_for, certified
 
-        found: list[tuple[Bracket, Bound]] = []
-        refusals: list[Unattainable] = []
-        for bound in bounds_for(self.uses, interaction, effort):
-            try:
-                bracket = question.ask(bound, width)
-            except Unattainable as refusal:
-                refusals.append(refusal)
-                continue
-            found.append((bracket, bound))
-            if _bracketed(found).relative_width <= (width or effort.enough):
-                break
-        if not found:
-            raise refusals[0]
-        return _bracketed(found), min(found, key=lambda pair: pair[0].upper)[1]
+        return certified(bounds_for(_classified(self.uses), interaction, effort), target, width, effort)
 
 
-def _bracketed(found: "Sequence[tuple[Bracket, Bound]]") -> Bracket:
-    """Return what the bounds say together: only tight ones have a lower end that some analyst reaches."""
-    upper = min(bracket.upper for bracket, _ in found)
-    return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in found if bound.tight)])), upper)
+@lru_cache(maxsize=64)
+def _classified(uses: tuple[Use, ...]) -> "ClassifiedUses":
+    """Return the uses classified by how they compose, once for all interactions that are asked."""
+    from setwise.accounting.bounds import classify
+
+    return classify(uses)
 
 
 def _check_width(width: float | None) -> float | None:

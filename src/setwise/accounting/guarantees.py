@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 from setwise.accounting import prices
 from setwise.accounting.brackets import cover_rounding, down, float_above, up
@@ -554,7 +554,15 @@ def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
     return tuple(Use(guarantee, count) for guarantee, count in counts.items())
 
 
-def total_loss(uses: Iterable[tuple[Guarantee, int]]) -> Fraction | None:
+class BoundedLoss(Protocol):
+    """A guarantee or a law of which the largest privacy loss may be known."""
+
+    def largest_loss(self) -> Fraction | None:
+        """Return a bound on the privacy loss apart from outright failure, as a rational; None when it is unbounded."""
+        ...
+
+
+def total_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> Fraction | None:
     """Return a bound on the loss of all uses together, failures aside, as a rational; None when it is unbounded.
 
     Theorem: DworkKeMcMiNa06 (basic composition).
@@ -568,7 +576,7 @@ def total_loss(uses: Iterable[tuple[Guarantee, int]]) -> Fraction | None:
     return total
 
 
-def largest_loss(uses: Iterable[tuple[Guarantee, int]]) -> float:
+def largest_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> float:
     """Return `total_loss` rounded up; infinite when it is unbounded."""
     total = total_loss(uses)
     return math.inf if total is None else float_above(total)

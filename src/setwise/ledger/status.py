@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from setwise.accounting.bounds import classify, lower_bound
+from setwise.accounting.bounds import classify, epsilon_reached
 from setwise.accounting.brackets import Answer, Interaction, down, up
 from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count, check_delta
 from setwise.accounting.compose import compose
@@ -287,10 +287,7 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Answer) -
     """
     if drawn is None:
         return best
-    try:
-        lower = float(lower_bound(drawn).epsilon(terms.delta, None).lower)
-    except Unattainable:
-        lower = 0.0
+    lower = float(epsilon_reached(drawn, terms.delta))
     return Answer(min(lower, best.upper), best.upper, best.interaction, best.method, best.statement)
 
 

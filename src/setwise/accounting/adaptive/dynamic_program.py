@@ -36,7 +36,7 @@ Apply = Callable[[BoundedRangeStep, Profile, int], Profile]
 class Tuning:
     """Which states are kept, and on which grid. Work is grid points times applications of an operator."""
 
-    most_states: int = 1_500
+    most_states: int = 1_100
     """Vectors of remaining counts beyond which draws are priced, so that no set takes more than some seconds."""
     most_priced_steps: int = 12_000
     """Applications of an operator that priced draws may take, where rounding epsilons up to fewer can keep to it."""
@@ -44,8 +44,21 @@ class Tuning:
     """Largest price of the smallest epsilon that is tried; it bounds the search for prices."""
     largest_ratio: float = 32.0
     """Epsilons below the largest over this are rounded up from above, and left out from below: one grid serves all."""
-    quick_work: float = 3e6
-    """Work, at one cell across the smallest epsilon, that takes about a second at the usual width."""
+    quick_work: float = 1.2e8
+    """Work that takes about a second."""
+    quick_beside: float = 5e7
+    """The same for large parameters beside a Gaussian that stands for the small ones."""
+    usual_cells: int = 32
+    """Cells across the smallest epsilon of a grid of the usual width."""
+    application_work: float = 5e3
+    """Work of one application of an operator to a grid of hardly any points: calls of NumPy."""
+    rough_application_work: float = 1e4
+    rough_work: float = 10.0
+    """The same, and work at a point, for a grid that is too short for blocks of smooth cells."""
+    end_work: float = 10.0
+    """Work at the end of a longer grid, over the squared number of cells across the largest epsilon."""
+    short: float = 24.0
+    """Largest epsilons that such a grid spans at most."""
     deviations: float = 12.0
     """Standard deviations of the loss that a grid spans, for estimates of work."""
     look_every: int = 64
@@ -103,26 +116,35 @@ def variance_of(groups: Sequence[Group]) -> float:
     return math.fsum(count * epsilon * epsilon / 4 for epsilon, count in groups)
 
 
-def grid_work(groups: Sequence[Group], steps: float) -> float:
-    """Return roughly the work of `steps` applications of an operator, at one cell across the smallest epsilon."""
+def grid_work(groups: Sequence[Group], steps: float, cells: int = TUNING.usual_cells) -> float:
+    """Return roughly the work, in grid points, of applying an operator `steps` times.
+
+    The grid has `cells` points across the smallest epsilon. Each application also costs a fixed amount.
+    """
     epsilons = [epsilon for epsilon, _ in groups]
     smallest = max(min(epsilons), max(epsilons) / TUNING.largest_ratio)
-    return steps * (1.0 + TUNING.deviations * math.sqrt(variance_of(groups)) / smallest)
+    span = TUNING.deviations * math.sqrt(variance_of(groups))
+    points = cells * (1.0 + span / smallest)
+    if span < TUNING.short * max(epsilons):
+        return steps * (TUNING.rough_application_work + TUNING.rough_work * points)
+    end = TUNING.end_work * (cells * max(epsilons) / smallest) ** 2
+    return steps * (TUNING.application_work + points + end)
 
 
-def quick_in_any_order(groups: Sequence[Group]) -> bool:
+def quick_in_any_order(groups: Sequence[Group], most_work: float = TUNING.quick_work) -> bool:
     """Return whether the draws, in any order, are quick on the grid, and neither rounded nor priced."""
     epsilons = [epsilon for epsilon, _ in groups]
     if len(groups) > 1 and (
         _states(groups) > TUNING.most_states or max(epsilons) > TUNING.largest_ratio * min(epsilons)
     ):
         return False
-    return grid_work(groups, DrawOrders(tuple(groups)).steps) <= TUNING.quick_work
+    # profiles of few remaining draws are short: on average about half as long as the last
+    return grid_work(groups, 0.5 * DrawOrders(tuple(groups)).steps) <= most_work
 
 
 def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether the draws, in any order, are quick on the grid when they are rounded or priced."""
-    return grid_work(groups, 2 * TUNING.most_priced_steps) <= TUNING.quick_work
+    return grid_work(groups, TUNING.most_priced_steps) <= TUNING.quick_work
 
 
 def quick_in_one_order(groups: Sequence[Group]) -> bool:

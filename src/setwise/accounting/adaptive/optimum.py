@@ -208,7 +208,7 @@ class Optimum:
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.TUNING.most_cells:
             return math.inf
         steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
-        return cells * grid_work(self._groups, steps) + (TUNING.kink_work * steps * cells**2 if self._kinked else 0.0)
+        return grid_work(self._groups, steps, cells) + (TUNING.kink_work * steps * cells**2 if self._kinked else 0.0)
 
     @property
     def _kinked(self) -> bool:

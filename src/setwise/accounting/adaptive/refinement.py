@@ -37,7 +37,7 @@ class Tuning:
     """Cells across the largest epsilon beyond which a grid is out of reach."""
     most_work: float = 2e9
     """Allowed for a width that was asked for."""
-    most_unasked_work: float = 2e8
+    most_unasked_work: float = 4e8
     """Allowed for the default width: a few seconds."""
     most_runs: int = 12
     most_short_runs: int = 4

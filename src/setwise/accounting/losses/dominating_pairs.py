@@ -7,6 +7,7 @@ that it does not fail outright.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import assert_never
 
 import numpy as np
@@ -34,11 +35,39 @@ from setwise.accounting.losses.lattice import (
     multiples,
     randomized_response,
     two_point_atoms,
+    two_point_loss,
 )
 
 Floats = NDArray[np.float64]
 
-KnownNoise = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | TruncatedDiscreteGaussian
+
+@dataclass(frozen=True, slots=True)
+class TwoPointLaw:
+    """A privacy loss that takes the values `high` > 0 and `low` < 0: one pair of laws, used for lower bounds only.
+
+    The two values determine the probabilities, because P and Q both have mass 1. The pair the other way round is a
+    different law, so such a law must not stand for a mechanism in an upper bound.
+    """
+
+    high: float
+    low: float
+
+    @property
+    def probability(self) -> float:
+        """The probability of `high` under P: (e^-low - 1) / (e^-low - e^-high)."""
+        return math.expm1(self.low) / math.expm1(self.low - self.high)
+
+    @property
+    def complement(self) -> float:
+        """The probability of `low` under P: (1 - e^-high) / (e^-low - e^-high)."""
+        return math.exp(self.low) * math.expm1(-self.high) / math.expm1(self.low - self.high)
+
+    def largest_loss(self) -> Fraction:
+        """Return the larger of the two losses."""
+        return Fraction(self.high)
+
+
+KnownNoise = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | TruncatedDiscreteGaussian | TwoPointLaw
 """What has a fixed dominating pair. For PureDP it is randomized response, the worst of its class."""
 
 
@@ -62,6 +91,9 @@ def tabulated(known: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
             return from_atoms(step, *_discrete_gaussian(known, None), 0.0, _ATOM_ERROR)
         case TruncatedDiscreteGaussian():
             return from_atoms(step, *_discrete_gaussian(known, known.bound), 0.0, _ATOM_ERROR)
+        case TwoPointLaw(high=high, low=low):
+            loss, mass = np.array([low, high]), np.array([known.complement, known.probability])
+            return from_atoms(step, loss, mass, 0.0, 8 * ELEMENTARY * UNIT)
         case _:
             assert_never(known)
 
@@ -89,6 +121,8 @@ def enumerated(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | Non
     for known, count in uses:
         if isinstance(known, PureDP):
             group = two_point_atoms(known.epsilon, -known.epsilon, count, _OUTER_RATIO)
+        elif isinstance(known, TwoPointLaw):
+            group = two_point_atoms(known.high, known.low, count, _OUTER_RATIO)
         elif (sums := _sums(known, count)) is not None:
             group = Atoms((sums.top - sums.step * np.arange(sums.mass.size)) / sums.unit, sums.mass, sums.error, 0.0)
         else:
@@ -103,6 +137,8 @@ def added_up(known: KnownNoise, count: int) -> LatticeTail | None:
     """Return the loss of equal uses where it is one of those that `enumerated` knows."""
     if isinstance(known, PureDP):
         return randomized_response(known.epsilon, count)
+    if isinstance(known, TwoPointLaw):
+        return two_point_loss(known.high, known.low, count)
     sums = _sums(known, count)
     if sums is None:
         return None
@@ -152,6 +188,8 @@ def loss_unit(known: KnownNoise) -> float:
             return 0.0
         case DiscreteGaussian(sigma=sigma, sensitivity=s) | TruncatedDiscreteGaussian(sigma=sigma, sensitivity=s):
             return 0.5 * s / (sigma * sigma)
+        case TwoPointLaw(high=high):
+            return high
         case _:
             assert_never(known)
 
@@ -159,7 +197,7 @@ def loss_unit(known: KnownNoise) -> float:
 def on_lattice(known: KnownNoise, step: float) -> bool:
     """Return whether a lattice of about the given step should contain the losses that have positive probability."""
     match known:
-        case PureDP() | Laplace() | DiscreteLaplace():
+        case PureDP() | Laplace() | DiscreteLaplace() | TwoPointLaw():
             return True
         case Gaussian():
             return False
@@ -182,6 +220,8 @@ def spread(known: KnownNoise) -> tuple[float, float]:
             return sigma**-2, 1.0
         case DiscreteGaussian(sigma=sigma, sensitivity=s) | TruncatedDiscreteGaussian(sigma=sigma, sensitivity=s):
             return (s / sigma) ** 2, 1.0
+        case TwoPointLaw(high=high, low=low):
+            return known.probability * known.complement * (high - low) ** 2, 0.0
         case _:
             assert_never(known)
 

@@ -356,6 +356,10 @@ NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)
 
 def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) -> Atoms:
     """Return the atoms of `count` two-point mechanisms with log likelihood ratios high > 0 > low."""
+    if count == 1:
+        odds = odds_of_low(high, low)
+        mass = np.array([1.0, odds]) / (1.0 + odds)
+        return Atoms(np.array([high, low]), mass, (_UNITS_PER_STEP + 64) * UNIT, 0.0)
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
     loss = top_loss(high, low, count, masses) - multiples(high - low, 0, masses.mass.size)
     return Atoms(loss, masses.mass, masses.relative_error, masses.dropped)

@@ -8,9 +8,24 @@ import numpy as np
 from setwise.accounting.brackets import Bracket, either_fails, epsilon_at, probability
 from setwise.accounting.guarantees import Gaussian, Laplace, largest_loss
 from setwise.accounting.losses import fft
-from setwise.accounting.losses.dominating_pairs import KnownNoise, loss_unit, on_lattice, spread, tabulated
+from setwise.accounting.losses.dominating_pairs import (
+    KnownNoise,
+    TwoPointLaw,
+    enumerated,
+    loss_unit,
+    on_lattice,
+    spread,
+    tabulated,
+)
 from setwise.accounting.losses.fft import Window, sums, window
-from setwise.accounting.losses.lattice import Atoms, LatticeTail, common_step, common_unit, lattice_tail
+from setwise.accounting.losses.lattice import (
+    Atoms,
+    LatticeTail,
+    common_step,
+    common_unit,
+    from_atoms,
+    lattice_tail,
+)
 from setwise.accounting.losses.tilting import Part, Saddle, coarse_saddle
 from setwise.errors import Unattainable
 
@@ -31,6 +46,12 @@ class Tuning:
     """Times larger a tolerance is tried when the losses in the window are too many: half as many."""
     most_losses: float = fft.TUNING.largest_transform / 2
     """Losses in the window beyond which a coarser lattice is taken."""
+    off_lattice: float = 10.0
+    """Factor on the tolerance where no lattice holds all losses and each kind of use is rounded to it only once."""
+    lower_finer: float = 4.0
+    """Step of the lattice from above over that from below there: rounding down costs in proportion to the step."""
+    most_added_up: int = 4096
+    """Losses of equal uses up to which these are added up exactly before they are rounded to a lattice."""
     lower_coarser: float = 2.0
     """Step of the lattice from below over that from above: the lower end promises nothing."""
     least_unit: float = 0.2
@@ -142,39 +163,76 @@ class LatticeSum:
     def _seen(self, view: Window) -> tuple[Atoms, Atoms]:
         """Return the atoms in the window, from above and from below."""
         fine, coarse = self.step(), self.step(TUNING.lower_coarser)
-        reaches = [self._reach(known, view.tilts[0]) for known, _ in self.uses]
-        counted = list(zip(self.uses, reaches, strict=True))
-        above = [(tabulated(known, fine, reach).upper, count) for (known, count), reach in counted]
-        below = [(tabulated(known, coarse, reach).lower, count) for (known, count), reach in counted]
-        upper = sums([Part(lattice, count) for lattice, count in above], view, from_above=True)
-        lower = sums([Part(lattice, count) for lattice, count in below], view, from_above=False)
-        lost = sum(count * lattice.infinite for lattice, count in above)
+        above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)
+        upper, lower = sums(above, view, from_above=True), sums(below, view, from_above=False)
+        lost = sum(part.count * part.lattice.infinite for part in above)
         return replace(upper, dropped=upper.dropped + lost), lower
+
+    def _parts(self, step: float, view: Window, *, from_above: bool) -> list[Part]:
+        """Return the losses on the lattice, one part for each kind of use.
+
+        Where no lattice holds all losses, equal uses are added up before their losses are rounded to it: rounding
+        then costs once for each kind of use, not once for each use.
+        """
+        parts = []
+        for known, count in self.uses:
+            added = None if self._common_unit() is not None else enumerated([(known, count)], TUNING.most_added_up)
+            if added is None or count == 1:
+                pair, number = tabulated(known, step, self._reach(known, view.tilts[0])), count
+            else:
+                pair, number = from_atoms(step, added.loss, added.mass, added.dropped, added.relative_error), 1
+            parts.append(Part(pair.upper if from_above else pair.lower, number))
+        return parts
+
+    def _common_unit(self) -> float | None:
+        """Return the unit of which all losses with positive probability are multiples; None if there is none of use.
+
+        It is infinite when every loss is as good as continuous. A unit that is tiny beside the step that the tolerance
+        asks for is no use: there would be too many losses.
+        """
+        if any(isinstance(known, TwoPointLaw) for known, _ in self.uses):
+            return None  # its two losses are multiples of no common unit
+        units = self._units()
+        unit = common_unit(units) if units else math.inf
+        finest = math.sqrt(6.0 * self.tolerance * self._variance / math.fsum(count for _, count in self.uses))
+        return None if unit is None or unit < TUNING.least_unit * min(self._largest_step(), finest) else unit
+
+    @property
+    def _variance(self) -> float:
+        return math.fsum(count * spread(known)[0] for known, count in self.uses)
+
+    def _largest_step(self) -> float:
+        """Return the step at which losses between lattice points add the tolerance to the variance."""
+        between = math.fsum(count * spread(known)[1] for known, count in self.uses)
+        return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
+
+    def _units(self) -> list[float]:
+        """Return the distinct units of losses that the lattice should hold, ascending."""
+        largest = self._largest_step()
+        return sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
 
     def step(self, coarser: float = 1.0) -> float:
         """Return the step: fine enough for the tolerance, and such that parameters fall on it where one step can.
 
         Where none can, every loss counts as lying between lattice points, and the lower lattice is made finer, not
-        coarser: rounding single losses down costs in proportion to the step.
+        coarser: rounding losses down costs in proportion to the step.
         """
-        variance = math.fsum(count * spread(known)[0] for known, count in self.uses)
-        between = math.fsum(count * spread(known)[1] for known, count in self.uses)
-        largest = math.sqrt(6.0 * self.tolerance * variance / between) if between else math.inf
-        units = sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
-        unit = common_unit(units) if units else math.inf
+        if self._common_unit() is None:
+            rounded = sum(1 if _adds_up(known, count) else count for known, count in self.uses)
+            slack = TUNING.off_lattice if rounded == len(self.uses) else 1.0
+            anywhere = math.sqrt(6.0 * slack * self.tolerance * self._variance / rounded)
+            return anywhere / TUNING.lower_finer if coarser > 1.0 else anywhere
+        units, largest = self._units(), self._largest_step()
+        if self.grid is not None and not units:
+            steps = coarser * largest / self.grid
+            return self.grid * math.floor(steps) if steps >= 1.0 else self.grid / math.ceil(1.0 / steps)
         # Losses of integer noise that fall on the lattice do not lie between its points.
         between = math.fsum(
             count * spread(known)[1]
             for known, count in self.uses
             if isinstance(known, Laplace) or not on_lattice(known, largest)
         )
-        on_units = math.sqrt(6.0 * self.tolerance * variance / between) if between else math.inf
-        anywhere = math.sqrt(6.0 * self.tolerance * variance / math.fsum(count for _, count in self.uses))
-        if unit is None or unit < TUNING.least_unit * min(largest, anywhere):
-            return anywhere / 4.0 if coarser > 1.0 else anywhere
-        if self.grid is not None and not units:
-            steps = coarser * largest / self.grid
-            return self.grid * math.floor(steps) if steps >= 1.0 else self.grid / math.ceil(1.0 / steps)
+        on_units = math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
         return common_step(units, coarser * on_units)
 
     def _reach(self, known: KnownNoise, tilt: float) -> float:
@@ -184,6 +242,11 @@ class LatticeSum:
                 return min(TUNING.farthest, abs(tilt) / sigma + TUNING.beyond_tilt)
             case _:
                 return TUNING.farthest
+
+
+def _adds_up(known: KnownNoise, count: int) -> bool:
+    """Return whether equal uses are added up exactly before their losses are rounded to a lattice."""
+    return count == 1 or enumerated([(known, count)], TUNING.most_added_up) is not None
 
 
 def _tail_of(atoms: Atoms, step: float) -> LatticeTail:

@@ -38,6 +38,9 @@ class Tuning:
     """The same for epsilon."""
     most_climbs: int = 12
     """Alternations between climbing at an epsilon and moving to the epsilon reached."""
+    most_tried: int = 800
+    """Choices evaluated in one climb, fewer in proportion where there are more outcomes than the next number."""
+    few_outcomes: int = 8_000
     slowest: float = 1e-3
     """The least rate at which log delta is taken to fall with epsilon."""
 
@@ -77,10 +80,15 @@ class BatchSearch:
             return choice
         best, before = self.at(choice, x).lower, 0.0
         step = TUNING.first_step
+        left = TUNING.most_tried / max(1.0, outcome_count(self.groups) / TUNING.few_outcomes)
         while step > TUNING.smallest_step and (step > TUNING.last_step or best > before * (1 + TUNING.flat)):
             before = best
-            while (better := self._neighbour(x, choice, step, best)) is not None:
+            while left > 0.0 and (better := self._neighbour(x, choice, step, best)) is not None:
                 choice, best = better
+                left -= len(self.groups)
+            left -= 2 * len(self.groups)
+            if left <= 0.0:
+                break
             step /= 2.0
         return choice
 

@@ -74,8 +74,10 @@ class OneRange:
         return value, value * (8 * ELEMENTARY * UNIT)
 
 
-def exact_linear(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> ExactLinear | None:
-    """Return the exact composition, or None when there is other noise or more than `MOST_ATOMS` atoms.
+def exact_linear(
+    uses: Sequence[tuple[KnownNoise, int]], failure: Bracket, most: int = MOST_ATOMS
+) -> ExactLinear | None:
+    """Return the exact composition, or None when there is other noise or more than `most` atoms.
 
     Requires: Gaussians are merged into one.
     Theorem: thm:opt_DPCOMP for one epsilon, MurtaghVa16 for several and for failures, lem:AGM for Gaussians.
@@ -87,7 +89,7 @@ def exact_linear(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> Ex
         inner = added_up(*groups.pop())
         if inner is None:
             return None
-    outer = enumerated(groups, MOST_ATOMS)
+    outer = enumerated(groups, most)
     return None if outer is None else ExactLinear(outer, inner, failure)
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from setwise.accounting.adaptive import dynamic_program
 from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_order, variance_of
 from setwise.accounting.brackets import UNIT, up
 from setwise.accounting.guarantees import BoundedRange, Gaussian, Guarantee
@@ -117,7 +118,7 @@ def splits_of(groups: Sequence[Group], variance_beside: float) -> list[Split]:
     found: list[Split] = []
     for kept in range(len(ordered) + 1):
         large, small = tuple(ordered[:kept]), tuple(ordered[kept:])
-        if kept and not quick_in_any_order(large):
+        if kept and not quick_in_any_order(large, dynamic_program.TUNING.quick_beside):
             break
         wallet = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in small])
         found.append(Split(large, small, wallet))
