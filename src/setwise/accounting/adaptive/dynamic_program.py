@@ -187,7 +187,7 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
 
 def _priced(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
     """Return prices under which the best way to spend them all gains least, and that gain; infinite if out of reach."""
-    gains = [_gain(epsilon, tilt) for epsilon, _ in groups]
+    gains = [draw_gain(epsilon, tilt) for epsilon, _ in groups]
     if len(groups) == 1:
         return DrawOrders(tuple(groups)), groups[0][1] * gains[0]
     best, least = DrawOrders(()), math.inf
@@ -202,7 +202,7 @@ def _priced(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
     return best, least
 
 
-def _gain(epsilon: float, tilt: float) -> float:
+def draw_gain(epsilon: float, tilt: float) -> float:
     """Return the logarithm of the largest E[exp(tilt loss)]: what a draw gains against a tail like exp(-tilt x)."""
     t = worst_t(epsilon, tilt)
     keep = math.expm1(t - epsilon) / math.expm1(-epsilon)
@@ -223,13 +223,13 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     else:
 
         def lost(parts: int) -> float:
-            return max(_cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
+            return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
         # Rounding up costs in proportion, the grid itself with the square of its step.
         enough = TUNING.enough / cells**2
         parts = range(cells, TUNING.finer * cells + 1)
         step = smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
-    return max([step, *(up(up(e / _cells_up(e, step))) for e in distinct if _is_multiple(e, step))])
+    return max([step, *(up(up(e / cells_up(e, step))) for e in distinct if _is_multiple(e, step))])
 
 
 def _is_multiple(epsilon: float, step: float) -> bool:
@@ -237,7 +237,8 @@ def _is_multiple(epsilon: float, step: float) -> bool:
     return abs(ratio - round(ratio)) <= _ON_GRID * ratio
 
 
-def _cells_up(epsilon: float, step: float) -> int:
+def cells_up(epsilon: float, step: float) -> int:
+    """Return the number of grid steps that an epsilon is rounded up to."""
     ratio = epsilon / step
     return max(1, round(ratio) if _is_multiple(epsilon, step) else math.ceil(ratio))
 
@@ -257,12 +258,12 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
 
 def _on_grid(epsilon: float, step: float) -> float:
     """Return the range that a mechanism has from above, where it is rounded up to the grid."""
-    return _cells_up(epsilon, step) * step
+    return cells_up(epsilon, step) * step
 
 
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
     """Return the operator on the grid: its range is rounded up to it from above, and its reach from below."""
-    return BoundedRangeStep(epsilon, _cells_up(epsilon, step), step)
+    return BoundedRangeStep(epsilon, cells_up(epsilon, step), step)
 
 
 def _repeated(group: Group, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> Profile:
@@ -301,7 +302,7 @@ def _over_all_orders(
                 for a in range(len(most))
                 if (before := _with(state, a, -1)) in layer
             ]
-            following[state] = options[0] if len(options) == 1 else _larger(options)
+            following[state] = options[0] if len(options) == 1 else larger(options)
         layer = following
         progress(1.0)
     return layer[most]
@@ -324,7 +325,7 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
             for operator, price in zip(operators, draws.prices, strict=True)
             if (before := known.get(level - price)) is not None
         ]
-        known[level] = _larger(options) if options else after.profile
+        known[level] = larger(options) if options else after.profile
         for old in [old for old in known if old <= level - longest]:
             del known[old]
         while reported < sum(count for _, count in draws.groups) * level // draws.total:
@@ -337,7 +338,7 @@ def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
     return (*state[:index], state[index] + more, *state[index + 1 :])
 
 
-def _larger(options: Sequence[Profile]) -> Profile:
+def larger(options: Sequence[Profile]) -> Profile:
     """Return the pointwise maximum: what an analyst who may choose can reach."""
     return Profile(
         options[0].step,

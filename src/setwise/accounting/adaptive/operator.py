@@ -401,6 +401,37 @@ class BoundedRangeStep:
         return out
 
 
+class RandomizedResponseStep:
+    """The operator of pure DP from above: (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), epsilon = cells * step.
+
+    Both arguments are grid points, so nothing is interpolated. An average of convex, falling, symmetric functions of u
+    is one, so what is said of the values of `BoundedRangeStep` holds for these as well.
+    """
+
+    def __init__(self, cells: int, step: float) -> None:
+        self.cells, self.step = cells, step
+        epsilon = cells * step
+        self._keep = 1.0 / (1.0 + math.exp(-epsilon))
+        self._flip = math.exp(-epsilon) * self._keep
+        grid = multiples(step, 1, cells)
+        self._mirror, self._decay = -np.expm1(-grid), np.exp(-grid)
+        self.rounding = (64.0 + 16.0 * epsilon) * UNIT
+        """Relative error of one step: a few elementary functions, two products and two sums of positive terms."""
+
+    def apply_upper(self, profile: Profile, size: int) -> Profile:
+        """Return D f from above on `size` grid points from 0 on; the lower values are 0.
+
+        Requires: the profile is on this operator's step.
+        """
+        cells, values = self.cells, profile.upper
+        f = np.full(size + 2 * cells, float(values[-1]))  # beyond the last point f counts as constant: it falls
+        known = min(values.size, size + cells)
+        f[cells : cells + known] = values[:known]
+        f[:cells] = (self._mirror + self._decay * f[cells + 1 : 2 * cells + 1])[::-1]
+        upper = self._keep * f[:size] + self._flip * f[2 * cells :]
+        return Profile(self.step, np.zeros(size), upper, profile.rounding + self.rounding)
+
+
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
     """Return starts and ends of blocks that share one cell with the block before, so that an edge belongs to one."""
     pairs = np.arange(0, 2 * blocks) // 2 * block
