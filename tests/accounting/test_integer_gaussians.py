@@ -17,9 +17,7 @@ def delta_of_integer_gaussian(sigma, sensitivity, x):
         reach = int(12 * sigma) + sensitivity
         weights = {z: mpmath.exp(-mpmath.mpf(z * z) / (2 * mpmath.mpf(sigma) ** 2)) for z in range(-reach, reach + 1)}
         total = mpmath.fsum(weights.values())
-        terms = (
-            weights[z] - mpmath.exp(x) * weights[z - sensitivity] for z in weights if z - sensitivity in weights
-        )
+        terms = (weights[z] - mpmath.exp(x) * weights[z - sensitivity] for z in weights if z - sensitivity in weights)
         return mpmath.fsum(max(term, 0) for term in terms) / total
 
 

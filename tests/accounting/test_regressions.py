@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from setwise.accounting import bounds
 from setwise.accounting.adaptive import stages
 from setwise.accounting.adaptive.operator import specification
 from setwise.accounting.adaptive.optimum import Optimum
@@ -130,6 +131,7 @@ def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(mo
     assert optimum.method == "certified-optimum"
     fine = optimum.delta(1.5, None)
     monkeypatch.setattr(stages, "TUNING", replace(stages.TUNING, most_reads=3e5))
+    bounds._solve.cache_clear()  # answers are kept
     coarse = optimum.delta(1.5, None)
     assert coarse.lower <= fine.upper
     assert fine.lower <= coarse.upper

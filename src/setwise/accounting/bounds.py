@@ -234,7 +234,7 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
         yield from on_the_grid
         yield _majorant(kinds, interaction, effort)
     else:
-        worth_pricing = any_order and quick_when_priced(kinds.ranges)
+        worth_pricing = any_order and effort.pricing and quick_when_priced(kinds.ranges)
         yield replace(_majorant(kinds, interaction, effort), preliminary=worth_pricing)
         yield from on_the_grid if worth_pricing else map(_if_asked, on_the_grid)
 
@@ -255,13 +255,13 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
 
     From above they are priced in any order; from below they are Gaussians with a little more noise.
     """
+    merged = [(known, count) for known, count in kinds.linear if isinstance(known, DiscreteGaussian)]
+    if len(merged) <= TUNING.most_integer_gaussians:
+        return None
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.methods.integer_gaussians import gaussians_below
     from setwise.accounting.wallet import gaussian_of
 
-    merged = [(known, count) for known, count in kinds.linear if isinstance(known, DiscreteGaussian)]
-    if len(merged) <= TUNING.most_integer_gaussians:
-        return None
     size = in_any_order(merged)
     if size > TUNING.largest_wallet:
         return None

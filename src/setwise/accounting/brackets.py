@@ -293,12 +293,13 @@ class Effort:
     """How much work an answer is worth: the relative width that grids aim for when none is asked for.
 
     A bracket that is no wider than `enough` is not compared with other bounds and weaker interactions. `progress` is
-    told the share done.
+    told the share done. Without `pricing`, no draws of many parameters are priced, which takes seconds.
     """
 
     width: float = 1e-3
     enough: float = 1e-2
     progress: Progress = quiet
+    pricing: bool = True
 
 
 USUAL = Effort()

@@ -30,6 +30,9 @@ _QUICK = Effort(width=1e-2, enough=0.1)
 _EXACT = 1e-9
 """A bracket narrower than this is not compared with those of other interactions."""
 
+_MOST_PRICED = 4
+"""Different bounded-range parameters of a batch up to which its upper end is compared with that of priced draws."""
+
 _MOST_COMPARED = 500
 """Bounded-range uses up to which lower ends are compared with those of weaker interactions."""
 
@@ -105,6 +108,8 @@ class Composition:
             return own
         order = list(Interaction)
         strength = order.index(self.interaction)
+        if self.interaction is Interaction.BATCH and len(_classified(self.uses).ranges) > _MOST_PRICED:
+            effort = replace(effort, pricing=False)  # adapting gains more than prices could take away
         ranges = sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
         for other in order[strength + 1 :]:
             if other is Interaction.ADAPTIVE:

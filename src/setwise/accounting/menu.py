@@ -85,7 +85,9 @@ class Menu:
         """
         costs = [cost for item, cost in self.items if _no_worse(use.guarantee, item)]
         if not costs:
-            raise InvalidParameter(f"{use.guarantee!r} is not on the menu of this account, nor better than a use that is")
+            raise InvalidParameter(
+                f"{use.guarantee!r} is not on the menu of this account, nor better than a use that is"
+            )
         return use.count * min(costs)
 
     def most_uses(self, guarantee: Guarantee) -> int:
@@ -99,7 +101,9 @@ def _menu_item(guarantee: Guarantee) -> MenuItem:
         return guarantee
     pure = guarantee if isinstance(guarantee, PureDP) else guarantee.pure()
     if pure is None:
-        raise InvalidParameter(f"a menu takes pure and bounded-range uses, which have bounded losses, not {guarantee!r}")
+        raise InvalidParameter(
+            f"a menu takes pure and bounded-range uses, which have bounded losses, not {guarantee!r}"
+        )
     return pure
 
 

@@ -36,7 +36,7 @@ Apply = Callable[[BoundedRangeStep, Profile, int], Profile]
 class Tuning:
     """Which states are kept, and on which grid. Work is grid points times applications of an operator."""
 
-    most_states: int = 1_100
+    most_states: int = 1_500
     """Vectors of remaining counts beyond which draws are priced, so that no set takes more than some seconds."""
     most_priced_steps: int = 12_000
     """Applications of an operator that priced draws may take, where rounding epsilons up to fewer can keep to it."""
@@ -46,6 +46,8 @@ class Tuning:
     """Epsilons below the largest over this are rounded up from above, and left out from below: one grid serves all."""
     quick_work: float = 1.2e8
     """Work that takes about a second."""
+    quick_priced_work: float = 3.5e8
+    """The same for priced draws, which are some percent closer than what else is known."""
     quick_beside: float = 5e7
     """The same for large parameters beside a Gaussian that stands for the small ones."""
     usual_cells: int = 32
@@ -55,8 +57,10 @@ class Tuning:
     rough_application_work: float = 1e4
     rough_work: float = 10.0
     """The same, and work at a point, for a grid that is too short for blocks of smooth cells."""
-    end_work: float = 10.0
-    """Work at the end of a longer grid, over the squared number of cells across the largest epsilon."""
+    end_work: float = 0.7
+    cached_cells: float = 200.0
+    """Work at the end of a longer grid, over the squared number of cells across the largest epsilon; where these are
+    more than the second number, the square of them no longer fits into fast memory."""
     short: float = 24.0
     """Largest epsilons that such a grid spans at most."""
     deviations: float = 12.0
@@ -127,7 +131,8 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = TUNING.usual_c
     points = cells * (1.0 + span / smallest)
     if span < TUNING.short * max(epsilons):
         return steps * (TUNING.rough_application_work + TUNING.rough_work * points)
-    end = TUNING.end_work * (cells * max(epsilons) / smallest) ** 2
+    widest = cells * max(epsilons) / smallest
+    end = TUNING.end_work * widest**2 * (1.0 + (widest / TUNING.cached_cells) ** 2)
     return steps * (TUNING.application_work + points + end)
 
 
@@ -144,7 +149,7 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = TUNING.quick_
 
 def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether the draws, in any order, are quick on the grid when they are rounded or priced."""
-    return grid_work(groups, TUNING.most_priced_steps) <= TUNING.quick_work
+    return grid_work(groups, TUNING.most_priced_steps) <= TUNING.quick_priced_work
 
 
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
