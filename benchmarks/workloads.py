@@ -31,6 +31,11 @@ def several(kind: str, parameters: list[float], count: int) -> tuple[str, ...]:
 
 TWENTY = [round(0.01 * i, 2) for i in range(1, 21)]
 FIVE = ("bounded-range:0.5x10", "bounded-range:0.2x30", "bounded-range:0.1x100", "bounded-range:0.05x300")
+THIRTY = [round(0.02 * 1.07**i, 4) for i in range(30)]
+SCALES = [3.0, 4.0, 5.0, 7.0, 9.0, 11.0, 13.0, 17.0, 23.0, 31.0]
+DAYS = [round(20.0 + 0.1 * i, 1) for i in range(365)]
+EIGHT = [round(0.1 * 1.15**i, 4) for i in range(8)]
+IN_ORDER = ("gaussian:17.6x100", "bounded-range:0.0452x1", "bounded-range:0.569x300", "gaussian:24")
 SIGMAS = [10.0, 12.0, 15.0, 20.0, 30.0, 45.0, 60.0, 80.0, 100.0, 150.0]
 
 WORKLOADS = (
@@ -71,6 +76,20 @@ WORKLOADS = (
     ),
     Workload("picks, then counts, in order", ("bounded-range:0.1x100", "gaussian:20x100"), interaction="ordered"),
     Workload("zCDP beside Gaussians (no pair)", ("zcdp:0.001x50", "gaussian:20x100")),
+    Workload("one zCDP use", ("zcdp:0.2",)),
+    Workload("two zCDP uses", ("zcdp:0.1x2",)),
+    Workload("365 integer Gaussians, all different", several("discrete-gaussian", DAYS, 1)),
+    Workload(
+        "twelve integer Gaussians on the fly", several("discrete-gaussian", DAYS[::31], 30), interaction="adaptive"
+    ),
+    Workload("five large sizes of picks", several("bounded-range", [2.0, 1.0, 0.75, 0.5, 0.25], 3)),
+    Workload("thirty sizes of pure counts", several("pure", THIRTY, 10)),
+    Workload(
+        "ten scales of Laplace counts and picks",
+        (*several("laplace", SCALES, 5), "bounded-range:0.1x20", "bounded-range:0.25x20", "bounded-range:0.5x5"),
+    ),
+    Workload("a batch of eight sizes", several("bounded-range", EIGHT, 5), interaction="batch"),
+    Workload("small and large picks between counts", IN_ORDER, 1e-10, "ordered"),
 )
 
 

@@ -46,7 +46,7 @@ def test_a_law_with_a_larger_probability_is_refused(lowered):
 
 
 def test_both_directions_are_checked():
-    """Randomized response beyond its zCDP constant fails in both; an uneven law may fail with P and Q exchanged only."""
+    """An uneven law may fail with P and Q exchanged only."""
     assert not satisfies(TwoPointLaw(0.1, -1.5), 0.0, 0.05)
     assert not satisfies(TwoPointLaw(1.5, -0.1), 0.0, 0.05)
 

@@ -161,6 +161,11 @@ class Account:
         The same key with the same request charges nothing more; the receipt then has the stored answer, or None when
         the earlier run stopped before it stored one, and the request may be run again under that charge.
 
+        Requires: `request` names the whole question, that is what is run on which data. The price of a use assumes that
+        its question is fixed now, before later answers are seen (docs/optimal-composition.md, Theorem 7); a use that is
+        charged first and chosen last can cost more. Only Gaussian uses cost the same either way, so that a series which
+        is paid when it opens may answer later.
+
         Raise `KeyConflict` for another request under a used key, `InvalidParameter` for a use that is not registered,
         and `BudgetExhausted` when too little is left.
         """
