@@ -180,7 +180,7 @@ def update(rows: int) -> dict[str, float]:
         duckdb.execute(f"SELECT COUNT(*) FROM (SELECT DISTINCT \"user\", item FROM '{table}')").fetchall()
         found["seconds of the engine for all rows"] = time.perf_counter() - began
         found["rows of the last day"] = float(
-            duckdb.execute(f"SELECT COUNT(*) FROM '{table}' WHERE at >= DATE '{last}' - 1").fetchall()[0][0]
+            duckdb.execute(f"SELECT COUNT(*) FROM '{table}' WHERE \"at\" >= DATE '{last}' - 1").fetchall()[0][0]
         )
     return found
 

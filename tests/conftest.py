@@ -15,6 +15,7 @@ from tests.servers.spark import spark_session
 __all__ = ["clickhouse_server", "postgresql_server", "postgresql_url", "setwise", "spark_session"]
 
 SPARK_SMOKE = {
+    "test_the_pairs_of_users_and_groups_are_those_of_the_rows",
     "test_filters_come_before_bounding",
     "test_sampled_histograms_keep_within_both_bounds",
     "test_kinds_are_the_same_everywhere",

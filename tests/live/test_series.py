@@ -91,6 +91,15 @@ def test_a_day_of_a_user_is_a_unit_by_itself_if_that_is_chosen(opened):
     assert "one day of a person" in promise
 
 
+def test_an_account_that_protects_users_does_not_pay_for_days_of_users(opened, ledger):
+    ledger.open_filter("bob", epsilon=2.0, delta=1e-6, dataset="events")
+    with pytest.raises(InvalidParameter, match="promises to protect users"):
+        opened(unit="user,day", account="bob", epsilon=1.0, delta=1e-6, dataset="events")
+    with pytest.raises(InvalidParameter, match="keeps accounts or a cap"):
+        opened(unit="user,day", dataset="events")
+    assert ledger.account("bob").status().charges == 0
+
+
 @pytest.mark.parametrize("every", ["day", "week", "month"])
 def test_a_backlog_counts_as_updates_in_time_would_have(opened, every):
     rows = [(f"u{place % 17}", "xyz"[place % 3], place % 50) for place in range(300)]

@@ -165,6 +165,7 @@ def test_a_batch_is_read_as_it_was_written():
 def test_a_state_stands_beside_the_data():
     assert default_state("reach", "duckdb") == "reach.live.db"
     assert default_state("reach", "postgresql://host/shop") == "postgresql://host/shop"
+    assert default_state("reach", "spark") == default_state("reach", "chdb:///data") == "reach.live.db"
 
 
 def test_one_update_runs_at_a_time(tmp_path):

@@ -131,6 +131,27 @@ def promise_in_words(epsilon: float, delta: float) -> str:
     )
 
 
+def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:
+    """Return the promise in words; its first sentence says which unit of privacy is protected, and which is not.
+
+    `unit` is "user", or "user," and what else a unit is told apart by, such as "user,day".
+
+    >>> print(promise_for_unit("user,day", 1.0, 0.0))
+    Each single day of a user is protected, but not the user: whoever has n of them in the table is protected only with
+    n times this epsilon. Whether or not one day of a person is in the table changes the chance of any answer by a
+    factor of at most 2.72.
+    """
+    words = promise_in_words(epsilon, delta)
+    kind, _, part = unit.partition(",")
+    if not part:
+        return f"Each {kind} is protected, with all of their rows. {words}"
+    own = "day" if part == "day" else f"value of {part!r}"
+    return (
+        f"Each single {own} of a user is protected, but not the user: whoever has n of them in the table is protected "
+        f"only with n times this epsilon. {words.replace('one person is', f'one {own} of a person is')}"
+    )
+
+
 _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 

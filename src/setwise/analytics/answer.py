@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from setwise.accounting.brackets import Bracket, Interaction
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use, parse_use, promise_in_words, rounded_up, shown_by
+from setwise.accounting.notation import format_use, parse_use, promise_for_unit, promise_in_words, rounded_up, shown_by
 from setwise.errors import InvalidParameter, MissingExtra
 from setwise.ledger.records import canonical
 from setwise.mechanisms.labels import Label, cell_of
@@ -106,7 +106,7 @@ class PrivateAnswer(Exportable):
     that were left to be found, by column, and the contributions. `left_out` says which rows the numbers do not include
     because contributions are bounded, and `axes` of each group column whether its labels are names, numbers or times.
     `parts` are the answers of the releasing SELECTs of one SQL statement, where it has several; the items are then
-    those of the last.
+    those of the last. `unit` is the unit of privacy that the promise protects: "user", or "user,day".
     """
 
     kind: str
@@ -132,6 +132,7 @@ class PrivateAnswer(Exportable):
     left_out: str = ""
     axes: tuple[str, ...] = ()
     parts: "tuple[PrivateAnswer, ...]" = ()
+    unit: str = field(default="user", compare=False)
     replayed: bool = field(default=False, compare=False)
 
     def __len__(self) -> int:
@@ -200,6 +201,7 @@ class PrivateAnswer(Exportable):
             "left_out": self.left_out,
             "hint": self.hint,
             **({"found": dict(self.found)} if self.found else {}),
+            **({"unit": self.unit, "promise": self.promise} if self.unit != "user" else {}),
         }
 
     def _item(self, each: Item) -> dict[str, object]:
@@ -274,14 +276,17 @@ class PrivateAnswer(Exportable):
     @property
     def promise(self) -> str:
         """The promise in plain words."""
-        return promise_in_words(self.epsilon.upper, self.delta)
+        if self.unit == "user":
+            return promise_in_words(self.epsilon.upper, self.delta)
+        return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     @property
     def guarantee(self) -> str:
         """The promise as a sentence or two that a person can check."""
         alone = "" if self.alone is None else f" By itself it is {_pair(*self.alone)}-differentially private."
+        protected = "everything one user has" if self.unit == "user" else f"each unit {self.unit!r} of a user"
         return (
-            f"The answer is {_pair(self.epsilon.upper, self.delta)}-differentially private for everything one user has "
+            f"The answer is {_pair(self.epsilon.upper, self.delta)}-differentially private for {protected} "
             f"in the table, {_COVERS[self.interaction]} (no proof could promise less than {self.epsilon.lower:.4g}; "
             f"{self.method}, {shown_by(self.statement)}).{alone}"
         )

@@ -16,6 +16,7 @@ from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.accuracy import plan_within
 from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.askable import Askable, SqlWords, parted
+from setwise.analytics.bins import group_of
 from setwise.analytics.bounds_search import SearchMemory
 from setwise.analytics.budget import AskedBudget, Budget, BudgetWords, Draws, Within, budget_of
 from setwise.analytics.catalog import NOTHING_DECLARED, Catalog, Declaration, read_catalog
@@ -41,6 +42,7 @@ from setwise.analytics.query import Columns, Domain, Query
 from setwise.analytics.rows.derivation import Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.domain import fitted_null_item, read_domain
+from setwise.analytics.units import USER, check_unit, unit_column, unit_derivation
 from setwise.errors import BudgetExhausted, InvalidFilter, InvalidParameter, UnknownColumn, UnsuitableTable
 from setwise.ledger.records import check_text
 from setwise.ledger.status import AccountStatus
@@ -93,6 +95,8 @@ class Session(Askable):
         declared: Declaration = NOTHING_DECLARED,
         open_joined: JoinedOpener | None = None,
         identity: TableIdentity | None = None,
+        unit: str = USER,
+        person: str | None = None,
     ) -> None:
         self._engine = engine
         self._beside = beside
@@ -103,6 +107,8 @@ class Session(Askable):
         self._location = location
         self._advice = advice  # what to try when a column is not there
         self._user = user
+        self._unit = unit
+        self._person = person  # the user column, where the unit of privacy is a part of a user
         self._name = name
         self._randomness = randomness
         self._account = account
@@ -131,6 +137,8 @@ class Session(Askable):
             account=account,
             location=self._location,
             identity=self._identity,
+            unit=self._unit,
+            person=self._person,
         )
 
     def close(self) -> None:
@@ -174,6 +182,7 @@ class Session(Askable):
             return plan_within(budget, lambda total: self.plan(query, total))
         if self._location.prepared and query.where is not None:
             raise InvalidFilter(TAKES_NO_FILTER)
+        self._check_person(query)
         status = None if self._account is None else self._account.status()
         try:
             planned = plan_query(query, budget, self._user, self._engine.describe(), status)
@@ -183,6 +192,20 @@ class Session(Askable):
         except UnknownColumn as error:
             raise UnknownColumn(f"{error}{self._advice}") from None
         return planned
+
+    def _check_person(self, query: Query) -> None:
+        """Raise for a question about single users where only parts of users are protected: it would single them out."""
+        if self._person is None:
+            return
+        schema = self._engine.describe()
+        read = {group_of(text, schema).column for text in query.groups} | set(query.values)
+        if query.where is not None:
+            read |= {column.name for column in parse_filter(query.where, schema).columns()}
+        if read & {self._person, self._user}:
+            raise InvalidParameter(
+                f"with the unit {self._unit!r} users themselves are not protected, so that a question may not name the "
+                f"user column {self._person!r}: leave it out, or protect users"
+            )
 
     def ask(self, query: Query, budget: AskedBudget, *, key: str | None = None) -> PrivateAnswer:
         """Plan, charge, run and answer a question given as records.
@@ -210,7 +233,7 @@ class Session(Askable):
             if fitting is None:
                 raise
             raise BudgetExhausted(f"{refused}; {fitting}") from None
-        return replace(PrivateAnswer.from_stored(stored), replayed=replayed)
+        return replace(PrivateAnswer.from_stored(stored), replayed=replayed, unit=self._unit)
 
     def join(self, table: str, *, using: Columns, keeps_all: bool = False) -> "Session":
         """Return the session on this table with another one beside it, that was given as `public` or `private`.
@@ -244,6 +267,8 @@ class Session(Askable):
                 account=self._account,
                 location=self._location,
                 identity=replace(self._identity, joins=joins, derivation=str(derivation)),
+                unit=self._unit,
+                person=self._person,
             )
             other._one_off, other._searches, other._joined_from = self._one_off, self._searches, (self, name, joins)
             self._joins[name, joins, derivation] = other
@@ -331,7 +356,7 @@ class Session(Askable):
             randomness=self._randomness,
             searches=self._searches,
         )
-        return replace(PrivateAnswer.from_stored(stored), replayed=replayed)
+        return replace(PrivateAnswer.from_stored(stored), replayed=replayed, unit=self._unit)
 
     def derived_session(self, source: "SqlSource") -> "Session":
         """Return the session on the rows that a SELECT reads: with what is joined to the table and derived of it."""
@@ -462,6 +487,7 @@ def open(  # noqa: A001 - it is called as setwise.open
     engine: str = "duckdb",
     table: str | None = None,
     types: Mapping[str, Kind] | None = None,
+    unit: str = USER,
     separator: str | None = None,
     columns: Sequence[str] | None = None,
     encoding: str = "utf-8",
@@ -482,6 +508,9 @@ def open(  # noqa: A001 - it is called as setwise.open
 
     With a `catalog` the source is the name of one of its tables, which says where the table is, its user column, how it
     is read and what SQL may take as its bounds; words that are given beside it count instead of those of the catalog.
+
+    `unit` is what is protected: "user" (everything that one user has), or only parts of users such as "user,day" or
+    "user,at by week": each day or week of a user by itself, which promises far less.
 
     `source` is a file (Parquet, CSV, a DuckDB or SQLite database), a glob or directory of files, an Arrow table, a
     pandas or Polars frame, a Polars LazyFrame or DuckDB relation (computed once, now), or, with another `engine`
@@ -525,6 +554,7 @@ def open(  # noqa: A001 - it is called as setwise.open
             name=str(source) if name is None else name,
             progress=progress,
             randomness=randomness,
+            unit=unit,
         )
         with_catalog._declared = entry.declared
         return with_catalog
@@ -547,12 +577,26 @@ def open(  # noqa: A001 - it is called as setwise.open
         format=format,
     )
 
+    composite = check_unit(unit) != USER
+    if composite and account is not None:
+        raise InvalidParameter(f"accounts promise to protect users, and the unit {unit!r} protects less: give epsilon")
+    if composite and beside.private:
+        raise InvalidParameter(f"private tables are joined by users, which the unit {unit!r} does not protect")
+    units = NOT_DERIVED
+
     def opened(called: str = "", joins: Sequence[Join] = (), derivation: Derivation = NOT_DERIVED) -> Engine:
-        joined = Joined(joins=joins, name=called, user=user, beside=beside, derivation=derivation)
+        steps = units.then(*derivation.steps)
+        joined = Joined(joins=joins, name=called, user=user, beside=beside, derivation=steps)
         return open_engine(
             source, engine, table=table, types=types, csv=csv, memory=memory, progress=progress, joined=joined
         )
 
+    if composite:
+        if location.prepared:
+            raise UnsuitableTable("what was prepared is bounded by users: open its source for another unit")
+        with opened() as plain:
+            units = unit_derivation(user, unit, plain.describe())
+    protected = unit_column(user, unit) if composite else user
     by_header = columns is None and location.files and csv.is_csv(csv.suffix_of(location.files[0]))
     called = str(source) if isinstance(source, str | Path) else dataset or IN_MEMORY_NAME
     if table and "::" not in called:
@@ -561,11 +605,13 @@ def open(  # noqa: A001 - it is called as setwise.open
     own_source = identify_source(source, engine, table) if name is None else "named"
     return Session(
         opened(),
-        user=user,
+        user=protected,
+        unit=unit,
+        person=user if composite else None,
         name=called,
         identity=TableIdentity(
             name=called,
-            user=user,
+            user=protected,
             sources={called: own_source} | {other: identify_source(at, engine) for other, at in beside.all.items()},
         ),
         randomness=SystemRandomness() if randomness is None else randomness,

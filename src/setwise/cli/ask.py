@@ -165,6 +165,7 @@ def open_session(given: Given, account: "Account | None", **beside: Any) -> "Ite
             engine=given.engine,
             table=given.table_name,
             types=column_kinds(given.types or ()),
+            unit=given.unit,
             **csv_words({name: getattr(given, name) for name in CSV_OPTIONS}),
             account=account,
             dataset=given.dataset,
@@ -298,8 +299,8 @@ def __getattr__(name: str) -> Callable[..., None]:
 
 
 _GIVEN = (
-    "epsilon", "delta", "within", "counts", "mechanism", "engine", "types", "memory", "account", "dataset", "ledger",
-    "key", "discover", "as_json", "as_csv", "details",
+    "unit", "epsilon", "delta", "within", "counts", "mechanism", "engine", "types", "memory", "account", "dataset",
+    "ledger", "key", "discover", "as_json", "as_csv", "details",
 )  # fmt: skip
 """The options that questions in SQL share with the others."""
 

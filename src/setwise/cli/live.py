@@ -52,8 +52,8 @@ def open_series(**given: Any) -> None:  # noqa: ANN401 - each of its own type, a
 
 
 def _show_opening(series: "LiveSeries", *, as_json: bool, preview: bool) -> None:
-    from setwise.accounting.notation import format_use
-    from setwise.live.view import CONFIDENCE, accuracy_in_words, unit_promise
+    from setwise.accounting.notation import format_use, promise_for_unit
+    from setwise.live.view import CONFIDENCE, accuracy_in_words
 
     terms, totals = series.terms, series.totals
     epsilon, delta = series.promise()
@@ -78,7 +78,7 @@ def _show_opening(series: "LiveSeries", *, as_json: bool, preview: bool) -> None
     output.print_table(
         f"{'Preview of' if preview else 'Opened'} {terms.name}",
         [
-            ("promise", unit_promise(terms.unit, epsilon.upper, delta)),
+            ("promise", promise_for_unit(terms.unit, epsilon.upper, delta)),
             ("periods", every),
             ("accuracy", accuracy_in_words(terms, totals)),
             ("matrix", f"{terms.shape()}, the least error for {terms.purpose}"),

@@ -73,6 +73,14 @@ class Given:
         ),
     ]
     user: Annotated[str, typer.Option(metavar="COL", help="The column that tells users apart: each user is protected.")]
+    unit: Annotated[
+        str,
+        typer.Option(
+            metavar="user|user,day",
+            help="What is protected: each user, or only each single day of a user ('user,at by day' names the column), "
+            "which protects far less: somebody on n days has n times the epsilon.",
+        ),
+    ] = "user"
     epsilon: Annotated[
         float | None,
         typer.Option(

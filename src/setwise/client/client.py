@@ -226,7 +226,6 @@ class SeriesWords(TypedDict, total=False):
     window: int | None
     where: str | None
     domain: Domain | None
-    unit: str
     late_days: int
 
 

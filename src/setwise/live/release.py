@@ -16,8 +16,10 @@ NEVER = np.iinfo(np.int64).max
 """The period in which a group is shown that never passes its threshold."""
 
 
-def release_texts(totals: RunningTotals, history: History, dates: list[str], public: bool) -> list[str]:
-    """Return what each counted period releases, as texts for the ledger; equal histories have equal texts.
+def release_texts(totals: RunningTotals, history: History, dates: list[str], public: bool, first: int = 0) -> list[str]:
+    """Return what each counted period from `first` on releases, as texts for the ledger.
+
+    Equal histories have equal texts.
 
     A text has the noisy numbers y of the groups shown before, in the order in which they were first shown, and for each
     group that is new the whole of its y up to then. Public groups are all shown in the first period.
@@ -27,6 +29,9 @@ def release_texts(totals: RunningTotals, history: History, dates: list[str], pub
     texts, order = [], list[int]()
     for period in range(history.periods):
         new = np.flatnonzero(shown_from == period).tolist()
+        if period < first:
+            order += new
+            continue
         body = {
             "period": dates[period],
             "values": noisy[order, period].tolist(),

@@ -155,9 +155,10 @@ class LiveSeries:
                     with self._reader(engine, source) as table:
                         history = self._count(opened, history, closed, table, randomness)
         dates = self._dates(closed)
-        texts = release_texts(self.totals, _first(history, closed), dates, self.terms.domain is not None)
-        for place in range(len(released), closed):
-            if account.release(receipt, part=dates[place], answer=texts[place]) != texts[place]:
+        counted, public = _first(history, closed), self.terms.domain is not None
+        texts = release_texts(self.totals, counted, dates, public, len(released))
+        for part, text in zip(dates[len(released) :], texts, strict=True):
+            if account.release(receipt, part=part, answer=text) != text:
                 raise InvalidParameter(LOST.format(name=self.name))
         return tuple(dates[len(released) :])
 
@@ -224,8 +225,8 @@ class LiveSeries:
             raise InvalidParameter(LOST.format(name=self.name))
         counted = _first(history, len(released))
         if released:
-            texts = release_texts(self.totals, counted, self._dates(len(released)), self.terms.domain is not None)
-            if texts[-1] != released[-1]:
+            dates, public = self._dates(len(released)), self.terms.domain is not None
+            if release_texts(self.totals, counted, dates, public, len(released) - 1) != released[-1:]:
                 raise InvalidParameter(LOST.format(name=self.name))
         return history
 
@@ -384,6 +385,11 @@ def open_live(
         unit=unit, source=kept, **more,
     )  # fmt: skip
     aggregation_of(terms, schema, 0, 1)  # raises what is wrong with the columns
+    if unit != Unit.USER and account is not None:
+        raise InvalidParameter(
+            f"the account {account!r} promises to protect users, and the unit {unit!r} protects less: leave the "
+            "account out, so that the series gets one of its own"
+        )
     known_as = location.name if dataset is None else dataset
     paying = None if account is None else _checked_account(ledger, account, known_as)
     if paying is not None:
@@ -451,9 +457,11 @@ def _checked_account(ledger: Ledger, account: str, dataset: str) -> Account:
 
 def _own_account(ledger: Ledger, opening: Opening, dataset: str) -> Account:
     """Return the account of a series that brings its own budget: just the uses of the series are registered in it."""
-    ledger.check_pays(account=opening.account, dataset=dataset, known_as=dataset)
+    # What accounts on a dataset promise together is about users; an account of another unit must not be among them.
+    own = dataset if opening.terms.unit == Unit.USER else ""
+    ledger.check_pays(account=opening.account, dataset=own, known_as=dataset)
     with suppress(AccountExists):  # an opening that was stopped has opened it
-        ledger.open_setwise(opening.account, opening.totals.uses(), delta=opening.delta, dataset=dataset)
+        ledger.open_setwise(opening.account, opening.totals.uses(), delta=opening.delta, dataset=own)
     return ledger.account(opening.account)
 
 

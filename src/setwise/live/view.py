@@ -13,7 +13,7 @@ import numpy as np
 
 from setwise.accounting.brackets import Answer
 from setwise.accounting.guarantees import Use
-from setwise.accounting.notation import format_use, promise_in_words
+from setwise.accounting.notation import format_use, promise_for_unit
 from setwise.errors import InvalidParameter, UnknownName
 from setwise.live.release import Released
 from setwise.live.terms import SeriesTerms, Unit
@@ -24,17 +24,6 @@ if TYPE_CHECKING:
 
 CONFIDENCE = Fraction(95, 100)
 """Each interval holds the true number with this probability."""
-
-
-def unit_promise(unit: str, epsilon: float, delta: float) -> str:
-    """Return the promise in words; its first sentence says which unit is protected, and which is not."""
-    words = promise_in_words(epsilon, delta)
-    if unit == Unit.USER:
-        return f"Each user is protected, with all of their rows. {words}"
-    return (
-        "Each single day of a user is protected, but not the user: whoever is in the table on n days is protected only "
-        f"with n times this epsilon. {words.replace('one person is', 'one day of a person is')}"
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +74,7 @@ class SeriesView:
 
     def promise(self) -> str:
         """Return the promise: which unit is protected, then the numbers in words."""
-        return unit_promise(self.unit, self.epsilon.upper, self.delta)
+        return promise_for_unit(self.unit, self.epsilon.upper, self.delta)
 
     def top(self, k: int, period: str | None = None) -> tuple[Line, ...]:
         """Return the k groups with the largest numbers in a period, by default the last one; the largest first."""

@@ -3,6 +3,7 @@
 import pyarrow as pa
 import pytest
 
+from setwise.analytics.bins import parse_group
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.query import EVERYTHING
@@ -54,6 +55,22 @@ def test_exact_histograms_agree_with_the_reference(engine):
         if number % 3 == 0:
             top = engine.top(aggregation, 4)
             assert list(zip(top.labels, top.counts.tolist(), strict=True)) == ranked(wanted, 4), aggregation
+
+
+def test_the_pairs_of_users_and_groups_are_those_of_the_rows(engine):
+    where = parse_filter("small >= 0", engine.describe())
+    aggregation = Aggregation(user="user_id", item=("word", parse_group("day by day")), where=where)
+    found = engine.user_groups(aggregation).to_pydict()
+    pairs = list(zip(found["u"], found["g0"], found["g1"], strict=True))
+    rows = TABLE.to_pylist()
+    kept = [row for row in rows if row["small"] is not None and row["small"] >= 0]
+    wanted = {
+        (str(row["user_id"]), row["word"], row["day"].isoformat())
+        for row in kept
+        if None not in (row["user_id"], row["word"], row["day"])
+    }
+    assert len(pairs) == len(set(pairs))
+    assert set(pairs) == wanted
 
 
 def test_filters_come_before_bounding(engine):

@@ -47,6 +47,7 @@ from setwise.analytics.rows.expression import (
     Start,
     TimeField,
     TimePart,
+    UnitKey,
     columns_of,
 )
 from setwise.analytics.schema import Column, Kind, Schema
@@ -294,8 +295,22 @@ class _Compiler:
                 return self._time_part(expression)
             case PeriodStart():
                 return self._period_start(expression)
+            case UnitKey(user, part):
+                return self._unit_key(user, part)
             case _:
                 assert_never(expression)
+
+    def _unit_key(self, user: str, part: RowExpression) -> Value:
+        """Return the user and a value as one text: the value first, which has no line break or tells its length."""
+        value = self.value(part)
+        if value.kind not in (Kind.TEXT, Kind.INTEGER, Kind.DATE, Kind.BOOLEAN):
+            raise InvalidParameter(f"a unit is told apart by text, whole numbers or dates, not {value.kind} values")
+        written, end = self._dialect.text(value.sql), self._text("\n")
+        if value.kind is Kind.TEXT:
+            length = self._dialect.text(self._dialect.text_length(value.sql))
+            written = f"{length} || {end} || {written}"
+        who = self._dialect.text(self._dialect.user(self._schema.column(user)))
+        return Value(f"({written} || {end} || {who})", Kind.TEXT)
 
     def _column(self, column: Column) -> Value:
         match column.kind:

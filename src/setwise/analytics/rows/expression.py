@@ -192,8 +192,21 @@ class PeriodStart:
     column: str
 
 
+@dataclass(frozen=True, slots=True)
+class UnitKey:
+    """The user of a row together with a value of it, as one text; null where either is null.
+
+    Equal texts mean the same user and the same value: the value never contains a line break where it is a date, a
+    number or a condition, and text is preceded by its length.
+    """
+
+    user: str
+    part: "RowExpression"
+
+
 RowExpression: TypeAlias = (
     ColumnValue
+    | UnitKey
     | ConstantValue
     | ReleasedValue
     | Arithmetic
@@ -228,6 +241,8 @@ def columns_of(expression: RowExpression) -> Iterator[str]:
         yield expression.name
     elif isinstance(expression, TimePart | PeriodStart):
         yield expression.column
+    elif isinstance(expression, UnitKey):
+        yield expression.user
     for each in children(expression):
         yield from columns_of(each)
 

@@ -50,7 +50,6 @@ class SeriesBody(Body):
     window: Annotated[int, Field(ge=1, le=4000)] | None = None
     where: Annotated[str, StringConstraints(max_length=10_000)] | None = None
     domain: Annotated[list[ShortText] | list[int], Field(min_length=1, max_length=100_000)] | None = None
-    unit: Literal["user", "user,day"] = "user"
     late_days: Annotated[int, Field(ge=0, le=4000)] = 7
 
 
@@ -85,7 +84,7 @@ class SeriesSummaryView(BaseModel):
     every: str = Field(examples=["day"])
     start: str = Field(examples=["2026-01-01"])
     periods: int = Field(examples=[365])
-    unit: str = Field(examples=["user"], description="what is protected: each user, or each single day of a user")
+    unit: str = Field(examples=["user"], description="what is protected: each user")
     contributions: int = Field(examples=[5])
     spent: list[str] = Field(examples=[["gaussian:4.3", "approx:0.0,3e-07"]])
     within: float = Field(examples=[54.2], description="how far a total may be off, 95 times in 100")

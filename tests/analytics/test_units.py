@@ -1,0 +1,135 @@
+"""A composite unit of privacy: its units are bounded and protected as users are, and the promise says so first."""
+
+import datetime
+import json
+
+import pyarrow as pa
+import pytest
+
+import setwise
+from setwise.analytics.engines.aggregation import Aggregation
+from setwise.analytics.engines.connect import Joined, open_engine
+from setwise.analytics.units import unit_column, unit_derivation
+from setwise.errors import InvalidParameter, SetwiseError, UnknownColumn
+from tests.analytics.engines.backends import DuckDBBackend, PostgresqlBackend
+
+ROWS = [
+    ("a", "x", 0), ("a", "x", 0), ("a", "y", 0), ("a", "x", 1), ("a", "x", 2), ("b", "x", 0), ("b", "y", 1),
+    ("a\n1", "x", 0), (None, "x", 0), ("c", "x", None),
+]  # fmt: skip
+
+
+def visits(rows=ROWS):
+    first = datetime.datetime(2026, 1, 1, 8)
+    moments = [None if day is None else first + datetime.timedelta(days=day) for _, _, day in rows]
+    return pa.table(
+        {
+            "who": pa.array([user for user, _, _ in rows], pa.string()),
+            "page": pa.array([page for _, page, _ in rows], pa.string()),
+            "at": pa.array(moments, pa.timestamp("us")),
+        }
+    )
+
+
+@pytest.fixture(params=["duckdb", "postgresql"])
+def backend(request, tmp_path):
+    if request.param == "duckdb":
+        return DuckDBBackend(tmp_path)
+    return PostgresqlBackend(request.getfixturevalue("postgresql_server").schema())
+
+
+@pytest.mark.parametrize("unit", ["user,day", "user,at by day", "user,page", "user,at by month"])
+def test_units_are_the_distinct_pairs_of_user_and_value(backend, unit):
+    table = visits()
+    source, engine = (table, "duckdb") if backend.name == "duckdb" else (backend.store(table), backend.url)
+    with open_engine(source, engine) as plain:
+        derivation = unit_derivation("who", unit, plain.describe())
+    part = {"page": lambda row: row[1], "at by month": lambda row: None if row[2] is None else 0}.get(
+        unit.partition(",")[2], lambda row: row[2]
+    )
+    wanted = {(row[0], part(row)) for row in ROWS if row[0] is not None and part(row) is not None}
+    column = unit_column("who", unit)
+    with open_engine(source, engine, joined=Joined(derivation=derivation)) as derived:
+        found = derived.histogram(Aggregation(user=column))
+        bounded = derived.histogram(Aggregation(user=column, item="page", contributions=1))
+    assert found.counts.tolist() == [len(wanted)]
+    assert sum(bounded.counts.tolist()) == len(wanted), "each unit keeps one group"
+
+
+def test_a_count_is_one_of_units_and_says_which_it_protects():
+    many = [(f"u{number % 50}", "x", number % 20) for number in range(1000)]
+    with setwise.open(visits(many), user="who", unit="user,day") as session:
+        answer = session.count(epsilon=20.0)
+    assert abs(answer.items[0].count - len({(user, day) for user, _, day in many})) <= 5
+    assert answer.promise.startswith("Each single day of a user is protected, but not the user")
+    found = answer.to_dict()
+    assert (found["unit"], found["promise"]) == ("user,day", answer.promise)
+    assert "each unit 'user,day' of a user" in answer.guarantee
+    with setwise.open(visits(many), user="who") as session:
+        plain = session.count(epsilon=20.0)
+    assert "unit" not in plain.to_dict()
+    assert plain.promise.startswith("Whether or not one person")
+
+
+@pytest.mark.parametrize("question", [{"item": "who"}, {"item": "page", "where": "who = 'a'"}])
+def test_users_whom_nothing_protects_cannot_be_singled_out(question):
+    with (
+        setwise.open(visits(), user="who", unit="user,day") as session,
+        pytest.raises(InvalidParameter, match="users themselves are not protected"),
+    ):
+        session.histogram(epsilon=1.0, delta=1e-6, contributions=1, **question)
+
+
+@pytest.mark.parametrize(
+    ("unit", "error", "said"),
+    [
+        ("day", InvalidParameter, "unit is user"),
+        ("user,", InvalidParameter, "unit is user"),
+        ("user,nothing", UnknownColumn, "nothing"),
+        ("user,at", InvalidParameter, "told apart by"),
+        ("user,at by hour", InvalidParameter, "told apart by"),
+        ("user,who", InvalidParameter, "beside the user column"),
+        ("user,page by day", SetwiseError, "dates or times"),
+    ],
+)
+def test_units_that_cannot_be_are_refused(unit, error, said):
+    with pytest.raises(error, match=said):
+        setwise.open(visits(), user="who", unit=unit)
+
+
+def test_a_day_of_a_table_with_two_times_must_name_its_column():
+    table = visits().append_column("seen", visits().column("at"))
+    with pytest.raises(InvalidParameter, match="2 columns of times"):
+        setwise.open(table, user="who", unit="user,day")
+    setwise.open(table, user="who", unit="user,seen by day").close()
+
+
+def test_accounts_and_private_tables_are_about_users(tmp_path):
+    with setwise.Ledger.open(str(tmp_path / "ledger.db")) as ledger:
+        ledger.open_filter("ada", epsilon=1.0, delta=1e-6)
+        with pytest.raises(InvalidParameter, match="accounts promise to protect users"):
+            setwise.open(visits(), user="who", unit="user,day", account=ledger.account("ada"))
+    with pytest.raises(InvalidParameter, match="joined by users"):
+        setwise.open(visits(), user="who", unit="user,day", private={"other": visits()})
+
+
+def test_the_command_line_takes_a_unit(setwise, tmp_path):
+    import pyarrow.parquet as pq
+
+    pq.write_table(visits([(f"u{number % 5}", "x", number) for number in range(20)]), tmp_path / "visits.parquet")
+    words = ["count", tmp_path / "visits.parquet", "--user", "who", "--epsilon", "20"]
+    found = json.loads(setwise(*words, "--unit", "user,day", "--json").stdout)
+    assert abs(found["items"][0]["count"] - 20) <= 5
+    assert found["unit"] == "user,day"
+    people = setwise(*words, "--unit", "user,day", "--details")
+    assert "Each single day of a user is protected" in " ".join(people.stdout.split())
+    refused = setwise(*words, "--unit", "week")
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_sql_counts_units_too():
+    many = [(f"u{number % 50}", "xy"[number % 2], number % 29) for number in range(3000)]
+    with setwise.open(visits(many), user="who", unit="user,day") as session:
+        result = session.sql("SELECT page, COUNT(*) AS n FROM source GROUP BY page", epsilon=20.0, delta=1e-4)
+    assert result.to_dict()["rows"]
+    assert result.answer.promise.startswith("Each single day of a user is protected")
