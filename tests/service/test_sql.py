@@ -60,7 +60,9 @@ def test_the_clause_may_say_what_to_spend_but_nobody_says_it_twice(team: Team):
         (TOP.replace("FROM events", "FROM elsewhere"), "query.text", "'events', not 'elsewhere'"),
         (TOP.replace("word", "country"), "query.item", "'word'"),
         (TOP.replace("GROUP", "WHERE minutes > 3 GROUP"), "query.where", "minutes"),
-        (TOP.replace(" DESC", ""), "query.text", "ascending ORDER BY"),
+        (TOP.replace("GROUP", "WHERE minutes + 0 > 3 GROUP"), "query.text", "not with 'minutes'"),
+        ("SELECT MAX(minutes) FROM events", "query.text", "write: SELECT PERCENTILE_CONT(minutes, 0.99) FROM events"),
+        ("SELECT COUNT(*) FROM events UNION ALL SELECT COUNT(*) FROM events", "query.text", "one SELECT"),
         ("SELECT 1; DROP TABLE events", "query.text", "2 statements"),
         ("EXPLAIN " + TOP, "query.text", "EXPLAIN"),
         ("SELECT \x00", "query.text", "control characters"),
@@ -94,7 +96,7 @@ def test_the_client_has_the_calls_and_rows_of_a_session(client: Client, data_dir
 def test_the_client_refuses_in_the_words_of_a_session(client: Client, data_dir: Path):
     remote = client.dataset("events", account="ada-total")
     with setwise.open(data_dir / "events.parquet", user="user_id") as local:
-        for text in ("SELECT word FROM events GROUP BY word", "SELECT COUNT(*) FROM events", "EXPLAIN nonsense", "'"):
+        for text in ("SELECT * FROM events", "SELECT MAX(minutes) FROM events", "EXPLAIN nonsense", "'"):
             told = []
             for table in (remote, local):
                 with pytest.raises(InvalidParameter) as refused:
@@ -158,10 +160,33 @@ def test_an_accuracy_takes_the_place_of_epsilon(team: Team, client: Client):
     wide = {"kind": "total", "delta": 0.0, "within": 50, "epsilon": 0.01}
     refused = team.ada.post("/preview", json=close | {"spend": wide})
     assert (refused.status_code, refused.json()["field"]) == (422, "spend")
-    assert "that takes an epsilon of" in refused.json()["detail"]
+    assert "take epsilon" in refused.json()["detail"]
     remote = client.dataset("events", account="ada-total")
     assert remote.explain("SELECT COUNT(DISTINCT user_id) FROM events", within=50).error.radius <= 50
     clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (within = 50) COUNT(DISTINCT user_id) FROM events"
     assert remote.explain(clause).error.radius <= 50
     in_sql = {"query": {"kind": "sql", "text": clause}}
     assert team.ada.post("/preview", json=close | in_sql).json()["field"] == "spend"  # it is said twice
+
+
+def test_computed_columns_and_free_parts_are_answered_with_rows(team: Team, client: Client):
+    text = (
+        "SELECT UPPER(word) AS w, COUNT(*) AS n, ROUND(AVG(minutes * 2), 1) AS m, COUNT(*) / 2 AS half FROM events "
+        "WHERE LOWER(country) = 'no' GROUP BY w HAVING COUNT(*) > 0 ORDER BY n DESC"
+    )
+    total = {"kind": "total", "epsilon": 1.0, "delta": 1e-9}
+    found = asked(team.ada, "computed", body(text, spend=total))
+    assert [each["name"] for each in found["columns"]] == ["w", "n", "m", "half"]
+    assert found["rows"]
+    for row in found["rows"]:
+        assert row["w"].isupper()
+        assert row["n"]["interval"][0] <= row["n"]["value"] <= row["n"]["interval"][1]
+        assert row["half"]["value"] == row["n"]["value"] / 2
+    assert found["answer"]["found"]["contributions"] >= 1
+    assert [row["n"]["value"] for row in found["rows"]] == sorted(
+        (row["n"]["value"] for row in found["rows"]), reverse=True
+    )
+    remote = client.dataset("events", account="ada-total").sql(text, epsilon=1.0, delta=1e-9, key="computed")
+    assert remote.rows == found["rows"]
+    users = "SELECT AVG(n) AS mean FROM (SELECT user_id, COUNT(*) AS n FROM events GROUP BY user_id) AS per_user"
+    assert asked(team.ada, "per-user", body(users, spend=total))["rows"][0]["mean"]["value"] > 0

@@ -39,7 +39,7 @@ from setwise.analytics.identity import TableIdentity, identify_source, request_t
 from setwise.analytics.payer import AccountPayer, OneOff, what_fits
 from setwise.analytics.planning import ExecutablePlan, Plan, plan_query
 from setwise.analytics.query import Columns, Domain, Query
-from setwise.analytics.rows.derivation import Derivation
+from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.tables.domain import fitted_null_item, read_domain
 from setwise.analytics.units import USER, check_unit, unit_column, unit_derivation
@@ -70,8 +70,6 @@ MOST_PUBLIC_ROWS = 1_000_000
 
 JoinedOpener: TypeAlias = Callable[[str, Sequence[Join], Derivation], Engine]
 """Opens a table, under a name, with others joined to it, and with what is derived of the joined rows."""
-
-NOT_DERIVED = Derivation()
 
 
 class Session(Askable):

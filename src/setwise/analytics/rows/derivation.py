@@ -11,8 +11,14 @@ from enum import StrEnum
 from typing import TypeAlias, assert_never
 
 from setwise.analytics.rows.expression import (
+    Arithmetic,
+    Call,
     ColumnValue,
+    ConstantValue,
+    PeriodStart,
     RowExpression,
+    TimePart,
+    children,
     columns_of,
     released_places,
     with_released,
@@ -114,6 +120,10 @@ class Derivation:
         return "; ".join(map(_step_text, self.steps))
 
 
+NOT_DERIVED = Derivation()
+"""The derivation of a table that is asked as it is."""
+
+
 def _expressions(step: Step) -> Iterator[RowExpression]:
     match step:
         case AddColumns(columns) | SelectColumns(columns=columns):
@@ -171,6 +181,40 @@ def _step_text(step: Step) -> str:
             return f"by {user!r}, {named(keys)}: {computed}"
         case _:
             assert_never(step)
+
+
+def columns_computed_with(derivation: Derivation) -> Iterator[tuple[str, bool]]:
+    """Return the columns that expressions read, and whether each is only added up, multiplied and so on as a number.
+
+    A column that is passed on under its own name is left out: what is done with it later is checked there.
+    """
+    for step in derivation.steps:
+        match step:
+            case AddColumns(columns) | SelectColumns(columns=columns):
+                for each in columns:
+                    passed_on = isinstance(each.expression, ColumnValue)
+                    if each.expression != ColumnValue(each.name):
+                        yield from _computed_with(each.expression, is_number=not passed_on)
+            case KeepRows(condition):
+                yield from _computed_with(condition, is_number=False)
+            case GroupByUser(keys=keys, aggregates=aggregates):
+                for key in keys:
+                    yield from _computed_with(key.expression, is_number=False)
+                for aggregate in aggregates:
+                    if aggregate.argument is not None:
+                        yield from _computed_with(aggregate.argument, is_number=True)
+            case _:
+                assert_never(step)
+
+
+def _computed_with(expression: RowExpression, *, is_number: bool) -> Iterator[tuple[str, bool]]:
+    number = is_number and isinstance(expression, ColumnValue | Arithmetic | ConstantValue | Call)
+    if isinstance(expression, ColumnValue):
+        yield expression.name, number
+    elif isinstance(expression, TimePart | PeriodStart):
+        yield expression.column, False
+    for each in children(expression):
+        yield from _computed_with(each, is_number=number)
 
 
 def check_names(names: list[str]) -> None:

@@ -106,11 +106,15 @@ class Statement:
             if words.get(name) is not None:
                 raise InvalidParameter(f"{name} is given twice, in OPTIONS and beside the query: give it once")
         spent: BudgetWords = {**words, **own}
-        private = any(core.query.item is not None and core.query.domain is None for core in self.cores)
         total = spent.get("epsilon") is not None or spent.get("within") is not None
-        if private and total and spent.get("delta") is None:
+        if self.has_private_groups and total and spent.get("delta") is None:
             spent["delta"] = DEFAULT_DELTA
         return spent
+
+    @property
+    def has_private_groups(self) -> bool:
+        """Whether a releasing SELECT has groups that are not public, which takes a delta to find."""
+        return any(core.query.item is not None and core.query.domain is None for core in self.cores)
 
     def filled(self, *, finds_bounds: bool = True) -> "Statement":
         """Return the statement with contributions that are found where groups are private and nothing was said."""

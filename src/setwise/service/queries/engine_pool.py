@@ -14,6 +14,7 @@ from setwise.analytics.engines.connect import NOT_JOINED, Beside, Joined, open_e
 from setwise.analytics.engines.files import files_of
 from setwise.analytics.engines.joins import Join
 from setwise.analytics.engines.sources import Source, file_source
+from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation
 from setwise.analytics.schema import Kind, Schema
 from setwise.errors import BadRequest, BudgetExhausted, EngineFailed, InvalidParameter, UnsuitableTable
 from setwise.service.problems import at_field
@@ -37,7 +38,7 @@ class Engines:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._idle: defaultdict[str, list[Engine]] = defaultdict(list)
-        self._schemas: dict[tuple[str, tuple[Join, ...]], Schema] = {}
+        self._schemas: dict[tuple[str, tuple[Join, ...], Derivation], Schema] = {}
         self._public: dict[str, dict[str, Schema]] = {}
         self._lock = threading.Lock()
         self._checking: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
@@ -62,11 +63,11 @@ class Engines:
                     raise InvalidParameter(f"the table {name!r} has the user column {dataset.user!r}: it is not public")
         return schema
 
-    def schema(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Schema:
-        """Return the columns of a registered table with those that are joined to it, from metadata alone."""
-        place = (dataset.name, joins)
+    def schema(self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED) -> Schema:
+        """Return the columns of a registered table with those joined to it and derived of it, from metadata alone."""
+        place = (dataset.name, joins, derivation)
         if place not in self._schemas:
-            with self.lent(dataset, joins) as engine:
+            with self.lent(dataset, joins, derivation) as engine:
                 found = engine.describe()
             if len(self._schemas) >= _MOST_SCHEMAS:
                 self._schemas.clear()
@@ -108,13 +109,19 @@ class Engines:
         return found
 
     @contextmanager
-    def lent(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Iterator[Engine]:
-        """Lend an engine on the table, with others joined to it; one that failed or joins is not used again."""
+    def lent(
+        self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
+    ) -> Iterator[Engine]:
+        """Lend an engine on the table, with others joined to it and columns derived of it.
+
+        An engine that failed, joins or derives is not used again.
+        """
+        own = bool(joins or derivation)
         with self._lock:
-            idle = [] if joins else self._idle[dataset.name]
+            idle = [] if own else self._idle[dataset.name]
             engine = idle.pop() if idle else None
         if engine is None:
-            engine = self._joined(dataset, joins) if joins else self._reopened(dataset)
+            engine = self._joined(dataset, joins, derivation) if own else self._reopened(dataset)
         keep = False
         try:
             yield engine
@@ -126,21 +133,23 @@ class Engines:
             raise
         finally:
             with self._lock:
-                keep = keep and not joins and len(idle) <= self._settings.workers
+                keep = keep and not own and len(idle) <= self._settings.workers
                 if keep:
                     idle.append(engine)
             if not keep:
                 engine.close()
 
     @contextmanager
-    def lent_to_check(self, dataset: Dataset, joins: tuple[Join, ...] = ()) -> Iterator[Engine]:
+    def lent_to_check(
+        self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
+    ) -> Iterator[Engine]:
         """Lend an engine that reads metadata: one of each table at a time, beside those that have their turns.
 
         More would be opened and closed again with every question, at several times the price of a small answer.
         """
         with self._lock:
             checking = self._checking[dataset.name]
-        with checking, self.lent(dataset, joins) as engine:
+        with checking, self.lent(dataset, joins, derivation) as engine:
             yield engine
 
     def close(self) -> None:
@@ -158,14 +167,15 @@ class Engines:
         except BadRequest:
             raise EngineFailed(f"the table of the data set {dataset.name!r} cannot be opened; tell a steward") from None
 
-    def _joined(self, dataset: Dataset, joins: tuple[Join, ...]) -> Engine:
+    def _joined(self, dataset: Dataset, joins: tuple[Join, ...], derivation: Derivation) -> Engine:
         """Open a registered table with public ones joined to it; what is wrong with the join is the analyst's.
 
         What is wrong with one of the tables is the stewards'.
         """
         beside = Beside(public={name: self._located(table, dataset.engine) for name, table in dataset.public})
         try:
-            return self._opened(dataset, Joined(joins=joins, name=dataset.name, user=dataset.user, beside=beside))
+            joined = Joined(joins=joins, name=dataset.name, user=dataset.user, beside=beside, derivation=derivation)
+            return self._opened(dataset, joined)
         except UnsuitableTable:
             raise EngineFailed(
                 f"the tables of the data set {dataset.name!r} cannot be opened to be joined; tell a steward"

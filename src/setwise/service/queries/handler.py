@@ -18,6 +18,7 @@ from setwise.analytics.identity import TableIdentity, request_text
 from setwise.analytics.payer import what_fits
 from setwise.analytics.planning import Plan
 from setwise.analytics.query import Query
+from setwise.analytics.rows.derivation import NOT_DERIVED, Derivation, columns_computed_with
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.parser import Statement, TableFacts, parse_sql
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable, UnknownColumn, UnknownName
@@ -51,6 +52,7 @@ class CheckedQuestion:
     spending: AskedBudget
     schema: Schema
     joins: tuple[Join, ...] = ()
+    derivation: Derivation = NOT_DERIVED
     is_explained: bool = False
 
 
@@ -87,7 +89,7 @@ class QuestionService:
         if isinstance(spending, Within):
             assert planned.total is not None, "an accuracy is bought with a total"
             spending = planned.total
-        reader = TableReader(self._engines, dataset, running.timing, question.joins)
+        reader = TableReader(self._engines, dataset, running.timing, question.joins, question.derivation)
         with at_field("query"):
             reader.check(planned.aggregation)
         try:
@@ -113,6 +115,7 @@ class QuestionService:
             user=dataset.user,
             sources={dataset.name: f"{dataset.engine} {dataset.table}"} | dict(dataset.public),
             joins=question.joins,
+            derivation=str(question.derivation),
         )
 
     def statement(self, asked: Mapping[str, Any]) -> Statement | None:
@@ -149,10 +152,15 @@ class QuestionService:
         facts = TableFacts(public=tuple(name for name, _ in dataset.public), schema_of=schema_of)
         with at_field("query.text"):
             statement = parse_sql(text, user=dataset.user, **given, facts=facts)
-            if len(statement.cores) > 1 or statement.derivation or (statement.shell and statement.shell.public):
+            if len(statement.cores) > 1 or (statement.shell is not None and statement.shell.public):
                 raise InvalidParameter(
-                    "the service answers one SELECT over columns as they are: compute with its result instead"
+                    "the service answers one SELECT over the data set at a time, and joins public tables to its rows: "
+                    "ask the SELECTs one by one"
                 )
+            allowed.check_derivation(statement.derivation)
+            if statement.shell is not None:
+                schema = self._engines.schema(dataset, statement.joins, statement.derivation)
+                statement.check_shell([schema])
             return statement
 
     def _what_fits(self, question: CheckedQuestion, needed: Sequence[Use]) -> str | None:
@@ -184,7 +192,8 @@ class QuestionService:
                     "a histogram of this data set needs contributions or a domain: give either, or ask for a top k"
                 )
         joins = () if statement is None else statement.joins
-        schema = self._engines.schema(dataset, joins)
+        derivation = NOT_DERIVED if statement is None else statement.derivation
+        schema = self._engines.schema(dataset, joins, derivation)
         _check_columns(query, dataset, schema, _Allowed(dataset, self._engines.schema(dataset)))
         return CheckedQuestion(
             dataset=dataset,
@@ -193,6 +202,7 @@ class QuestionService:
             spending=spending,
             schema=schema,
             joins=joins,
+            derivation=derivation,
             is_explained=statement is not None and statement.explain,
         )
 
@@ -263,6 +273,19 @@ class _Allowed:
             names = ", ".join(map(repr, listed)) or "none"
             raise UnknownColumn(f"{what} must be one of the columns allowed here ({names}), not {name!r}")
 
+    def check_derivation(self, derivation: Derivation) -> None:
+        """Raise unless every own column that SQL computes with may be grouped or filtered by, or is added up.
+
+        A column that the steward lists as a value alone may stand in sums of numbers. In a condition or as a key it
+        would be filtered or grouped by.
+        """
+        for name, is_number in columns_computed_with(derivation):
+            own = self.own(name)
+            listed = (*self._dataset.items, *self._dataset.filters, *(self._dataset.values if is_number else ()))
+            if own is not None and own not in (*listed, self._dataset.user):
+                names = ", ".join(map(repr, listed)) or "none"
+                raise UnknownColumn(f"SQL may compute with the columns allowed here ({names}), not with {name!r}")
+
     def check_key(self, key: Key) -> None:
         """Raise unless the data set's own column may be grouped or filtered by: a join can do either."""
         if key.earlier in (None, self._dataset.name) and key.column in self._own:
@@ -315,15 +338,23 @@ class TableReader:
     A query that waits for its turn holds none, so that there are never many more engines than turns.
     """
 
-    def __init__(self, engines: Engines, dataset: Dataset, timing: QueryTiming, joins: tuple[Join, ...]) -> None:
+    def __init__(
+        self,
+        engines: Engines,
+        dataset: Dataset,
+        timing: QueryTiming,
+        joins: tuple[Join, ...],
+        derivation: Derivation = NOT_DERIVED,
+    ) -> None:
         self._engines = engines
         self._dataset = dataset
         self._timing = timing
         self._joins = joins
+        self._derivation = derivation
 
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
-        with self._engines.lent_to_check(self._dataset, self._joins) as engine:
+        with self._engines.lent_to_check(self._dataset, self._joins, self._derivation) as engine:
             engine.check(aggregation)
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
@@ -343,5 +374,6 @@ class TableReader:
 
     @contextmanager
     def _reading(self) -> Iterator[Engine]:
-        with self._engines.lent(self._dataset, self._joins) as engine, self._timing.using(engine):
+        lent = self._engines.lent(self._dataset, self._joins, self._derivation)
+        with lent as engine, self._timing.using(engine):
             yield engine
