@@ -492,6 +492,10 @@ def open(  # noqa: A001 - it is called as setwise.open
     skip_lines: int = 0,
     header: bool | None = None,
     format: str | None = None,  # noqa: A002 - the word of the command line
+    decimal: str = ".",
+    thousands: str = "",
+    date_format: str | None = None,
+    null: Sequence[str] = (),
     public: Mapping[str, Source] | None = None,
     private: Mapping[str, Source] | None = None,
     account: AccountPayer | None = None,
@@ -516,7 +520,9 @@ def open(  # noqa: A001 - it is called as setwise.open
     hold something else. For CSV files `separator` is what stands between cells, `columns` are the names of files
     without a header, `encoding` is UTF-8, UTF-16 or one of a byte per character such as cp1252, `skip_lines` counts
     the lines above the header, `header=True` says that the first line is one even if it looks like a row, and
-    `format` is the ending that the name of the file ought to have, such as "csv.gz". `public` and `private` are other
+    `format` is the ending that the name of the file ought to have, such as "csv.gz". `decimal`, `thousands`,
+    `date_format` (as in "%d.%m.%Y") and `null` (words for empty cells) say how numbers, dates and empty cells are
+    written. `public` and `private` are other
     tables by name on the same engine, which SQL and `join` may put beside this one: public ones say nothing about
     users, private ones have the same user column. With an `account` of a ledger, questions draw on that account. An
     account that was opened for a dataset pays only for that one: `dataset` says that the table is it, and without it
@@ -573,6 +579,10 @@ def open(  # noqa: A001 - it is called as setwise.open
         skip_lines=skip_lines,
         header=header,
         format=format,
+        decimal=decimal,
+        thousands=thousands,
+        date_format=date_format,
+        null=tuple(null),
     )
 
     composite = check_unit(unit) != USER

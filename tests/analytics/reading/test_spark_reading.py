@@ -10,11 +10,13 @@ import pytest
 
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.engines.connect import open_engine
+from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.filter.parser import parse_filter
 from setwise.analytics.schema import Kind
 from setwise.errors import UnsuitableTable
 from tests.analytics.reading.cells import EXAMPLES, examples
 from tests.analytics.reading.test_cells import assert_as_specified
+from tests.analytics.reading.test_written_cells import WRITTEN
 from tests.analytics.reading.test_cells_duckdb_cannot_hold import FAR, broken, counted
 
 if TYPE_CHECKING:
@@ -23,12 +25,11 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("kind", list(EXAMPLES))
 def test_spark_reads_every_cell_as_specified(kind: Kind, spark_session: "SparkSession"):
-    from setwise.analytics.engines.spark.tables import _typed
-    from setwise.analytics.schema import Column
+    from setwise.analytics.engines.spark.tables import SparkTable
 
     cells = examples(kind, seed=1, count=2000)
     frame = spark_session.createDataFrame(pa.table({"n": range(len(cells)), "c": cells}))
-    found = _typed(frame, [Column(name="c", kind=kind)]).orderBy("n").select("c").collect()
+    found = SparkTable(frame=frame).read_as({"c": kind}).frame.orderBy("n").select("c").collect()
     assert_as_specified(kind, cells, [value for (value,) in found])
 
 
@@ -115,3 +116,15 @@ def test_broken_text_is_null_for_users_and_in_filters_too(tmp_path: Path, spark_
         assert engine.histogram(Aggregation(user="who", item="what")).counts.tolist() == [1]
         where = parse_filter("what <> 'y'", engine.describe())
         assert engine.histogram(Aggregation(user="what", where=where)).counts.tolist() == [1]
+
+
+@pytest.mark.parametrize(("options", "kind", "cells"), WRITTEN)
+def test_spark_reads_cells_as_the_holder_says(
+    options: dict[str, Any], kind: Kind, cells: dict[str, Any], spark_session: "SparkSession"
+):
+    from setwise.analytics.engines.spark.tables import SparkTable
+
+    frame = spark_session.createDataFrame(pa.table({"n": range(len(cells)), "c": list(cells)}))
+    types = {} if kind is Kind.TEXT else {"c": kind}
+    table = SparkTable(frame=frame).read_as(types, CsvOptions(**options).cells)
+    assert [value for (value,) in table.frame.orderBy("n").select("c").collect()] == list(cells.values())

@@ -229,7 +229,7 @@ def duckdb_table(
             found = _file_table(str(source), table, how)
         case _:
             found = _frame_table(source)
-    return TypedTable(found, types) if types else found
+    return TypedTable(found, types, how.cells) if types or how.null else found
 
 
 def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable":

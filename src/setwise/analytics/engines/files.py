@@ -20,6 +20,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from setwise.analytics.engines.cells import CellGrammar
 from setwise.analytics.engines.csv_format import COMPRESSIONS, CsvFormat
 from setwise.analytics.engines.csv_reader import CsvFile, OpenFile, UnreadableHeader
 from setwise.analytics.schema import Kind
@@ -86,7 +87,7 @@ class CsvOptions:
     `columns` are the names of files without a header, `skip_lines` how many lines stand above the header or the first
     row, and `header` says that the first line is one even if it looks like a row. `format` is the ending that the names
     of the files ought to have, such as csv.gz. Without a separator the ending tells it: a comma for .csv, a tab for
-    .tsv.
+    .tsv. `decimal`, `thousands`, `date_format` and `null` say how cells are written (`CellGrammar` in cells.py).
     """
 
     separator: str | None = None
@@ -95,12 +96,23 @@ class CsvOptions:
     skip_lines: int = 0
     header: bool | None = None
     format: str | None = None
+    decimal: str = "."
+    thousands: str = ""
+    date_format: str | None = None
+    null: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "null", tuple(self.null))
+        self.cells  # noqa: B018 - raises for what cells cannot be written like
         if self.header is not None and self.header == (self.columns is not None):
             raise InvalidParameter("a file without a header needs the names of its columns, and one with a header none")
         if self.format is not None and self.format not in FORMATS:
             raise InvalidParameter(f"the format must be one of {', '.join(FORMATS)}, not {self.format!r}")
+
+    @property
+    def cells(self) -> CellGrammar:
+        """How cells are written."""
+        return CellGrammar(decimal=self.decimal, thousands=self.thousands, date_format=self.date_format, null=self.null)
 
     def suffix_of(self, file: Path) -> str:
         """Return the ending that tells a file's format, without that of its compression."""
@@ -187,6 +199,10 @@ _WORDS: dict[str, type] = {
     "skip_lines": int,
     "header": bool,
     "format": str,
+    "decimal": str,
+    "thousands": str,
+    "date_format": str,
+    "null": list,
     "types": dict,
 }
 
@@ -228,8 +244,9 @@ def read_description(place: Path) -> tuple[dict[str, Kind], CsvOptions]:
         raise InvalidParameter(
             f"a type in the description {place.name} must be one of {', '.join(Kind)}, not {unknown!r}"
         )
-    if "columns" in found:
-        found["columns"] = tuple(map(str, found["columns"]))
+    for name in ("columns", "null"):
+        if name in found:
+            found[name] = tuple(map(str, found[name]))
     return {name: Kind(kind) for name, kind in types.items()}, CsvOptions(**found)
 
 

@@ -9,7 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.cells import BLANKS, TextFunctions, check_types, converted, converted_columns
+from setwise.analytics.engines.cells import (
+    BLANKS,
+    PLAIN_CELLS,
+    CellGrammar,
+    TextFunctions,
+    check_types,
+    converted,
+    converted_columns,
+    filled,
+)
 from setwise.analytics.engines.csv_reader import utf8_text
 from setwise.analytics.engines.definitions import plain_view, refuse_view
 from setwise.analytics.engines.duckdb.dialect import SOURCE, DuckDBDialect, duckdb_column, quoted, sql_text
@@ -173,18 +182,27 @@ class ArrowTable(DuckDBTable):
 
 
 class TypedTable(DuckDBTable):
-    """A table whose columns of text are read as other kinds where `types` says so; a cell that cannot be is null."""
+    """A table whose text is read as the holder says: columns as other kinds, words as empty cells.
 
-    def __init__(self, table: DuckDBTable, types: Mapping[str, Kind]) -> None:
+    A cell that cannot be read as the kind of its column is null.
+    """
+
+    def __init__(self, table: DuckDBTable, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> None:
         super().__init__(table.files, table.origin, columnar=table.columnar)
         self._table = table
         self._types = check_types(types)
+        self._grammar = grammar
         self._converted: tuple[Column, ...] = ()
+        self._texts: tuple[str, ...] = ()
 
     def attach(self, connection: "duckdb.DuckDBPyConnection") -> None:
         """Make the table ready, and see that the types fit its columns."""
         self._table.attach(connection)
-        self._converted = converted_columns(self._types, self._table.described(connection))
+        schema = self._table.described(connection)
+        self._converted = converted_columns(self._types, schema)
+        if self._grammar.null:
+            kinds = {column.name for column in self._converted}
+            self._texts = tuple(each.name for each in schema if each.kind is Kind.TEXT and each.name not in kinds)
 
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns, those marked that are read from text."""
@@ -194,14 +212,11 @@ class TypedTable(DuckDBTable):
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
     ) -> str:
-        chosen = [column for column in self._converted if columns is None or column.name in columns]
+        read = {each.name: converted_cell(quoted(each.name), each.kind, self._grammar) for each in self._converted}
+        read |= {each: filled(quoted(each), _TEXT, self._grammar.null) for each in self._texts}
         relation = self._table.relation(cursor, columns, name)
-        if not chosen:
-            return relation
-        replaced = ", ".join(
-            f"{converted_cell(quoted(column.name), column.kind)} AS {quoted(column.name)}" for column in chosen
-        )
-        return f"(SELECT * REPLACE ({replaced}) FROM {relation})"
+        chosen = [f"{cell} AS {quoted(each)}" for each, cell in read.items() if columns is None or each in columns]
+        return f"(SELECT * REPLACE ({', '.join(chosen)}) FROM {relation})" if chosen else relation
 
     def rows(self, cursor: "duckdb.DuckDBPyConnection") -> int | None:
         return self._table.rows(cursor)
@@ -210,14 +225,15 @@ class TypedTable(DuckDBTable):
 _TEXT = TextFunctions(
     types=DuckDBDialect.types,
     trimmed=f"trim({{}}, {sql_text(BLANKS)})",
-    matches="regexp_full_match({}, '{}')",
+    matches="regexp_full_match({}, {})",
+    literal=sql_text,
     earlier="{} - to_minutes({})",
 )
 
 
-def converted_cell(cell: str, kind: Kind) -> str:
-    """Return the SQL of a cell of text as a value of the kind, or null."""
-    return converted(cell, kind, _TEXT)
+def converted_cell(cell: str, kind: Kind, grammar: CellGrammar = PLAIN_CELLS) -> str:
+    """Return SQL for a cell of text as a value of the kind, or null; words for empty cells are null."""
+    return converted(filled(cell, _TEXT, grammar.null), kind, _TEXT, grammar)
 
 
 def _missing(path: Path, table: str, there: Sequence[str]) -> UnsuitableTable:

@@ -5,18 +5,27 @@ A prepared dataset is a table of the catalogue, whose property is the manifest.
 
 import hashlib
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from setwise.analytics.engines.cells import BLANKS, TextFunctions, check_types, converted, converted_columns
+from setwise.analytics.engines.cells import (
+    BLANKS,
+    PLAIN_CELLS,
+    CellGrammar,
+    TextFunctions,
+    check_types,
+    converted,
+    converted_columns,
+    filled,
+)
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, JoinedTables, NamedTable, Part, types_of_keys
 from setwise.analytics.engines.prepared import Manifest, not_replaceable
 from setwise.analytics.engines.row_sql import DerivedTable
 from setwise.analytics.engines.spark.dialect import SparkDialect, spark_column
 from setwise.analytics.rows.derivation import Derivation
-from setwise.analytics.schema import Column, Kind, Schema
+from setwise.analytics.schema import Kind, Schema
 from setwise.errors import MissingExtra, UnsuitableTable
 
 try:
@@ -70,15 +79,21 @@ class SparkTable:
         """Return a frame that has these columns, and maybe others that cost nothing."""
         return self.frame if self.narrowed is None else self.narrowed(names)
 
-    def read_as(self, types: Mapping[str, Kind]) -> "SparkTable":
-        """Return the table with columns of text read as other kinds."""
+    def read_as(self, types: Mapping[str, Kind], grammar: CellGrammar = PLAIN_CELLS) -> "SparkTable":
+        """Return the table with columns of text read as other kinds, and words for empty cells as null."""
         chosen = converted_columns(check_types(types), self.schema)
+        texts = [column.name for column in self.schema if column.kind is Kind.TEXT] if grammar.null else []
+        cells = {name: filled(SparkDialect().name(name), _TEXT, grammar.null) for name in texts}
+        cells |= {
+            each.name: converted(cells.get(each.name, SparkDialect().name(each.name)), each.kind, _TEXT, grammar)
+            for each in chosen
+        }
         narrowed = self.narrowed
         return replace(
             self,
-            frame=_typed(self.frame, chosen),
+            frame=_read_cells(self.frame, cells),
             from_text=self.from_text | {column.name for column in chosen},
-            narrowed=None if narrowed is None else lambda names: _typed(narrowed(names), chosen),
+            narrowed=None if narrowed is None else lambda names: _read_cells(narrowed(names), cells),
         )
 
 
@@ -93,7 +108,7 @@ class SparkSource:
     def opened(self, session: SparkSession) -> SparkTable:
         """Return the table, or raise `UnsuitableTable` when the session cannot read it."""
         try:
-            return self._found(session).read_as(self.types)
+            return self._found(session).read_as(self.types, self.csv.cells)
         except (PySparkException, Py4JError):
             raise UnsuitableTable(f"Spark finds no table or files {str(self.source)!r} that it can read") from None
 
@@ -179,20 +194,17 @@ def derived_table(session: SparkSession, table: SparkTable, derivation: Derivati
     )
 
 
-def _typed(frame: DataFrame, columns: Iterable[Column]) -> DataFrame:
-    """Return the frame with columns of text read as other kinds, and null where a cell cannot be."""
-    present = [column for column in columns if column.name in frame.columns]
-    if not present:
-        return frame
-    return frame.withColumns(
-        {each.name: expr(converted(SparkDialect().name(each.name), each.kind, _TEXT)) for each in present}
-    )
+def _read_cells(frame: DataFrame, cells: Mapping[str, str]) -> DataFrame:
+    """Return the frame with the columns that it has of `cells` replaced by the SQL expressions there."""
+    present = {name: expr(cell) for name, cell in cells.items() if name in frame.columns}
+    return frame.withColumns(present) if present else frame
 
 
 _TEXT = TextFunctions(
     types=SparkDialect.types,
     trimmed=f"trim(BOTH '{BLANKS}' FROM {{}})",
-    matches="{} RLIKE '(?d)^({})$'",  # under (?d) only a line feed could stand after the end
+    matches="{} RLIKE concat('(?d)^(', {}, ')$')",  # under (?d) only a line feed could stand after the end
+    literal=lambda text: "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'",
     earlier="timestampadd(MINUTE, CAST(-({1}) AS INT), {0})",
 )
 
