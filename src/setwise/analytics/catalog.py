@@ -28,7 +28,10 @@ from setwise.errors import InvalidParameter
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer
 
-READING = ("engine", "table", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory")
+READING = (
+    *("engine", "table", "types", "separator", "header", "columns", "encoding", "skip_lines", "format", "memory"),
+    *("decimal", "thousands", "date_format", "null"),
+)
 """The words of `setwise.open` that say how a table is read."""
 
 _TABLE = ("source", "user", "bounds", "rows_per_user", "contributions", "domains", *READING)

@@ -545,7 +545,8 @@ def open(  # noqa: A001 - it is called as setwise.open
         words: dict[str, Any] = {**entry.options}
         given: dict[str, Any] = {"engine": engine, "table": table, "types": types, "separator": separator}
         given |= {"columns": columns, "encoding": encoding, "skip_lines": skip_lines, "header": header}
-        given |= {"format": format, "memory": memory}
+        given |= {"format": format, "memory": memory, "decimal": decimal, "thousands": thousands}
+        given |= {"date_format": date_format, "null": null}
         words |= {word: value for word, value in given.items() if value and value != _READ_BY_DEFAULT.get(word)}
         with_catalog = open(
             entry.source,

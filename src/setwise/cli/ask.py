@@ -6,6 +6,7 @@ sql` takes one SELECT, from the command line or a file.
 
 import _thread
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ from setwise.mechanisms.labels import Cell
 if TYPE_CHECKING:
     from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.budget import AskedBudget, BudgetWords
-    from setwise.analytics.catalog import Catalog
+    from setwise.analytics.catalog import Catalog, CatalogTable
     from setwise.analytics.query import Query
     from setwise.analytics.schema import Kind
     from setwise.analytics.session import Session
@@ -51,6 +52,7 @@ def answer_question(kind: str, words: "dict[str, Any]", given: Given) -> None:
         words["domain"] = read_domain(words["domain"], location_of(given.table, given.engine, given.table_name))
     query = SHAPES[kind](**words)
     with open_account(given) as account, open_session(given, account) as session:
+        _warn_of_unread_cells(given, [given.table], f"{given.user} {' '.join(map(str, words.values()))}")
         if given.preview:
             _preview(session, query, session.budget(_spent(given)), given)
             return
@@ -85,6 +87,8 @@ def sql(**given: Any) -> None:  # noqa: ANN401 - each of its own type, as declar
     beside: dict[str, Any] = {"public": public, "private": private, "catalog": catalog}
     with open_account(asked) as account, open_session(asked, account, **beside) as session:
         question = session.ask_sql(text, {**words, **_spent(asked)}, statement.table)
+        entry = None if catalog is None else catalog.table(source)
+        _warn_of_unread_cells(asked, [asked.table, *private.values()], f"{statement.user} {text}", entry)
         if asked.preview or question.statement.explain:
             plan = question.plan()
             output.show_preview(plan, question.shortage(plan), as_json=asked.as_json)
@@ -104,6 +108,33 @@ def _cataloged(path: str | None, text: str, user: str | None) -> "tuple[Catalog 
     catalog = read_catalog(path)
     named = [catalog.tables[name].user for name in table_names(text) if name in catalog.tables]
     return catalog, named[0] if user is None and named else user
+
+
+def _warn_of_unread_cells(
+    given: Given, tables: Sequence[str], question: str, entry: "CatalogTable | None" = None
+) -> None:
+    """Print on standard error how many cells of the columns in a question will not be read, and what reads them.
+
+    Whoever runs the command holds the file, and may be told. Nothing of it is in the answer. The options are about the
+    first table; `entry` is what a catalog says of that table.
+    """
+    from setwise.analytics.engines.files import CsvOptions
+    from setwise.analytics.tables.scan import unread_cells
+
+    words = csv_words({name: getattr(given, name) for name in CSV_OPTIONS})
+    types, engine = column_kinds(given.types or ()), given.engine
+    if entry is not None:
+        tables = [entry.source, *tables[1:]]
+        words |= {name: value for name, value in entry.options.items() if name in CSV_OPTIONS}
+        types, engine = {**entry.options.get("types", {}), **types}, entry.options.get("engine", engine)
+    if not given.scan or engine != "duckdb":
+        return
+    if words["columns"] is not None:
+        words["columns"] = tuple(words["columns"])
+    for place, table in enumerate(tables):
+        how = CsvOptions(**words) if place == 0 else CsvOptions()
+        for sentence in unread_cells(table, given.table_name, how, types, question):
+            print(f"note: {Path(table).name}: {sentence}", file=sys.stderr)
 
 
 def _spent(given: Given) -> "BudgetWords":
@@ -178,7 +209,10 @@ def open_session(given: Given, account: "Account | None", **beside: Any) -> "Ite
         yield session
 
 
-CSV_OPTIONS = ("separator", "header", "columns", "encoding", "skip_lines", "format")
+CSV_OPTIONS = (
+    *("separator", "header", "columns", "encoding", "skip_lines", "format"),
+    *("decimal", "thousands", "date_format", "null"),
+)
 
 
 def csv_words(given: dict[str, Any]) -> dict[str, Any]:
@@ -189,6 +223,8 @@ def csv_words(given: dict[str, Any]) -> dict[str, Any]:
     return given | {
         "separator": "\t" if separator in ("\\t", "tab") else separator,
         "columns": None if columns is None else tuple(columns.split(",")),
+        "thousands": " " if given["thousands"] == "space" else given["thousands"],
+        "null": tuple(given["null"] or ()),
     }
 
 
@@ -300,7 +336,7 @@ def __getattr__(name: str) -> Callable[..., None]:
 
 _GIVEN = (
     "unit", "epsilon", "delta", "within", "counts", "mechanism", "engine", "types", "memory", "account", "dataset",
-    "ledger", "key", "discover", "as_json", "as_csv", "details",
+    "ledger", "key", "discover", "as_json", "as_csv", "details", *CSV_OPTIONS, "scan",
 )  # fmt: skip
 """The options that questions in SQL share with the others."""
 

@@ -162,6 +162,29 @@ class Given:
             "--format", metavar="ENDING", help="What the file is, if its name does not tell: csv, tsv, csv.gz, parquet."
         ),
     ] = None
+    decimal: Annotated[
+        str, typer.Option(metavar=".|,", help="The decimal point of numbers in a CSV file: . or , .")
+    ] = "."
+    thousands: Annotated[
+        str, typer.Option(metavar="CHARACTER", help="What stands between thousands in a CSV file: , . ' or space.")
+    ] = ""
+    date_format: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="How dates are written in a CSV file, as in %d.%m.%Y or %m/%d/%Y."),
+    ] = None
+    null: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORD", help="A word that stands for an empty cell in a CSV file, such as N/A; repeatable."
+        ),
+    ] = None
+    scan: Annotated[
+        bool,
+        typer.Option(
+            "--scan/--no-scan",
+            help="Count the cells of a CSV file that the question will not read, and say so on standard error.",
+        ),
+    ] = True
     memory: Annotated[str | None, typer.Option(help="DuckDB's memory limit, as in 4GiB.")] = None
     account: Annotated[
         str | None,

@@ -82,6 +82,8 @@ def _show(check: "TableCheck", kept: Path | None) -> None:
         counts = (each.filled, check.found.rows - each.filled, each.filled - each.readable)
         table.add_row(each.name, str(each.kind), *(f"{count:,}" for count in counts))
     console.print(table)
+    for note in check.notes():
+        console.print(f"note: {note}", soft_wrap=True)
     words = join(check.options())
     if kept is None:
         console.print(f"options: {words or 'none are needed'}", soft_wrap=True)

@@ -16,8 +16,8 @@ from setwise.analytics.schema import Kind
 from setwise.errors import UnsuitableTable
 from tests.analytics.reading.cells import EXAMPLES, examples
 from tests.analytics.reading.test_cells import assert_as_specified
-from tests.analytics.reading.test_written_cells import WRITTEN
 from tests.analytics.reading.test_cells_duckdb_cannot_hold import FAR, broken, counted
+from tests.analytics.reading.test_written_cells import WRITTEN
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

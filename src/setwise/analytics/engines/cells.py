@@ -29,7 +29,8 @@ BLANKS = " \t\r\n"
 _DAY = "([0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{4}/[0-9]{2}/[0-9]{2}|[0-9]{8})"
 _CLOCK = "([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?)?"
 _OFFSET = "( ?(Z|UTC|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?))?"
-_MOMENT = _DAY + _CLOCK + _OFFSET
+ISO_MOMENT = _DAY + _CLOCK + _OFFSET
+"""The pattern of a date or timestamp that begins with the year."""
 DECIMALS = (".", ",")
 """Characters that may be the decimal point."""
 THOUSANDS = ("", ",", ".", "'", "\u2019", "_", " ", "\u00a0", "\u202f")
@@ -42,7 +43,7 @@ _DATE_PARTS = {
     "y": "[0-9]{2}",
 }
 """The patterns of the letters of a date format: day, month, month as Jan, year, the last two digits of a year."""
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _TRUE, _FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 
 
@@ -170,10 +171,10 @@ def converted(cell: str, kind: Kind, functions: TextFunctions, grammar: CellGram
             return f"CASE WHEN lower({text}) IN ({true}) THEN true WHEN lower({text}) IN ({false}) THEN false END"
         case Kind.DATE:
             text = _year_first(text, functions, grammar)
-            matches, value = _MOMENT, f"CASE WHEN {_has_year(text)} THEN {functions.try_cast(_day(text), kind)} END"
+            matches, value = ISO_MOMENT, f"CASE WHEN {_has_year(text)} THEN {functions.try_cast(_day(text), kind)} END"
         case Kind.TIMESTAMP:
             text = _year_first(text, functions, grammar)
-            matches, value = _MOMENT, _timestamp(text, functions)
+            matches, value = ISO_MOMENT, _timestamp(text, functions)
         case Kind.TEXT | Kind.DECIMAL | Kind.INSTANT | Kind.IDENTIFIER | Kind.OTHER:
             raise AssertionError("text is not read as such a kind")
         case _:
@@ -187,6 +188,14 @@ def filled(cell: str, functions: TextFunctions, words: Sequence[str]) -> str:
         return cell
     listed = ", ".join(functions.literal(word) for word in words)
     return f"CASE WHEN {functions.trimmed.format(cell)} NOT IN ({listed}) THEN {cell} END"
+
+
+def date_pattern(date_format: str) -> str:
+    """Return the pattern of a date that is written in a format, with its three parts as groups."""
+    pieces = re.split("%(.)", date_format)
+    between, letters = pieces[0::2], pieces[1::2]
+    parts = [f"({_DATE_PARTS[letter]})" for letter in letters]
+    return "".join(f"{re.escape(before)}{part}" for before, part in zip(between, [*parts, ""], strict=True))
 
 
 def _plain_number(text: str, functions: TextFunctions, grammar: CellGrammar) -> str:
@@ -203,12 +212,9 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     """
     if grammar.date_format is None:
         return text
-    pieces = re.split("%(.)", grammar.date_format)
-    between, letters = pieces[0::2], pieces[1::2]
-    day = "".join(
-        f"{re.escape(before)}({_DATE_PARTS[letter]})" for before, letter in zip(between, letters, strict=False)
-    )
-    pattern = f"^{day}{re.escape(between[-1])}(.*)$"
+    day = date_pattern(grammar.date_format)
+    letters = re.findall("%(.)", grammar.date_format)
+    pattern = f"^{day}(.*)$"
     places = {letter: place for place, letter in enumerate(letters, start=1)}
 
     def part(letter: str) -> str:
@@ -217,11 +223,11 @@ def _year_first(text: str, functions: TextFunctions, grammar: CellGrammar) -> st
     year = part("Y") if "Y" in places else f"concat(CASE WHEN {part('y')} < '69' THEN '20' ELSE '19' END, {part('y')})"
     month = f"lpad({part('m')}, 2, '0')" if "m" in places else ""
     if not month:
-        named = " ".join(f"WHEN '{name}' THEN '{number:02}'" for number, name in enumerate(_MONTHS, start=1))
+        named = " ".join(f"WHEN '{name}' THEN '{number:02}'" for number, name in enumerate(MONTHS, start=1))
         month = f"CASE lower({part('b')}) {named} ELSE '00' END"
     rest = f"regexp_extract({text}, {functions.literal(pattern)}, 4)"
     written = f"concat({year}, '-', {month}, '-', lpad({part('d')}, 2, '0'), {rest})"
-    matched = functions.matches.format(text, functions.literal(f"{day}{re.escape(between[-1])}.*"))
+    matched = functions.matches.format(text, functions.literal(f"{day}.*"))
     other = "NULL" if letters[0] in "Yy" else text
     return f"(CASE WHEN {matched} THEN {written} ELSE {other} END)"
 

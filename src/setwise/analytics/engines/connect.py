@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.csv_format import COMPRESSIONS
-from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, described, files_of
+from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, check_format, described, files_of
 from setwise.analytics.engines.joins import Join, NamedTable, ServerJoin
 from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.rows.derivation import Derivation
@@ -241,6 +241,7 @@ def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable
     if "://" in path:
         raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
     files = files_of(path)
+    check_format(files[0], csv)
     stems = {csv.suffix_of(file) for file in files}
     magics = {magic_of(file) for file in files}
     if magics & {_DUCKDB_MAGIC, _SQLITE_MAGIC} and len(files) == 1:

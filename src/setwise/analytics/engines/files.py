@@ -43,13 +43,82 @@ def files_of(path: str) -> tuple[Path, ...]:
             found = sorted(file for file in place.rglob("*") if suffix_of(file) in CSV_SEPARATORS and file.is_file())
         if not found:
             raise UnsuitableTable(f"the directory {path} holds no Parquet or CSV files")
+        _check_no_lake(path, found)
     elif place.is_file():
         found = [place]
     else:
         found = sorted(Path(name) for name in glob.glob(path, recursive=True) if Path(name).is_file())
         if not found:
             raise UnsuitableTable(f"there is no file {path}")
+        _check_no_lake(path, found)
     return tuple(file.absolute() for file in found)
+
+
+_REMEDIES = {
+    "JSON": "python -c \"import pandas; pandas.read_json('{file}', lines=True).to_parquet('{stem}.parquet')\"",
+    "a spreadsheet": 'save it as CSV UTF-8, or python -c "import pandas; '
+    "pandas.read_excel('{file}').to_parquet('{stem}.parquet')\"",
+    "ORC": "python -c \"import pandas; pandas.read_orc('{file}').to_parquet('{stem}.parquet')\"",
+    "Arrow": "python -c \"import pandas; pandas.read_feather('{file}').to_parquet('{stem}.parquet')\"",
+    "Avro": "duckdb -c \"COPY (FROM read_avro('{file}')) TO '{stem}.parquet'\"",
+    "a zip archive": "unzip it, and give the files that were in it",
+}
+"""How files of formats that are not read become files that are."""
+_OTHER_FORMATS = {
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "JSON"),
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), "a spreadsheet"),
+    **dict.fromkeys((".feather", ".arrow", ".ipc"), "Arrow"),
+    ".orc": "ORC",
+    ".avro": "Avro",
+    ".zip": "a zip archive",
+}
+_OTHER_MAGICS = {b"PK\x03\x04": "a spreadsheet", b"\xd0\xcf\x11\xe0": "a spreadsheet", b"ORC": "ORC"}
+_OTHER_MAGICS |= {b"Obj\x01": "Avro", b"ARROW1": "Arrow"}
+
+
+def check_format(file: Path, csv: "CsvOptions") -> None:
+    """Raise `UnsuitableTable` with the remedy for a file of a format that is not read, by its ending or first bytes."""
+    if csv.format is not None or csv.separator is not None:
+        return
+    try:
+        with file.open("rb") as opened:
+            start = opened.read(8)
+    except OSError:
+        raise UnsuitableTable(f"{file} cannot be opened for reading") from None
+    found = _OTHER_FORMATS.get(suffix_of(file))
+    if found is None:
+        found = next((name for magic, name in _OTHER_MAGICS.items() if start.startswith(magic)), None)
+    if found is not None:
+        remedy = _REMEDIES[found].format(file=file.name, stem=file.stem)
+        raise UnsuitableTable(f"{file.name} is {found}, which is not read, as Parquet and CSV are: {remedy}")
+
+
+def lake_format(folder: Path) -> str | None:
+    """Return the format of a lake table whose metadata a folder holds, or None."""
+    if (folder / "_delta_log").is_dir():
+        return "Delta"
+    if (folder / ".hoodie").is_dir():
+        return "Hudi"
+    if any((folder / "metadata").glob("*.metadata.json")):
+        return "Iceberg"
+    return None
+
+
+def _check_no_lake(path: str, files: Sequence[Path]) -> None:
+    """Raise `UnsuitableTable` for files of a lake table: those that its metadata has removed lie beside the others."""
+    folders = {folder for parent in {file.absolute().parent for file in files} for folder in (parent, *parent.parents)}
+    for folder in sorted(folders, key=lambda each: len(each.parts), reverse=True):
+        found = lake_format(folder)
+        if found is not None:
+            raise UnsuitableTable(lake_refusal(path, found))
+
+
+def lake_refusal(path: str, lake: str) -> str:
+    """Return what is said about the files of a lake table."""
+    return (
+        f"{path} holds files of a {lake} table, also those that the table has removed, so they are not read as they "
+        "are: write the current version to Parquet with a reader of the format, and give that file"
+    )
 
 
 FilesVersion: TypeAlias = tuple[tuple[int, int, int], ...]

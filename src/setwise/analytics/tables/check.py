@@ -18,12 +18,14 @@ from setwise.analytics.engines.csv_reader import SEPARATORS, suggested_names, va
 from setwise.analytics.engines.files import (
     CSV_SEPARATORS,
     CsvOptions,
+    check_format,
     described,
     files_of,
     suffix_of,
     write_description,
 )
 from setwise.analytics.schema import Kind
+from setwise.analytics.tables.writing import KIND_WORDS, grammar_words, guess_grammar
 from setwise.errors import UnsuitableTable
 
 if TYPE_CHECKING:
@@ -179,6 +181,26 @@ class TableCheck:
     lost_lines: int
     types: Mapping[str, Kind]
     """The kinds of columns of text that are not text."""
+    other_dates: tuple[str, ...] = ()
+    """Date formats that read as many cells as the one that was chosen."""
+
+    def notes(self) -> list[str]:
+        """Return what the holder has to decide or to know, in words."""
+        notes = []
+        if self.other_dates and self.csv is not None:
+            others = " or ".join(self.other_dates)
+            notes.append(
+                f"the dates can be read as {self.csv.date_format} and as {others}: the cells do not tell which, so "
+                "look where the file comes from, and give the right one with --date-format"
+            )
+        for each in self.found.columns:
+            lost = each.filled - each.readable
+            if lost:
+                notes.append(
+                    f"{lost:,} of {each.filled:,} cells of {each.name!r} are not {KIND_WORDS[each.kind]} and would be "
+                    f"skipped; --type {each.name}=text reads them as text"
+                )
+        return notes
 
     def options(self) -> list[str]:
         """Return the words of the command line that read the table."""
@@ -193,6 +215,7 @@ class TableCheck:
                 words += ["--no-header", "--columns", ",".join(given.columns)]
             elif given.header:
                 words.append("--header")
+            words += grammar_words(given.cells)
         for name, kind in self.types.items():
             words += ["--type", f"{name}={kind}"]
         return words
@@ -202,7 +225,9 @@ class TableCheck:
         words: dict[str, Any] = {}
         if self.csv is not None:
             usual = CsvOptions()
-            for name in ("format", "separator", "encoding", "skip_lines"):
+            for name in (
+                *("format", "separator", "encoding", "skip_lines", "decimal", "thousands", "date_format", "null"),
+            ):
                 if getattr(self.csv, name) != getattr(usual, name):
                     words[name] = getattr(self.csv, name)
             if self.csv.columns is not None:
@@ -247,18 +272,32 @@ class TableCheck:
             "users": self.found.users,
             "lost_lines": self.lost_lines,
             "columns": columns,
+            "notes": self.notes(),
             "options": self.options(),
         }
 
 
 def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: str | None) -> TableCheck:
     """Return what a file, a glob, a directory or FILE::TABLE holds; the first file tells how all are written."""
-    from setwise.analytics.engines.duckdb.cell_counts import count_cells
+    from setwise.analytics.engines.duckdb.cell_counts import count_cells, text_samples
 
     files = files_of(source.partition("::")[0])
     types, csv = described(source, types, csv)
+    check_format(files[0], csv)
     how = sniff(files[0], csv) if magic_of(files[0]) is None else None
-    found = count_cells(duckdb_table(source, None, {}, how or csv), types, user)
+    other_dates: tuple[str, ...] = ()
+    if how is not None:
+        plain = replace(how, decimal=".", thousands="", date_format=None, null=())
+        guess = guess_grammar(text_samples(duckdb_table(source, None, {}, plain)), how.cells)
+        other_dates = guess.other_dates
+        cells = guess.grammar
+        how = replace(
+            how, decimal=cells.decimal, thousands=cells.thousands, date_format=cells.date_format, null=cells.null
+        )
+        found = count_cells(duckdb_table(source, None, {}, plain), types, user, how.cells)
+        how = _needed(how, found)
+    else:
+        found = count_cells(duckdb_table(source, None, {}, csv), types, user)
     texts = {each.name: each.kind for each in found.columns if each.from_text and each.kind is not Kind.TEXT}
     lost = 0
     if how is not None:
@@ -266,7 +305,15 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
         above = how.skip_lines + (how.columns is None)
         lines = sum(max(0, _lines(file, form) - above) for file in files)
         lost = lines - found.rows - sum(each.line_feeds for each in found.columns)
-    return TableCheck(source=source, csv=how, found=found, lost_lines=lost, types=texts)
+    return TableCheck(source=source, csv=how, found=found, lost_lines=lost, types=texts, other_dates=other_dates)
+
+
+def _needed(how: CsvOptions, found: "TableCount") -> CsvOptions:
+    """Return the options without those about numbers or dates where no column is one."""
+    kinds = {each.kind for each in found.columns}
+    if not kinds & {Kind.INTEGER, Kind.FLOAT}:
+        how = replace(how, decimal=".", thousands="")
+    return how if kinds & {Kind.DATE, Kind.TIMESTAMP} else replace(how, date_format=None)
 
 
 def _lines(file: Path, form: CsvFormat) -> int:

@@ -50,6 +50,13 @@ class CsvBody(Body):
     columns: Annotated[list[Column], Field(min_length=1, max_length=1000)] | None = None
     skip_lines: Annotated[int, Field(ge=0, le=10_000)] = 0
     format: Annotated[str, StringConstraints(min_length=1, max_length=20), PLAIN_TEXT] | None = None
+    decimal: Annotated[str, StringConstraints(min_length=1, max_length=1)] = "."
+    thousands: Annotated[str, StringConstraints(max_length=1)] = ""
+    date_format: Annotated[str, StringConstraints(min_length=6, max_length=20), PLAIN_TEXT] | None = None
+    null: Annotated[
+        list[Annotated[str, StringConstraints(min_length=1, max_length=40), PLAIN_TEXT]],
+        Field(max_length=20, default_factory=list),
+    ]
 
 
 def _check_size(given: object) -> object:

@@ -1,12 +1,12 @@
 """How many cells of each column are filled and can be read as a kind: exact figures, for the holder of a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from setwise.analytics.engines.cells import CONVERTIBLE
+from setwise.analytics.engines.cells import CONVERTIBLE, PLAIN_CELLS, CellGrammar
 from setwise.analytics.engines.duckdb.dialect import quoted
-from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell
+from setwise.analytics.engines.duckdb.tables import DuckDBTable, converted_cell, filled_cell
 from setwise.analytics.schema import Kind, Schema
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _ENOUGH = 0.9
 """The share of a column's cells of a sample that must be of a kind for the column to be taken for it."""
 _SAMPLE_ROWS = 20_000
+_SAMPLE_CELLS = 2_000
+"""Distinct cells of a column that are looked at to guess how they are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,35 @@ class TableCount:
     users: int | None
 
 
-def count_cells(table: DuckDBTable, types: Mapping[str, Kind], user: str | None) -> TableCount:
-    """Return the counts of a table; text columns are of the kind that is given, or that most of a sample is."""
+def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, list[str]]:
+    """Return distinct cells of each column of text of a table, at most so many of each column."""
+    import duckdb
+
+    with duckdb.connect(":memory:") as connection:
+        table.attach(connection)
+        with connection.cursor() as cursor:
+            texts = [column.name for column in table.described(cursor) if column.kind is Kind.TEXT]
+        if not texts:
+            return {}
+        asked = [f"list_slice(list(DISTINCT {quoted(name)}), 1, {most})" for name in texts]
+        found = _one(table, connection, asked, limit=_SAMPLE_ROWS)
+    return {
+        name: [cell for cell in cells or () if cell is not None]  # type: ignore[attr-defined]
+        for name, cells in zip(texts, found, strict=True)
+    }
+
+
+def count_cells(
+    table: DuckDBTable,
+    types: Mapping[str, Kind],
+    user: str | None,
+    grammar: CellGrammar = PLAIN_CELLS,
+    columns: Collection[str] | None = None,
+) -> TableCount:
+    """Return the counts of a table; text columns are of the kind that is given, or that most of a sample is.
+
+    `grammar` says how cells are written. With `columns`, only these are counted, and none is guessed.
+    """
     import duckdb
 
     with duckdb.connect(":memory:") as connection:
@@ -48,19 +77,25 @@ def count_cells(table: DuckDBTable, types: Mapping[str, Kind], user: str | None)
             schema = table.described(cursor)
         if user is not None:
             schema.column(user)
-        kinds = {**_guessed(table, connection, schema), **types}
+        if columns is None:
+            kinds = {**_guessed(table, connection, schema, grammar), **types}
+        else:
+            schema = Schema(tuple(column for column in schema if column.name in columns))
+            kinds = dict(types)
         asked = ["COUNT(*)"]
         for column in schema:
             name = quoted(column.name)
             text = column.kind is Kind.TEXT
             asked += [
-                f"COUNT({name})",
-                f"COUNT({_read(name, kinds.get(column.name, Kind.TEXT))})" if text else f"COUNT({name})",
+                f"COUNT({filled_cell(name, grammar)})" if text else f"COUNT({name})",
+                f"COUNT({_read(name, kinds.get(column.name, Kind.TEXT), grammar)})" if text else f"COUNT({name})",
                 f"COALESCE(SUM(length({name}) - length(replace({name}, chr(10), ''))), 0)" if text else "0",
             ]
         asked.append("NULL" if user is None else f"COUNT(DISTINCT {quoted(user)})")
-        found = _one(table, connection, asked)
-    columns = tuple(
+        found = _one(
+            table, connection, asked, columns=None if columns is None else [*columns, *([user] if user else [])]
+        )
+    counts = tuple(
         CellCount(
             name=column.name,
             kind=kinds.get(column.name, column.kind),
@@ -71,14 +106,20 @@ def count_cells(table: DuckDBTable, types: Mapping[str, Kind], user: str | None)
         )
         for place, column in enumerate(schema)
     )
-    return TableCount(rows=int(found[0]), columns=columns, users=None if user is None else int(found[-1]))
+    return TableCount(rows=int(found[0]), columns=counts, users=None if user is None else int(found[-1]))
 
 
-def _guessed(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema: Schema) -> dict[str, Kind]:
+def _guessed(
+    table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema: Schema, grammar: CellGrammar
+) -> dict[str, Kind]:
     """Return the narrowest kind that most cells of a sample are, for each column of text."""
     texts = [column.name for column in schema if column.kind is Kind.TEXT]
     kinds: list[Kind] = [kind for kind in CONVERTIBLE if kind is not Kind.TEXT]
-    asked = [f"COUNT({_read(quoted(name), kind)}), COUNT({quoted(name)})" for name in texts for kind in kinds]
+    asked = [
+        f"COUNT({_read(quoted(name), kind, grammar)}), COUNT({filled_cell(quoted(name), grammar)})"
+        for name in texts
+        for kind in kinds
+    ]
     if not asked:
         return {}
     found = _one(table, connection, asked, limit=_SAMPLE_ROWS)
@@ -87,7 +128,8 @@ def _guessed(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema
         counts = found[2 * len(kinds) * place : 2 * len(kinds) * (place + 1)]
         shares = {kind: counts[2 * order] / max(1, counts[1]) for order, kind in enumerate(kinds)}
         if shares[Kind.DATE] >= _ENOUGH and shares[Kind.INTEGER] < _ENOUGH:
-            day_only = _one(table, connection, [f"COUNT(*) FILTER (length(trim({quoted(name)})) > 10)"], _SAMPLE_ROWS)
+            # A date such as Nov 16, 2026 is longer than ten characters; a time of day has a colon.
+            day_only = _one(table, connection, [f"COUNT(*) FILTER (contains({quoted(name)}, ':'))"], _SAMPLE_ROWS)
             guesses[name] = Kind.TIMESTAMP if day_only[0] else Kind.DATE
         else:
             # Text such as 0 and 1 is a number before it is a truth value.
@@ -96,15 +138,19 @@ def _guessed(table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", schema
     return guesses
 
 
-def _read(cell: str, kind: Kind) -> str:
-    return cell if kind is Kind.TEXT else converted_cell(cell, kind)
+def _read(cell: str, kind: Kind, grammar: CellGrammar) -> str:
+    return filled_cell(cell, grammar) if kind is Kind.TEXT else converted_cell(cell, kind, grammar)
 
 
 def _one(
-    table: DuckDBTable, connection: "duckdb.DuckDBPyConnection", asked: Sequence[str], limit: int | None = None
+    table: DuckDBTable,
+    connection: "duckdb.DuckDBPyConnection",
+    asked: Sequence[str],
+    limit: int | None = None,
+    columns: Sequence[str] | None = None,
 ) -> tuple[int, ...]:
     with connection.cursor() as cursor:
-        relation = table.relation(cursor)
+        relation = table.relation(cursor, columns)
         source = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
         found = cursor.execute(f"SELECT {', '.join(asked)} FROM {source}").fetchone()
     assert found is not None

@@ -236,6 +236,11 @@ def converted_cell(cell: str, kind: Kind, grammar: CellGrammar = PLAIN_CELLS) ->
     return converted(filled(cell, _TEXT, grammar.null), kind, _TEXT, grammar)
 
 
+def filled_cell(cell: str, grammar: CellGrammar) -> str:
+    """Return SQL for a cell of text, null where it is a word for an empty cell."""
+    return filled(cell, _TEXT, grammar.null)
+
+
 def _missing(path: Path, table: str, there: Sequence[str]) -> UnsuitableTable:
     names = ", ".join(map(repr, there[:50]))
     return UnsuitableTable(f"{path} has no table {table!r}; it has {names or 'none'}")

@@ -24,7 +24,14 @@ from pyspark.sql.functions import expr
 from setwise.analytics.engines import csv_format, csv_reader, csv_records
 from setwise.analytics.engines.csv_format import CsvFormat
 from setwise.analytics.engines.csv_reader import LONGEST_HEADER, CsvFile
-from setwise.analytics.engines.files import CSV_SEPARATORS, PARQUET_SUFFIXES, check_headers, csv_file, suffix_of
+from setwise.analytics.engines.files import (
+    CSV_SEPARATORS,
+    PARQUET_SUFFIXES,
+    check_headers,
+    csv_file,
+    lake_refusal,
+    suffix_of,
+)
 from setwise.analytics.engines.spark.dialect import SparkDialect
 from setwise.errors import UnsuitableTable
 
@@ -100,7 +107,29 @@ def parquet_frame(session: SparkSession, source: str) -> DataFrame:
         raise UnsuitableTable(
             f"the files of {source} have columns of other types than one another: write them with the same types"
         )
+    _check_no_lake(session, source, frame)
     return _with_milliseconds(session, source, frame)
+
+
+def _check_no_lake(session: SparkSession, source: str, frame: DataFrame) -> None:
+    """Raise `UnsuitableTable` for files of a lake table: those that its metadata has removed lie beside the others."""
+    hadoop = session._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    configuration = session._jsc.hadoopConfiguration()
+    folders: set[str] = set()
+    for file in frame.inputFiles():
+        folder = hadoop.Path(file).getParent()
+        while folder is not None and str(folder) not in folders:
+            folders.add(str(folder))
+            folder = folder.getParent()
+    for name in folders:
+        folder = hadoop.Path(name)
+        system = folder.getFileSystem(configuration)
+        for marker, lake in (("_delta_log", "Delta"), (".hoodie", "Hudi")):
+            if system.exists(hadoop.Path(folder, marker)):
+                raise UnsuitableTable(lake_refusal(source, lake))
+        written = system.globStatus(hadoop.Path(folder, "metadata/*.metadata.json"))
+        if written is not None and len(written):
+            raise UnsuitableTable(lake_refusal(source, "Iceberg"))
 
 
 def sound_text(frame: DataFrame) -> DataFrame:
