@@ -474,7 +474,7 @@ class Session(Askable):
         return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
 
 
-_READ_BY_DEFAULT: dict[str, object] = {"engine": "duckdb", "encoding": "utf-8", "skip_lines": 0}
+_READ_BY_DEFAULT: dict[str, object] = {"engine": "duckdb", "encoding": "utf-8", "skip_lines": 0, "decimal": "."}
 """The words of `open` that have a default other than None."""
 
 

@@ -135,6 +135,11 @@ def _guessed(
             # Text such as 0 and 1 is a number before it is a truth value.
             order = (Kind.INTEGER, Kind.FLOAT, Kind.BOOLEAN)
             guesses[name] = next((kind for kind in order if shares[kind] >= _ENOUGH), Kind.TEXT)
+            if guesses[name] is Kind.BOOLEAN:
+                # Of one word alone, such as NO, nobody can tell whether it is a truth value or Norway.
+                truth = f"COUNT(DISTINCT {_read(quoted(name), Kind.BOOLEAN, grammar)})"
+                if _one(table, connection, [truth], _SAMPLE_ROWS)[0] < 2:
+                    guesses[name] = Kind.TEXT
     return guesses
 
 
