@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from setwise.analytics.engines.cells import CONVERTIBLE, PLAIN_CELLS, CellGrammar
 from setwise.analytics.engines.duckdb.dialect import quoted
@@ -52,10 +52,7 @@ def text_samples(table: DuckDBTable, most: int = _SAMPLE_CELLS) -> dict[str, lis
             return {}
         asked = [f"list_slice(list(DISTINCT {quoted(name)}), 1, {most})" for name in texts]
         found = _one(table, connection, asked, limit=_SAMPLE_ROWS)
-    return {
-        name: [cell for cell in cells or () if cell is not None]  # type: ignore[attr-defined]
-        for name, cells in zip(texts, found, strict=True)
-    }
+    return {name: [cell for cell in cells or () if cell is not None] for name, cells in zip(texts, found, strict=True)}
 
 
 def count_cells(
@@ -153,7 +150,7 @@ def _one(
     asked: Sequence[str],
     limit: int | None = None,
     columns: Sequence[str] | None = None,
-) -> tuple[int, ...]:
+) -> tuple[Any, ...]:
     with connection.cursor() as cursor:
         relation = table.relation(cursor, columns)
         source = relation if limit is None else f"(SELECT * FROM {relation} LIMIT {limit})"
