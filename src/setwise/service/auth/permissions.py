@@ -63,7 +63,7 @@ ROUTES: dict[tuple[str, str], Permission] = {
     ("GET", f"{API}/audit"): _STEWARD,
     ("GET", f"{API}/trail"): _STEWARD,
     ("POST", f"{API}/preview"): _ONE_OF_MINE,
-    ("GET", f"{API}/queries"): _PERSON,
+    ("GET", f"{API}/queries"): _ONE_OF_MINE,
     ("POST", f"{API}/queries"): Permission(Access.PERSON, (402, 404, 409)),
     ("GET", f"{API}/queries/{{query}}"): _ONE_OF_MINE,
     ("DELETE", f"{API}/queries/{{query}}"): _ONE_OF_MINE,
