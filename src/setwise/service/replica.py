@@ -40,6 +40,7 @@ _UNSENT_RESPONSES = 4
 """Large responses of one person that may wait for their reader."""
 
 _FEWER_USES = "ask for fewer or more equal uses"
+_SMALLER_ANSWER = "ask for fewer groups, or compute less of the released rows"
 _SMALLER_QUESTION = "ask for fewer items or contributions, a larger delta, or name the mechanism"
 
 
@@ -64,6 +65,7 @@ class Service:
     engines: Engines
     calculators: WorkerPool
     planners: WorkerPool
+    renderers: WorkerPool
     questions: QuestionService
     series: SeriesService
     jobs: Jobs
@@ -78,6 +80,7 @@ class Service:
             await self.sign_on.provider.close()
         self.calculators.close()
         self.planners.close()
+        self.renderers.close()
         self.threads.close()
         self.rendering.close()
         self.engines.close()
@@ -121,6 +124,7 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
         engines=engines,
         calculators=calculators,
         planners=planners,
+        renderers=_workers(settings, _SMALLER_ANSWER, remember=False),
         questions=questions,
         series=SeriesService(ledger, datasets, accounts, engines, settings, SystemRandomness()),
         jobs=jobs,
@@ -136,11 +140,12 @@ def open_service(settings: Settings, *, clock: Clock = time.time) -> Service:
     )
 
 
-def _workers(settings: Settings, remedy: str) -> WorkerPool:
+def _workers(settings: Settings, remedy: str, *, remember: bool = True) -> WorkerPool:
     """Return processes for one kind of calculation, so that plans hold up only plans."""
     return WorkerPool(
         processes=settings.calculators,
         seconds=settings.calculator_seconds,
         memory=settings.calculator_megabytes << 20,
         remedy=remedy,
+        remember=remember,
     )

@@ -123,7 +123,9 @@ class Settings(BaseSettings):
     calculator_megabytes: Annotated[int, Field(ge=64)] = Field(
         512, description="MiB that a calculation or a plan may allocate, in its process"
     )
-    calculators: Count = Field(2, description="processes for calculations, and as many for plans")
+    calculators: Count = Field(
+        2, description="processes for calculations, as many for plans, and as many for large answers"
+    )
     connections: Count | None = Field(
         None, description="connections at once; by default as many as the limit on open files leaves room for"
     )

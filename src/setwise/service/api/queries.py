@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from setwise.accounting.brackets import Interaction
 from setwise.accounting.notation import format_use, use_in_words
-from setwise.analytics.answer import EARLIER_NOTE, PrivateAnswer
+from setwise.analytics.answer import EARLIER_NOTE
 from setwise.service.api.schemas import EXAMPLES, BracketView, QuestionBody
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
@@ -20,6 +20,7 @@ from setwise.service.queries.jobs import Job, JobState
 from setwise.service.queries.runner import Asked, Question, RunningQuery
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, paced, service_of
+from setwise.service.workers.answers import StoredAnswer, WriteRows, make
 
 router = APIRouter(prefix=API, tags=["queries"], route_class=GuardedRoute)
 
@@ -315,14 +316,11 @@ def render_query(service: Service, job: Job) -> str:
         "problem": job.problem or "null",
     }
     statement = service.questions.statement(json.loads(job.request)) if _is_sql(job) else None
-    if statement is not None:
-        outputs = statement.outputs
-        if job.answer is not None:
-            result = statement.result(PrivateAnswer.from_stored(job.answer))
-            outputs, parts["rows"] = result.outputs, json.dumps(result.rows, ensure_ascii=False, allow_nan=False)
-            if result.problem:
-                parts["row_problem"] = json.dumps(result.problem, ensure_ascii=False)
-        parts["columns"] = json.dumps([asdict(output) for output in outputs], ensure_ascii=False)
+    if statement is not None and job.answer is not None:
+        stored = StoredAnswer(text=job.answer, statement=statement)
+        parts |= make(WriteRows(stored), stored, service.renderers)
+    elif statement is not None:
+        parts["columns"] = json.dumps([asdict(output) for output in statement.outputs], ensure_ascii=False)
     for name in ("columns", "rows", "row_problem"):
         parts.setdefault(name, "null")
     return "{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}"

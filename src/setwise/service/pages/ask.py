@@ -5,8 +5,6 @@ An answer is bars with intervals, the guarantee in words, downloads, and the cod
 
 import json
 import shlex
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
@@ -14,17 +12,13 @@ from starlette.responses import JSONResponse, Response
 
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, kind_in_words
-from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.budget import drawn_for
-from setwise.analytics.present.plot import bars_of, measure_of_bars
 from setwise.analytics.present.text import question_in_words
 from setwise.analytics.query import SHAPES, STATISTICS, parameters_of
 from setwise.analytics.schema import Kind
 from setwise.analytics.sql.parser import Statement
-from setwise.analytics.sql.result import RowCell
 from setwise.errors import UnknownName
 from setwise.ledger.status import AccountStatus
-from setwise.mechanisms.labels import Label
 from setwise.service.api.datasets import shown
 from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
@@ -32,6 +26,7 @@ from setwise.service.pages.rendering import render
 from setwise.service.queries.jobs import Job
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, paced, service_of
+from setwise.service.workers.answers import BARS, ROWS, AnswerParts, ShowAnswer, StoredAnswer, WriteCsv, WriteJson, make
 from setwise.service.workers.tasks import MOST_USES, Along, Curve, CurvePoints, Mixture
 
 _EXAMPLES = {
@@ -138,55 +133,7 @@ def curl_snippet(url: str, asked: dict[str, Any], key: str) -> str:
     )
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_QUOTE = "'"
-
-
-def to_spreadsheet(answer: PrivateAnswer, statement: Statement | None = None) -> str:
-    """Return the items as CSV in which no label is a formula; leaving out a first apostrophe gives each label back.
-
-    `statement` is the SQL that the answer is of.
-    """
-    if statement is not None and statement.shell is not None:
-        result = statement.result(answer)
-        cells = tuple({name: _quoted_cell(cell) for name, cell in row.items()} for row in result.rows)
-        return replace(result, computed=cells).to_csv()
-    quoted = replace(answer, items=tuple(replace(each, label=_quoted(each.label)) for each in answer.items))
-    return quoted.to_csv() if statement is None else statement.result(quoted).to_csv()
-
-
-def _quoted_cell(cell: RowCell) -> RowCell:
-    return _quoted_text(cell) if isinstance(cell, str) else cell
-
-
-def _quoted(label: Label) -> Label:
-    """Return a label as text: with an apostrophe before what might be a formula, and before an apostrophe.
-
-    >>> _quoted("=1+1"), _quoted("'x"), _quoted("a=b"), _quoted(-5)
-    ("'=1+1", "''x", 'a=b', -5)
-    """
-    if isinstance(label, tuple):
-        return tuple(cell if isinstance(cell, int) else _quoted_text(cell) for cell in label)
-    return label if isinstance(label, int) else _quoted_text(label)
-
-
-def _quoted_text(text: str) -> str:
-    return _QUOTE + text if text.startswith((*_FORMULA, _QUOTE)) else text
-
-
-def bars(answer: PrivateAnswer, statement: Statement | None) -> list[dict[str, object]]:
-    """Return the bars to draw, with the names that SQL gave to statistics."""
-    named = {} if statement is None else {each.statistic: each.name for each in statement.outputs}
-    names = [named.get(place, name) for place, name in enumerate(answer.statistics)]
-    return [
-        {"item": each.label, "cells": each.cells, "count": each.value, "interval": each.interval}
-        for each in bars_of(answer, names)
-    ]
-
-
 QueryId = Annotated[str, Path(pattern="^[0-9a-f]{32}$")]
-_BARS = 50
-_ROWS = 1000
 
 
 @router.get("/answers/{query}")
@@ -204,23 +151,13 @@ async def answer_panel(request: Request, query: QueryId) -> Response:
 @router.get("/answers/{query}/answer.csv")
 async def answer_csv(request: Request, query: QueryId) -> Response:
     """Give the items as CSV, for a spreadsheet."""
-
-    def written(job: Job, statement: Statement | None) -> str:
-        return to_spreadsheet(_answer(job), statement)
-
-    return await _download(request, query, written, "text/csv", "csv")
+    return await _download(request, query, WriteCsv, "text/csv", "csv")
 
 
 @router.get("/answers/{query}/answer.json")
 async def answer_json(request: Request, query: QueryId) -> Response:
     """Give the answer as the command line prints it."""
-
-    def written(job: Job, statement: Statement | None) -> str:
-        answer = _answer(job)
-        result = answer if statement is None else statement.result(answer)
-        return result.to_json() + "\n"
-
-    return await _download(request, query, written, "application/json", "json")
+    return await _download(request, query, WriteJson, "application/json", "json")
 
 
 async def _shown(request: Request, query: str, template: str, *, charts: bool) -> Response:
@@ -232,9 +169,11 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
     job, statement = _asked(service_of(request), caller(request), query)
     asked = json.loads(job.request)
     url = service_of(request).settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
-    answer = None if job.answer is None else PrivateAnswer.from_stored(job.answer)
     meant = asked["query"] if statement is None else statement.query.to_dict()
-    drawn = [] if answer is None else bars(answer, statement)
+    parts: AnswerParts | None = None
+    if job.answer is not None:
+        stored = StoredAnswer(text=job.answer, statement=statement)
+        parts = make(ShowAnswer(stored), stored, service_of(request).renderers)
     return render(
         request,
         template,
@@ -243,14 +182,16 @@ def _answer_page(request: Request, query: str, template: str, charts: bool) -> R
         asked=asked,
         question=question_in_words(meant),
         sql=asked["query"].get("text"),
-        is_one=len(drawn) == 1 and meant.get("item") is None and meant["kind"] != "sql",
-        table=None if answer is None else _columns(answer, statement),
-        answer=answer,
-        drawn=drawn,
-        measure="" if answer is None else measure_of_bars(answer),
+        is_one=parts is not None and parts.bar_count == 1 and meant.get("item") is None and meant["kind"] != "sql",
+        table=None if parts is None else parts.table,
+        row_count=0 if parts is None else parts.row_count,
+        answer=None if parts is None else parts.answer,
+        drawn=[] if parts is None else parts.bars,
+        bar_count=0 if parts is None else parts.bar_count,
+        measure="" if parts is None else parts.measure,
         problem=None if job.problem is None else json.loads(job.problem),
-        bars=_BARS,
-        rows=_ROWS,
+        bars=BARS,
+        rows=ROWS,
         python=python_snippet(url, asked, job.key),
         curl=curl_snippet(url, asked, job.key),
     )
@@ -262,27 +203,20 @@ def _asked(service: Service, identity: Identity, query: str) -> tuple[Job, State
     return job, service.questions.statement(json.loads(job.request))
 
 
-def _columns(answer: PrivateAnswer, statement: Statement | None) -> dict[str, list[Any]] | None:
-    """Return what the table shows where an item is more than a name and a count; no column that is empty."""
-    if statement is None and not answer.statistics and not answer.groups:
-        return None
-    found = answer.columns() if statement is None else statement.result(answer).by_column()
-    return {name: values for name, values in found.items() if any(value is not None for value in values)}
-
-
-def _answer(job: Job) -> PrivateAnswer:
-    if job.answer is None:
-        raise UnknownName("this query has no answer yet")
-    return PrivateAnswer.from_stored(job.answer)
-
-
 async def _download(
-    request: Request, query: str, written: Callable[[Job, Statement | None], str], kind: str, ending: str
+    request: Request, query: str, kind_of_file: type[WriteCsv] | type[WriteJson], media_type: str, ending: str
 ) -> Response:
-    """Return an answer as a file, written in a thread: it may have many items."""
+    """Return an answer as a file."""
     service, identity = service_of(request), caller(request)
-    text = await service.rendering.run(lambda: written(*_asked(service, identity, query)))
-    response = paced(request, text, f"{kind}; charset=utf-8")
+
+    def write() -> str:
+        job, statement = _asked(service, identity, query)
+        if job.answer is None:
+            raise UnknownName("this query has no answer yet")
+        stored = StoredAnswer(text=job.answer, statement=statement)
+        return make(kind_of_file(stored), stored, service.renderers)
+
+    response = paced(request, await service.rendering.run(write), f"{media_type}; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="setwise-{query[:8]}.{ending}"'
     return response
 

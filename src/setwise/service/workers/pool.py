@@ -85,7 +85,7 @@ class WorkerPool:
     take `seconds` and `memory` bytes. One person gets all processes but one, so that another never waits for them.
     """
 
-    def __init__(self, *, processes: int, seconds: float, memory: int, remedy: str) -> None:
+    def __init__(self, *, processes: int, seconds: float, memory: int, remedy: str, remember: bool = True) -> None:
         self._slots = FairSlots(processes, each=max(1, processes - 1))
         self._limit = PersonalLimit(_MOST_WAITING_EACH)
         self._seconds = seconds
@@ -94,7 +94,7 @@ class WorkerPool:
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._busy: set[_Worker] = set()
-        self._remembered = RememberedResults()
+        self._remembered = RememberedResults(most=_REMEMBERED_BYTES if remember else 0)
         self._threads = ThreadPoolExecutor(_MOST_WAITING, thread_name_prefix="setwise-calculation")
         self.waiting = 0
 
