@@ -84,14 +84,16 @@ def test_signed_values_and_contributions(session):
 
 def test_statistics_of_the_same_values_share_what_is_found(session):
     quartiles = session.quantile(value="spent", bounds="auto", at=[0.25, 0.5, 0.75], epsilon=1)
-    assert quartiles.found == {"spent": [32.0, 64.0]}
-    assert quartiles.spent[0] == Use(DiscreteLaplace(scale=10.0, sensitivity=1))
+    assert quartiles.spent[0] == Use(DiscreteLaplace(scale=20.0, sensitivity=1), 2)  # least and greatest rows
+    low, high = quartiles.found["spent"]
+    assert low <= 32
+    assert high >= 64
     first, middle, last = (each.value for each in quartiles.items[0].estimates)
-    assert 46 < first <= middle <= last < 54  # of users' own means
+    assert low < first <= middle <= last < high
     statistics = (Mean(column="spent", bounds="auto"), Sum(column="minutes", bounds="auto"), Count())
     several = session.ask(Query(statistics=(*statistics, Quantile(column="spent", bounds="auto"))), TOTAL)
-    assert several.spent[0] == Use(DiscreteLaplace(scale=5.0, sensitivity=1), 2)
-    assert several.found["spent"] == [32.0, 64.0]
+    assert several.spent[0] == Use(DiscreteLaplace(scale=10.0, sensitivity=1), 4)  # own means, own sums, two of rows
+    assert several.found["spent"][0] <= 32
     assert several.found["minutes"][0] == 0
 
 

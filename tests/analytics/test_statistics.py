@@ -274,7 +274,7 @@ def test_quantiles_are_picked_together_where_their_values_are_the_same(shop):
 
 def test_several_quantiles_are_told_once_and_drawn_each(shop):
     quartiles = shop.quantile(value="age", low=0, high=120, at=[0.25, 0.5, 0.75], item="plan", domain=[0, 1], epsilon=2)
-    told = "0.25, 0.5 and 0.75 quantiles of age, a user's own mean per item between 0 and 120"
+    told = "0.25, 0.5 and 0.75 quantiles of age over events, each between 0 and 120, one vote of a user per item"
     assert quartiles.measure == told
     drawn = bars_of(quartiles)
     names = ("quantile_0.25_age", "median_age", "quantile_0.75_age")

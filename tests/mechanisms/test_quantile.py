@@ -53,6 +53,25 @@ def test_neighbours_differ_by_a_bounded_range(share):
             assert max(ratios) - min(ratios) <= float(epsilon) + 1e-9
 
 
+def votes(cells, weight):
+    """Every way to divide up to `weight` units among cells."""
+    return [added for added in product(range(weight + 1), repeat=cells) if 0 < sum(added) <= weight]
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_vote_divided_among_cells_moves_scores_no_farther_than_one_value(share):
+    """In units of 1/3 of a vote; the bound is still reached by a vote that is not divided."""
+    weight, largest = 3, 0
+    for counts in product((0, 1, 3, 7), repeat=4):
+        before = rank_scores(np.array(counts), share)
+        for added in votes(4, weight):
+            change = rank_scores(np.array(counts) + np.array(added), share) - before
+            largest = max(largest, int(change.max() - change.min()))
+    assert largest <= weight * score_range(share)
+    if share == Fraction(1, 2):
+        assert largest == weight * score_range(share)
+
+
 @pytest.mark.parametrize(("bands", "median"), [({18: 22, 25: 35, 35: 43}, 25), ({0: 60, 500: 1, 900: 39}, 0)])
 def test_the_cell_that_holds_the_quantile_beats_empty_ones_beside_it(bands, median):
     """Many people of one age: the median is that age, and not one that nobody has between it and the next."""
@@ -151,6 +170,7 @@ TINY = ([0, 0, 0], [1, 0, 2], [4, 0, 0], [0, 3, 1], [2, 5, 2])
 def few_parts(monkeypatch):
     monkeypatch.setattr(quantile, "PARTS", 2)
     monkeypatch.setattr(quantile, "_UNITS", 4)
+    monkeypatch.setattr(quantile, "_DIVIDED_UNITS", 4)
 
 
 @pytest.mark.usefixtures("few_parts")
@@ -194,6 +214,60 @@ def test_a_level_is_one_use_whatever_is_equal_to_a_cut(counts):
             ranges.append(max(ratios) - min(ratios))
     assert max(ranges) <= 0.75 + 1e-9
     assert max(ranges) > 0.3
+
+
+@pytest.mark.usefixtures("few_parts")
+@pytest.mark.parametrize("counts", TINY)
+def test_a_level_is_one_use_of_a_vote_that_is_divided_among_slices(counts):
+    """A user has up to two units in any cells, so that they weigh in several slices of one level."""
+    quantiles = GridQuantiles(shares=QUARTILES, cells=3, epsilon=Fraction(3, 4), weight=2)
+    before, ranges = law(quantiles, counts), []
+    for added in votes(3, 2):
+        after = law(quantiles, [count + more for count, more in zip(counts, added, strict=True)])
+        firsts = []
+        for found in (before, after):
+            first = defaultdict(float)
+            for (cuts, _), chance in found.items():
+                first[cuts] += chance
+            firsts.append(first)
+        ratios = log_ratios(*firsts)
+        ranges.append(max(ratios) - min(ratios))
+        for cut in firsts[0]:
+            given = [
+                {path: chance / first[cut] for path, chance in found.items() if path[0] == cut}
+                for found, first in zip((before, after), firsts, strict=True)
+            ]
+            ratios = log_ratios(*given)
+            ranges.append(max(ratios) - min(ratios))
+    assert max(ranges) <= 0.75 + 1e-9
+    assert max(ranges) > 0.3
+
+
+@pytest.mark.parametrize("shares", [(Fraction(1, 2),), (Fraction(9, 10),), QUARTILES])
+def test_units_of_weight_pick_as_whole_values_do(shares):
+    """A thousand units of every user are the same law as one value of every user."""
+    counts = [3, 1, 4]
+    one = GridQuantiles(shares=shares, cells=3, epsilon=Fraction(3, 4))
+    divided = GridQuantiles(shares=shares, cells=3, epsilon=Fraction(3, 4), weight=1000)
+    if len(shares) == 1:
+        found, expected = law(divided, [1000 * count for count in counts]), law(one, counts)
+        assert all(found[path] == pytest.approx(expected[path]) for path in expected)
+    assert (one.guarantee, one.levels) == (divided.guarantee, divided.levels)
+    if len(shares) == 1:
+        assert one.rank_error(0, Fraction(19, 20)) == divided.rank_error(0, Fraction(19, 20))
+
+
+def test_two_billion_users_with_divided_votes_are_scored_exactly():
+    counts = np.array([2**30, 2**30 - 1, 0], np.int64) * 1000
+    for shares in ((Fraction(99999, 100000),), (Fraction(1, 3), Fraction(3, 4))):
+        picked = GridQuantiles(shares=shares, cells=3, epsilon=Fraction(1), weight=1000).pick(
+            counts, SystemRandomness()
+        )
+        assert picked[-1] == 1
+    with pytest.raises(InvalidParameter, match="more values than people"):
+        GridQuantiles(shares=(Fraction(1, 2),), cells=3, epsilon=Fraction(1), weight=1000).pick(
+            counts * 2, SystemRandomness()
+        )
 
 
 @pytest.mark.usefixtures("few_parts")

@@ -25,11 +25,17 @@ PARTS = 1024
 _UNITS = 2 * PARTS
 """Units of length in a cell: cuts are at the odd ones, so that each lies inside one cell."""
 
+WEIGHT = 1000
+"""Units of weight that one user divides among the cells of their rows, for quantiles over rows."""
+
 _FINEST_SHARE = 10**5
 """The largest denominator of a share within a slice."""
 
 _MOST_VALUES = 2**34
 """More values than there are people: with `_UNITS` and `_FINEST_SHARE`, scores of as many stay below 2^62."""
+
+_DIVIDED_UNITS, _FINEST_DIVIDED_SHARE, _MOST_USERS = 128, 10**4, 2**31
+"""The same for votes that users divide: scores of 2^31 users of `WEIGHT` units each stay below 2^62 too."""
 
 
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
@@ -72,14 +78,18 @@ class GridQuantiles:
     what a user adds to all slices of a level is one value, and a level is one epsilon-bounded-range use. The values are
     never released, only the cells picked, which are in order.
 
+    A user may divide `weight` units among several cells instead, which count as one value together. Counts and scores
+    are then in such units.
+
     Theorem: DongDuRo19 for the exponential mechanism; KaplanScSt22 for halving; docs/statistics.md for the range of
     the scores and for the values that are divided.
-    Requires: a user has at most one value, in one of the `cells`.
+    Requires: what a user adds to all `cells` together is at most `weight`.
     """
 
     shares: tuple[Fraction, ...]
     cells: int
     epsilon: Fraction
+    weight: int = 1
 
     def __post_init__(self) -> None:
         shares = tuple(probability("at", share) for share in self.shares)
@@ -90,6 +100,7 @@ class GridQuantiles:
             raise InvalidParameter("quantiles need one share or more, each above the one before it")
         object.__setattr__(self, "shares", shares)
         positive_integer("cells", self.cells, LARGEST_GRID)
+        positive_integer("weight", self.weight, WEIGHT)
         epsilon = rational("epsilon", self.epsilon, SMALLEST_RATE, LARGEST_PICK_EPSILON)
         object.__setattr__(self, "epsilon", epsilon)
 
@@ -104,13 +115,17 @@ class GridQuantiles:
         return len(self.shares).bit_length()
 
     def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[int, ...]:
-        """Return the cell of each quantile, given how many values each cell holds."""
+        """Return the cell of each quantile, given how many values, or units of weight, each cell holds."""
         if len(counts) != self.cells:
             raise InvalidParameter(f"the grid has {self.cells} cells, but counts are for {len(counts)}")
         below = np.concatenate(([0], np.cumsum(counts)))
-        if below[-1] > _MOST_VALUES:
+        if below[-1] > (_MOST_VALUES if self.weight == 1 else _MOST_USERS * self.weight):
             raise InvalidParameter("there are more values than people: a user has one")
-        whole = _Slice(counts=counts, below=below, low=0, high=_UNITS * self.cells)
+        if len(self.shares) == 1:
+            share = self._share(0, 0, 1)
+            rate = self.epsilon / (score_range(share) * self.weight)
+            return (int(gumbel_order(rank_scores(counts, share), rate, 1, randomness)[0]),)
+        whole = _Slice(counts=counts, below=below, units=self._units, low=0, high=self._units * self.cells)
         return self._picked(whole, 0, len(self.shares), randomness)
 
     def _picked(self, held: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
@@ -119,19 +134,26 @@ class GridQuantiles:
             return ()
         middle = (first + last) // 2
         share = self._share(first, middle, last)
-        rate = self.epsilon / (score_range(share) * _UNITS)
+        rate = self.epsilon / (score_range(share) * self._units * self.weight)
         if last - first == 1:
             return (held.pick_cell(share, rate, randomness),)
         cut = held.pick_cut(share, rate, randomness)
         lower, upper = held.halves(cut)
         before = self._picked(lower, first, middle, randomness)
-        return (*before, cut // _UNITS, *self._picked(upper, middle + 1, last, randomness))
+        return (*before, cut // self._units, *self._picked(upper, middle + 1, last, randomness))
 
     def _share(self, first: int, middle: int, last: int) -> Fraction:
         """Return which share of a slice the middle one of its quantiles is above."""
         ends = (Fraction(0), *self.shares, Fraction(1))
         low, high = ends[first], ends[last + 1]
-        return ((self.shares[middle] - low) / (high - low)).limit_denominator(_FINEST_SHARE)
+        finest = _FINEST_SHARE if self.weight == 1 or len(self.shares) == 1 else _FINEST_DIVIDED_SHARE
+        share = ((self.shares[middle] - low) / (high - low)).limit_denominator(finest)
+        return min(max(share, Fraction(1, finest)), 1 - Fraction(1, finest))
+
+    @property
+    def _units(self) -> int:
+        """Units of length in a cell, of which every second one is a cut: fewer where users divide their votes."""
+        return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 
     def rank_error(self, number: int, confidence: Fraction) -> int:
         """Return by how many values the rank of a quantile is off at most, with the given confidence.
@@ -148,7 +170,7 @@ class GridQuantiles:
         while True:
             middle = (first + last) // 2
             share = self._share(first, middle, last)
-            candidates = self.cells * (1 if last - first == 1 else PARTS)
+            candidates = self.cells * (1 if last - first == 1 else self._units // 2)
             ranks.append(score_range(share) / share.denominator / float(self.epsilon))
             certain.append(ranks[-1] * math.log(candidates))
             off = [float(1 - share) * e + float(share) * f for e, f in zip(low, high, strict=True)] + [1.0]
@@ -194,23 +216,24 @@ class _Slice:
 
     counts: NDArray[np.int64]
     below: NDArray[np.int64]
+    units: int
     low: int
     high: int
 
     @property
     def _cells(self) -> NDArray[np.int64]:
         """The cells that the slice has a part of, at least one."""
-        return np.arange(self.low // _UNITS, max(self.high - 1, self.low) // _UNITS + 1)
+        return np.arange(self.low // self.units, max(self.high - 1, self.low) // self.units + 1)
 
     def halves(self, cut: int) -> tuple["_Slice", "_Slice"]:
         """Return the slices below and above a cut."""
-        lower = _Slice(counts=self.counts, below=self.below, low=self.low, high=cut)
-        return lower, _Slice(counts=self.counts, below=self.below, low=cut, high=self.high)
+        lower = _Slice(counts=self.counts, below=self.below, units=self.units, low=self.low, high=cut)
+        return lower, _Slice(counts=self.counts, below=self.below, units=self.units, low=cut, high=self.high)
 
     def pick_cell(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
         """Return the cell that is picked as the quantile of the slice."""
         cells = self._cells
-        edges = np.clip(_UNITS * np.append(cells, cells[-1] + 1), self.low, self.high)
+        edges = np.clip(self.units * np.append(cells, cells[-1] + 1), self.low, self.high)
         return int(cells[gumbel_order(_distances(self._off(edges, share)), rate, 1, randomness)[0]])
 
     def pick_cut(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
@@ -219,8 +242,8 @@ class _Slice:
         Within a cell the scores of cuts rise and then fall evenly, so each side is a run: a run is picked, then a cut.
         """
         cells = self._cells
-        first = np.maximum(_UNITS * cells, self.low) | 1
-        number = (np.minimum(_UNITS * (cells + 1), self.high) - first) // 2 + 1
+        first = np.maximum(self.units * cells, self.low) | 1
+        number = (np.minimum(self.units * (cells + 1), self.high) - first) // 2 + 1
         off = self._off(first, share)
         slopes = 2 * share.denominator * self.counts[cells]
         rising = np.where(off < 0, np.minimum(number, -(off // np.maximum(slopes, 1))), 0)
@@ -237,11 +260,11 @@ class _Slice:
         return int(starts[run] + steps[run] * gumbel_order(away, rate, 1, randomness)[0])
 
     def _off(self, places: NDArray[np.int64], share: Fraction) -> NDArray[np.int64]:
-        """Return by how many values the number below each place is above the quantile, over b and `_UNITS`."""
+        """Return by how many values the number below each place is above the quantile, over b and `units`."""
         ends = self._below(np.array([self.low, self.high]))
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))
 
     def _below(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many values are below places of the grid, in parts of `_UNITS`."""
-        cells = np.minimum(places // _UNITS, len(self.counts) - 1)
-        return np.asarray(_UNITS * self.below[cells] + (places - _UNITS * cells) * self.counts[cells])
+        """Return how many values are below places of the grid, in parts of `units`."""
+        cells = np.minimum(places // self.units, len(self.counts) - 1)
+        return np.asarray(self.units * self.below[cells] + (places - self.units * cells) * self.counts[cells])

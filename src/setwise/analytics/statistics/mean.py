@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from setwise.mechanisms.release import Estimate
     from setwise.mechanisms.statistics import StatisticRelease
 
-BETWEEN = "say between which values a user's own mean counts, or AUTO to have it found"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Mean(BoundedStatistic):
@@ -40,7 +38,11 @@ class Mean(BoundedStatistic):
 
     kind: ClassVar[str] = "mean"
     summary: ClassVar[str] = "Average a column over users, each user's own mean clipped to between --low and --high."
-    sql: ClassVar[Mapping[str, SqlFunction]] = {"AVG": SqlFunction(bounds=GROUP_BOUNDS, missing=BETWEEN)}
+    sql: ClassVar[Mapping[str, SqlFunction]] = {
+        "AVG": SqlFunction(
+            bounds=GROUP_BOUNDS, missing="say between which values a user's own mean counts, or AUTO to have it found"
+        )
+    }
     radius_unit: ClassVar[str] = f" of means over {SOME_USERS:,} users"
 
     column: str

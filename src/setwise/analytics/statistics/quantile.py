@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Kind, Schema
-from setwise.analytics.statistics.mean import BETWEEN
 from setwise.analytics.statistics.statistic import (
     ROW_BOUNDS,
+    ROWS_BETWEEN,
     STEPS,
     BoundedStatistic,
     ClipBounds,
@@ -20,6 +20,7 @@ from setwise.analytics.statistics.statistic import (
     changed,
     check_column,
     exact_number,
+    extreme_measures,
     read_bounds,
     set_fields,
     whole_or_float,
@@ -45,16 +46,19 @@ def shares_of(at: object) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, init=False)
 class Quantile(BoundedStatistic):
-    """The value below which the share `at` of users have their own mean of the column in a group.
+    """The value below which the share `at` of the rows of a group have the column, every user with one vote.
 
-    It is picked from the grid low, low + step, .., high.
+    A user's vote is divided evenly among their rows in the group. The value is picked from the grid low, low + step,
+    .., high, to which rows are clipped.
     """
 
     kind: ClassVar[str] = "quantile"
-    summary: ClassVar[str] = "Find the value that a share of users are below: the median, unless --at says otherwise."
+    summary: ClassVar[str] = (
+        "Find the value that a share of rows are below, one vote of a user: the median, unless --at says otherwise."
+    )
     sql: ClassVar[Mapping[str, SqlFunction]] = {
-        "MEDIAN": SqlFunction(bounds=ROW_BOUNDS, missing=BETWEEN),
-        "PERCENTILE_CONT": SqlFunction(bounds=ROW_BOUNDS, missing=BETWEEN, takes_share=True),
+        "MEDIAN": SqlFunction(bounds=ROW_BOUNDS, missing=ROWS_BETWEEN),
+        "PERCENTILE_CONT": SqlFunction(bounds=ROW_BOUNDS, missing=ROWS_BETWEEN, takes_share=True),
     }
     by_picks: ClassVar[bool] = True
     has_interval: ClassVar[bool] = False
@@ -111,11 +115,13 @@ class Quantile(BoundedStatistic):
         return cells
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return the cell of the grid that a user's own mean lies in."""
+        """Return the units of weight that users divide among the cells of their rows."""
+        from setwise.mechanisms.quantile import WEIGHT
+
         return (
             Measure(
                 column=self.column,
-                averaged=True,
+                weight=WEIGHT,
                 origin=self.clipped.low,
                 step=self.clipped.known_step,
                 most=self._cells - 1,
@@ -125,7 +131,7 @@ class Quantile(BoundedStatistic):
 
     def release(self, among: Sequence[Statistic]) -> "StatisticRelease":
         """Return a pick of the grid, together with those of all quantiles of the same values (one column, one grid)."""
-        from setwise.mechanisms.quantile import GridQuantiles
+        from setwise.mechanisms.quantile import WEIGHT, GridQuantiles
         from setwise.mechanisms.statistics import OneQuantile
 
         measures = self.measures()
@@ -136,7 +142,7 @@ class Quantile(BoundedStatistic):
         }
         shares = tuple(sorted(same))
         return OneQuantile(
-            quantiles=GridQuantiles(shares=shares, cells=self._cells, epsilon=Fraction(1)),
+            quantiles=GridQuantiles(shares=shares, cells=self._cells, epsilon=Fraction(1), weight=WEIGHT),
             number=shares.index(self.at),
             leader=min(same.values()),
         )
@@ -170,9 +176,13 @@ class Quantile(BoundedStatistic):
         return changed(self, at=Fraction(1, 2))
 
     def described(self, together: Sequence[Statistic], where: str) -> str:
-        """Return which quantiles they are, and between which values a user's own mean counts."""
+        """Return which quantiles they are, between which values rows count, and that a user has one vote."""
         title = quantiles_in_words([float(other.at) for other in together if isinstance(other, Quantile)])
-        return f"{title} of {self.column}, a user's own mean{where} {self.between()}"
+        return f"{title} of {self.column} over events, each {self.between()}, one vote of a user{where}"
+
+    def search_measures(self) -> tuple[Measure, ...]:
+        """Return what the engine counts to find the bounds: the bins of each user's least and greatest row."""
+        return extreme_measures(self.column)
 
     @classmethod
     def title(cls, words: Mapping[str, Any]) -> str:

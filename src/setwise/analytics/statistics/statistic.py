@@ -41,6 +41,9 @@ Number: TypeAlias = int | float | Fraction | Decimal
 GROUP_BOUNDS, ROW_BOUNDS = "contribution_bounds_per_group", "contribution_bounds_per_row"
 """GoogleSQL's names of the bounds of what a user adds to a group, and of the value of one row."""
 
+ROWS_BETWEEN = "say between which values a row counts, or AUTO to have it found"
+"""What to write for the bounds of a statistic over rows."""
+
 ROWS = "max_rows_contributed"
 """The named argument of SQL functions for how many rows of a user count in a group at most."""
 

@@ -10,6 +10,7 @@ from setwise.analytics.measure import Measure
 from setwise.analytics.schema import Schema
 from setwise.analytics.statistics.statistic import (
     ROW_BOUNDS,
+    ROWS_BETWEEN,
     SOME_USERS,
     BoundedStatistic,
     ClipBounds,
@@ -36,7 +37,7 @@ of a user, noise of the scale that small budgets need could no longer be drawn.
 
 _WRITTEN = SqlFunction(
     bounds=ROW_BOUNDS,
-    missing="say between which values a row counts, or AUTO to have it found",
+    missing=ROWS_BETWEEN,
     takes_rows=True,
 )
 
