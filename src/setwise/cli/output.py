@@ -146,8 +146,10 @@ def _so_far(status: "AccountStatus") -> str:
     odometer = status.odometer
     if odometer.upper > status.epsilon.upper:
         return f"epsilon {rounded_up(status.epsilon.upper)}, by the promise"
-    path = "" if math.isinf(status.path_odometer.upper) else f", on the path {rounded_up(status.path_odometer.upper)}"
-    return f"epsilon {rounded_up(odometer.upper)} if the questions stop here{path} ({odometer.method})"
+    path = (
+        "" if math.isinf(status.path_odometer.upper) else f"; {rounded_up(status.path_odometer.upper, 4)} on the path"
+    )
+    return f"epsilon {rounded_up(odometer.upper, 4)} if the questions stop here{path}"
 
 
 def print_status(status: "AccountStatus", *, as_json: bool) -> None:
@@ -158,13 +160,13 @@ def print_status(status: "AccountStatus", *, as_json: bool) -> None:
     every = f" per {status.every}, now {status.period}" if status.every else ""
     rows = [
         ("account", f"{status.name} ({status.kind}{'' if status.state == 'open' else f', {status.state}'})"),
+        *_left_rows(status),
+        ("so far", _so_far(status)),
         ("analyst", status.analyst or "-"),
         ("dataset", status.dataset or "-"),
         ("promise", f"epsilon {rounded_up(status.epsilon.upper)} at delta {status.delta:g}{every}"),
         ("in words", promise_in_words(status.epsilon.upper, status.delta)),
         ("statement", shown_by(status.epsilon.statement)),
-        *_left_rows(status),
-        ("so far", _so_far(status)),
         ("charges", f"{status.charges:,}"),
     ]
     print_table("Account", rows)
@@ -184,6 +186,11 @@ def _left_rows(status: "AccountStatus") -> list[tuple[str, str]]:
     return rows
 
 
+def _short_left(status: "AccountStatus") -> str:
+    """Return what is left in a few characters, as in "2.8 of 3" epsilon, or as a share of the registered uses."""
+    return f"{status.share_left:.0%}" if status.epsilon_left is None else epsilon_left_in_words(status)
+
+
 def _bar(share: float, width: int = _BAR) -> str:
     """Draw a share; a bar is empty only when nothing is left, and full only when all is."""
     filled = min(max(round(share * width), 1 if share > 0 else 0), width if share >= 1 else width - 1)
@@ -199,8 +206,8 @@ def print_statuses(statuses: Sequence["AccountStatus"]) -> None:
             f"{status.name} ({status.kind})",
             status.dataset,
             f"{rounded_up(status.epsilon.upper)} at {status.delta:g}{f' per {status.every}' if status.every else ''}",
-            f"{_bar(status.share_left, 10)} {status.share_left:.0%}",
-            rounded_up(status.loss_so_far),
+            f"{_bar(status.share_left, 10)} {_short_left(status)}",
+            rounded_up(status.loss_so_far, 4),
             f"{status.charges:,}",
         )
         for status in statuses
