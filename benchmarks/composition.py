@@ -11,7 +11,7 @@ import math
 import warnings
 from functools import partial
 
-from setwise import Answer, BoundedRange, Gaussian, PureDP, Use, compose
+from setwise import BoundedRange, CertifiedBound, Gaussian, PureDP, Use, compose
 from timing import best_of, milliseconds
 
 DELTA = 1e-6
@@ -115,13 +115,13 @@ def mixture_against_literal(count: int, pure: int) -> tuple[float, float, float]
 def growth() -> list[tuple[str, int, float]]:
     """Return times for growing counts."""
 
-    def pure(count: int) -> Answer:
+    def pure(count: int) -> CertifiedBound:
         return compose([Use(PureDP(epsilon=0.01), count)]).epsilon(DELTA)
 
-    def gaussian(count: int) -> Answer:
+    def gaussian(count: int) -> CertifiedBound:
         return compose([Use(Gaussian(sigma=200.0), count)]).epsilon(DELTA)
 
-    def mixed(count: int) -> Answer:
+    def mixed(count: int) -> CertifiedBound:
         half = count // 2
         return compose([Use(PureDP(epsilon=0.01), half), Use(BoundedRange(epsilon=0.01), half)], "batch").delta(1.0)
 

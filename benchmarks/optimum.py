@@ -14,7 +14,7 @@ import sys
 import warnings
 from functools import partial
 
-from setwise import Answer, compose
+from setwise import CertifiedBound, compose
 from timing import best_of, milliseconds
 
 MIX = ["laplace:10x50", "gaussian:20x50", "pure:0.05x50"]
@@ -59,7 +59,7 @@ def three_thousand_laplaces() -> float:
     return float(accountant.get_epsilon(1e-9))
 
 
-def bounded_range_epsilon(count: int) -> Answer:
+def bounded_range_epsilon(count: int) -> CertifiedBound:
     """Return our epsilon of `count` bounded-range uses of 0.1."""
     return compose([f"bounded-range:0.1x{count}"]).epsilon(1e-6)
 

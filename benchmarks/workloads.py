@@ -11,7 +11,7 @@ import json
 import time
 from dataclasses import dataclass
 
-from setwise import Answer, compose
+from setwise import CertifiedBound, compose
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ WORKLOADS = (
 )
 
 
-def measured(workload: Workload) -> tuple[Answer, float]:
+def measured(workload: Workload) -> tuple[CertifiedBound, float]:
     """Return the epsilon of a workload and the processor seconds it took."""
     started = time.process_time()
     answer = compose(workload.uses, workload.interaction).epsilon(workload.delta)

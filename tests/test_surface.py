@@ -56,3 +56,8 @@ def test_the_package_is_a_command():
 
 def run(*words: str) -> str:
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_renamed_export_names_its_successor():
+    with pytest.raises(AttributeError, match="CertifiedBound"):
+        setwise.Answer  # noqa: B018

@@ -20,7 +20,7 @@ from setwise.ledger.account import Account as Account
 from setwise.ledger.ledger import Ledger as Ledger
 
 # Composing
-from setwise.accounting.brackets import Answer as Answer
+from setwise.accounting.brackets import CertifiedBound as CertifiedBound
 from setwise.accounting.calibrate import largest_count as largest_count
 from setwise.accounting.calibrate import largest_epsilon as largest_epsilon
 from setwise.accounting.calibrate import smallest_noise as smallest_noise

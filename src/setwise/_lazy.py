@@ -14,6 +14,10 @@ def stub_exports(package_file: str) -> dict[str, str]:
         return {words[3]: words[1] for line in stub if (words := line.split()) and words[0] == "from"}
 
 
+_RENAMED = {"setwise": {"Answer": "CertifiedBound"}}
+"""Exports that have another name now, by package: whoever asks for the old name is told the new one."""
+
+
 def attach_stub(package: str, package_file: str) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` for the package whose stub stands beside `package_file`."""
     homes = stub_exports(package_file)
@@ -21,7 +25,9 @@ def attach_stub(package: str, package_file: str) -> tuple[Callable[[str], object
 
     def get(name: str) -> object:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            renamed = _RENAMED.get(package, {}).get(name)
+            hint = f"; it is called {renamed!r} now" if renamed else ""
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         if homes[name] == package:
             return import_module(f"{package}.{name}")
         return getattr(import_module(homes[name]), name)

@@ -148,7 +148,7 @@ def test_a_gaussian_as_good_as_none_leaves_the_known_optimum():
 def test_a_width_is_reached_or_refused(monkeypatch):
     reached = compose(["bounded-range:0.2x10", "gaussian:3"], "batch").delta(1.0, width=3e-4)
     assert reached.width <= 3e-4 * reached.upper
-    monkeypatch.setattr(batch_mixture, "TUNING", replace(batch_mixture.TUNING, most_boxes=300))
+    monkeypatch.setattr(batch_mixture, "CONFIG", replace(batch_mixture.CONFIG, most_boxes=300))
     with pytest.raises(Unattainable):
         compose(["bounded-range:0.2x10", "bounded-range:0.1x10"], "batch").delta(1.0, width=1e-9)
 

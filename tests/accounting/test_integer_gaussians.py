@@ -48,7 +48,7 @@ MANY = [f"discrete-gaussian:{6 + 0.7 * i:.4g}" for i in range(20)]
 def test_the_bracket_overlaps_that_of_tabulated_noise(monkeypatch, others, delta):
     merged = compose([*MANY, *others]).epsilon(delta)
     assert merged.method == "gaussian-majorant"
-    monkeypatch.setattr(bounds, "TUNING", replace(bounds.TUNING, most_integer_gaussians=100))
+    monkeypatch.setattr(bounds, "CONFIG", replace(bounds.CONFIG, most_integer_gaussians=100))
     tabulated = compose([*MANY, *others]).epsilon(delta)
     assert tabulated.method != "gaussian-majorant" or others == ["bounded-range:0.1x5"]
     assert merged.lower <= tabulated.upper

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.adaptive.dynamic_program import (
-    TUNING,
+    CONFIG,
     DrawOrders,
     added_up,
     draw_orders_of,
@@ -71,7 +71,7 @@ def test_draws_cover_the_groups(groups):
     """Rounded up or not, every use is there with at least its own epsilon, and steps stay within reach."""
     draws = draw_orders_of(tuple(groups), 5.0)
     assert draws.prices
-    assert draws.steps <= TUNING.most_priced_steps
+    assert draws.steps <= CONFIG.most_priced_steps
     assert sum(count for _, count in draws.groups) == sum(count for _, count in groups)
     left = [epsilon for epsilon, count in draws.groups for _ in range(count)]
     assert all(a <= b for a, b in zip([e for e, c in added_up(groups) for _ in range(c)], sorted(left), strict=True))
@@ -81,7 +81,7 @@ def test_draws_cover_the_groups(groups):
     ("groups", "share"), [MANY[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in MANY[1:])]
 )
 def test_brackets_of_many_parameters_are_narrow(groups, share):
-    assert math.prod(count + 1 for _, count in groups) > TUNING.most_states
+    assert math.prod(count + 1 for _, count in groups) > CONFIG.most_states
     uses = [f"bounded-range:{epsilon}x{count}" for epsilon, count in groups]
     answer = compose(uses).epsilon(1e-6)
     assert answer.width <= share * answer.upper

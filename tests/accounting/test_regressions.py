@@ -130,7 +130,7 @@ def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(mo
     optimum = next(bounds_for(classify(as_uses(uses)), Interaction.ORDERED, Effort()))
     assert optimum.method == "certified-optimum"
     fine = optimum.delta(1.5, None)
-    monkeypatch.setattr(stages, "TUNING", replace(stages.TUNING, most_reads=3e5))
+    monkeypatch.setattr(stages, "CONFIG", replace(stages.CONFIG, most_reads=3e5))
     bounds._solve.cache_clear()  # answers are kept
     coarse = optimum.delta(1.5, None)
     assert coarse.lower <= fine.upper

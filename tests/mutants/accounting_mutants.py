@@ -250,7 +250,7 @@ MUTANTS = (
     Mutant(
         "price: blocks as long as the wallet allows",
         "prices.py",
-        "int(wallet / (TUNING.blocks_to_wallet * each))",
+        "int(wallet / (CONFIG.blocks_to_wallet * each))",
         "int(wallet / each)",
         _PRICES,
     ),

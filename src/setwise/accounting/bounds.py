@@ -100,7 +100,7 @@ _CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class BoundsConfig:
     """Which bounds are tried; each of them holds, whatever these numbers are."""
 
     largest_wallet: float = 1e6
@@ -121,9 +121,9 @@ class Tuning:
     """Atoms of linear uses beside it, or beside one bounded-range use, up to which these are enumerated."""
 
 
-TUNING = Tuning()
+CONFIG = BoundsConfig()
 
-Answer = Callable[[Target, float | None], Bracket]
+AnswerTarget = Callable[[Target, float | None], Bracket]
 """From a target and a relative width, or None for the usual one, to a certified bracket of what the target wants."""
 
 
@@ -139,7 +139,7 @@ class Bound:
     method: str
     statement: str
     tight: bool
-    answer: Answer
+    answer: AnswerTarget
     preliminary: bool = False
     registered: tuple[str, str] | None = None
 
@@ -164,7 +164,7 @@ class Solver(Hashable, Protocol):
         ...
 
 
-def _solved_by(solver: Solver) -> Answer:
+def _solved_by(solver: Solver) -> AnswerTarget:
     """Return the answers of a solver, which is a value."""
     return lambda target, width: _solve(solver, target, width)
 
@@ -229,7 +229,7 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
     on_the_grid = _on_the_grid(kinds, interaction, effort)
     any_order = interaction is Interaction.SETWISE
     if (quick_in_any_order if any_order else quick_in_one_order)(kinds.ranges):
-        if sum(count for _, count in kinds.ranges) >= TUNING.many_ranges:
+        if sum(count for _, count in kinds.ranges) >= CONFIG.many_ranges:
             yield _all_in_one_gaussian(kinds)
         yield from on_the_grid
         yield _majorant(kinds, interaction, effort)
@@ -256,14 +256,14 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     From above they are priced in any order; from below they are Gaussians with a little more noise.
     """
     merged = [(known, count) for known, count in kinds.linear if isinstance(known, DiscreteGaussian)]
-    if len(merged) <= TUNING.most_integer_gaussians:
+    if len(merged) <= CONFIG.most_integer_gaussians:
         return None
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.methods.integer_gaussians import gaussians_below
     from setwise.accounting.wallet import gaussian_of
 
     size = in_any_order(merged)
-    if size > TUNING.largest_wallet:
+    if size > CONFIG.largest_wallet:
         return None
     below = gaussians_below(merged)
     others = [use for use in kinds.uses if not isinstance(use.guarantee.split_off_failure()[0], DiscreteGaussian)]
@@ -328,12 +328,12 @@ def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
     from setwise.accounting.wallet import gaussian_of
 
     size = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges])
-    stand_in = gaussian_of(min(size, TUNING.largest_wallet))
+    stand_in = gaussian_of(min(size, CONFIG.largest_wallet))
     merged = classify([Use(stand_in), *(Use(known, count) for known, count in _guarantees(kinds.linear))])
     above = linear_bound(replace(merged, failed=kinds.failed))
 
     def answer(target: Target, width: float | None) -> Bracket:
-        if size > TUNING.largest_wallet:
+        if size > CONFIG.largest_wallet:
             raise Unattainable("a Gaussian that stands for these uses promises nothing")
         return Bracket(0.0, above.answer(target, width).upper)
 
@@ -369,7 +369,7 @@ def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -
     above = [
         bound([Use(gaussian_of(part.wallet))] if part.small else [], part.large)
         for part in splits
-        if part.wallet < TUNING.largest_wallet
+        if part.wallet < CONFIG.largest_wallet
     ]
     below = [lower_bound(kinds)]
     if interaction is Interaction.SETWISE and splits[-1].large:
@@ -432,7 +432,7 @@ def _one_range(kinds: ClassifiedUses) -> Bound | None:
     """Return the set-wise optimum of one bounded-range use after linear ones whose losses can be enumerated."""
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
-    before = enumerated(kinds.linear, TUNING.most_beside)
+    before = enumerated(kinds.linear, CONFIG.most_beside)
     if before is None:
         return None
     exact = ExactLinear(before, OneRange(kinds.ranges[0][0]), kinds.failure)
@@ -453,9 +453,9 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     if len(kinds.ranges) != 1 or epsilons is None or not shared_offset(kinds.ranges[0][0], epsilons):
         return None
     epsilon, count = kinds.ranges[0]
-    if count > TUNING.most_in_batch:
+    if count > CONFIG.most_in_batch:
         return None
-    beside = enumerated(kinds.linear, TUNING.most_beside)
+    beside = enumerated(kinds.linear, CONFIG.most_beside)
     return None if beside is None else BatchBoundedRange(epsilon, count, beside, kinds.failure).delta
 
 
@@ -474,7 +474,7 @@ def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
     in_order = _optimum(one_order, kinds.failure, effort, _MIXTURE, tight=False)
     found.append(_either(in_order, _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=False)))
     # With one or two distinct epsilons the first is narrow; with more, either may be the better one.
-    yield from found if len(kinds.ranges) <= batch_mixture.TUNING.most_fixed else reversed(found)
+    yield from found if len(kinds.ranges) <= batch_mixture.CONFIG.most_fixed else reversed(found)
 
 
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
@@ -610,7 +610,7 @@ def _adaptive_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
 
     spent = filter_parameters(uses)
     size = in_any_order([(use.guarantee, use.count) for use in uses])
-    if size < TUNING.largest_wallet:
+    if size < CONFIG.largest_wallet:
         budget = f"a wallet of mu = {up(math.sqrt(size)):.9g}, if no larger one is enforced"
         wallet = linear_bound(classify([Use(gaussian_of(size))] if size else []))
 
@@ -657,7 +657,7 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
         merged = classify(uses)
         integers = _merged_integer_gaussians(merged, Interaction.BATCH, Effort())
         if uses:
-            yield linear_bound(merged, TUNING.most_witnessed) if integers is None else integers
+            yield linear_bound(merged, CONFIG.most_witnessed) if integers is None else integers
 
 
 def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
@@ -677,7 +677,7 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return
     highs = ((epsilon, count, worst_t(epsilon, tilt)) for epsilon, count in kinds.ranges)
     responses = tuple((TwoPointLaw(high, high - epsilon), count) for epsilon, count, high in highs)
-    yield linear_bound(replace(kinds, linear=(*kinds.linear, *responses), ranges=()), TUNING.most_witnessed)
+    yield linear_bound(replace(kinds, linear=(*kinds.linear, *responses), ranges=()), CONFIG.most_witnessed)
 
 
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
@@ -694,7 +694,7 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     worst = max(concentrated, key=lambda use: use.count * (use.guarantee.zero_concentrated().rho))
     parameters = worst.guarantee.zero_concentrated()
     xi, rho = parameters.xi, parameters.rho
-    if not (rho > 1e-12 and xi + rho > 0.0) or worst.count > TUNING.most_laws:
+    if not (rho > 1e-12 and xi + rho > 0.0) or worst.count > CONFIG.most_laws:
         return
     witnesses = [known for use in kinds.classes if use is not worst for known in [use.guarantee.worst_known_example()]]
     counts = [use.count for use in kinds.classes if use is not worst]
@@ -708,7 +708,7 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         return linear_bound(replace(beside, linear=linear, failed=kinds.failed))
 
     epsilon = target.given if target.wanted == "delta" else epsilon_at(target.given, _concentrated_above(kinds)).upper
-    for _ in range(1 if target.wanted == "delta" else TUNING.law_rounds):
+    for _ in range(1 if target.wanted == "delta" else CONFIG.law_rounds):
         at = max(epsilon, 1e-9)
 
         def reached(candidate: TwoPointLaw, at: float = at) -> float:

@@ -1,6 +1,7 @@
-"""Certified intervals around numbers that cannot be computed exactly, and the answers that carry them.
+"""Certified intervals around numbers that cannot be computed exactly, and what a composition answers.
 
-First directed rounding and the inverse of a curve; then what a composition answers: a bracket, and what it rests on.
+First directed rounding and the inverse of a curve of delta over epsilon; then the kinds of interaction, what is asked
+of a composition (`Target`), how much work an answer is worth (`Effort`), and the answer (`CertifiedBound`).
 """
 
 import math
@@ -146,7 +147,7 @@ def any_fails(deltas: Sequence[tuple[float, int]]) -> Bracket:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class CrossingConfig:
     """When a search for a crossing ends. What is returned was evaluated, whatever these numbers are."""
 
     most_steps: int = 200
@@ -163,7 +164,7 @@ class Tuning:
     """Stands in for log(delta(x) / delta) where delta(x) vanishes."""
 
 
-TUNING = Tuning()
+CONFIG = CrossingConfig()
 
 
 def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1.0) -> Bracket:
@@ -193,12 +194,12 @@ def epsilon_between(
     if from_above(0.0) <= 0.0:
         return Bracket(0.0, 0.0)
     high = crossing(from_above, *_enclosed(from_above, max(guess, 1e-9), delta), keep_left=False, near=near)
-    below = next((low for low in (TUNING.first_lower * high, 0.0) if from_below(low) > 0.0), None)
+    below = next((low for low in (CONFIG.first_lower * high, 0.0) if from_below(low) > 0.0), None)
     return Bracket(0.0 if below is None else crossing(from_below, below, high, keep_left=True, near=near), high)
 
 
 def _height(value: float, delta: float) -> float:
-    return max(math.log(value / delta), TUNING.lowest) if value > 0.0 else TUNING.lowest
+    return max(math.log(value / delta), CONFIG.lowest) if value > 0.0 else CONFIG.lowest
 
 
 def _enclosed(height: Callable[[float], float], start: float, delta: float) -> tuple[float, float]:
@@ -206,7 +207,7 @@ def _enclosed(height: Callable[[float], float], start: float, delta: float) -> t
     left = 0.0
     while height(start) > 0.0:
         left, start = start, 2.0 * start
-        if start > TUNING.largest:
+        if start > CONFIG.largest:
             raise Unattainable(f"no epsilon brings delta down to {delta!r} for these uses")
     return left, start
 
@@ -216,20 +217,20 @@ def crossing(
 ) -> float:
     """Return a point just left (height > 0) or just right (height <= 0) of where the falling height crosses 0.
 
-    It is at most a share `near` away from there, or as near as floats are, or `TUNING.close` in height.
+    It is at most a share `near` away from there, or as near as floats are, or `CONFIG.close` in height.
     """
     f_left, f_right = height(left), height(right)
     if keep_left and f_right > 0.0:
         return right
     weight_left, weight_right = f_left, f_right
     side = 0
-    for step in range(TUNING.most_steps):
+    for step in range(CONFIG.most_steps):
         if right - left <= max(4 * math.ulp(right), near * right) or (
-            f_left <= TUNING.close if keep_left else -TUNING.close <= f_right < 0.0
+            f_left <= CONFIG.close if keep_left else -CONFIG.close <= f_right < 0.0
         ):
             break
         point = left + (right - left) * weight_left / (weight_left - weight_right)
-        if step % TUNING.halve_every == TUNING.halve_every - 1 or not left < point < right:
+        if step % CONFIG.halve_every == CONFIG.halve_every - 1 or not left < point < right:
             point = 0.5 * (left + right)
         elif keep_left:
             point = max(left + 0.5 * math.ulp(right), point - 2 * math.ulp(right))
@@ -307,11 +308,12 @@ USUAL = Effort()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A certified [lower, upper], the interaction it covers, the method that found it and the statement it rests on.
+class CertifiedBound:
+    """What a composition answers: a certified bracket of an epsilon or a delta, and what the bracket rests on.
 
-    The upper end is what is promised. The lower end is reached by some analyst, so it says how much could still be
-    gained by a better proof.
+    `upper` is what is promised. `lower` is reached by some analyst, so the difference is what a better proof could
+    still gain. `interaction` says what the analyst may decide on the way, `method` names the computation, and
+    `statement` the theorem or the section of the documentation with its proof.
     """
 
     lower: float

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from setwise.accounting.brackets import Answer, Interaction
+from setwise.accounting.brackets import CertifiedBound, Interaction
 from setwise.accounting.checks import LARGEST_COUNT, LARGEST_EPSILON, check_delta, check_total_epsilon
 from setwise.accounting.compose import Composition, compose
 from setwise.accounting.estimates import estimated_delta
@@ -19,7 +19,7 @@ from setwise.errors import InvalidParameter, Unattainable
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class CalibrationConfig:
     """How a boundary is searched. The value returned was certified, whatever these numbers are.
 
     An excess is log(delta found / delta wanted). Values other than counts are searched by their logarithm.
@@ -59,7 +59,7 @@ class Tuning:
     """The largest per-use epsilon that is tried, over the larger of the total and 1: one use loses up to its own."""
 
 
-TUNING = Tuning()
+CONFIG = CalibrationConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Calibrated:
     value: float
     uses: tuple[Use, ...]
     composition: Composition
-    answer: Answer
+    answer: CertifiedBound
 
 
 UsesForParameter = Callable[[float], Sequence[Use]]
@@ -87,14 +87,14 @@ class _Target:
     epsilon: float
     delta: float
     interaction: Interaction
-    certified: dict[float, Answer] = field(default_factory=dict)
+    certified: dict[float, CertifiedBound] = field(default_factory=dict)
 
     def excess(self, value: float) -> tuple[float, float]:
         """Return the certified excess of a value, and how much less it may be in truth."""
         try:
             found = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
         except Unattainable:
-            return TUNING.out_of_reach, 0.0
+            return CONFIG.out_of_reach, 0.0
         self.certified[value] = found
         return self._log(found.upper), self._log(found.upper) - self._log(found.lower)
 
@@ -110,14 +110,14 @@ class _Target:
 
     def _log(self, found: float) -> float:
         excess = math.log(found / self.delta) if found > 0.0 else -math.inf
-        return min(max(excess, -TUNING.out_of_reach), TUNING.out_of_reach)
+        return min(max(excess, -CONFIG.out_of_reach), CONFIG.out_of_reach)
 
 
 def _crossing(height: Callable[[float], float], bad: float, good: float) -> float:
     """Return about where a height falls through 0 between a bad and a good value."""
-    for _ in range(TUNING.most_estimates):
+    for _ in range(CONFIG.most_estimates):
         middle = 0.5 * (bad + good)
-        if abs(good - bad) <= TUNING.estimate_close * max(1.0, abs(good)):
+        if abs(good - bad) <= CONFIG.estimate_close * max(1.0, abs(good)):
             break
         bad, good = (middle, good) if height(middle) > 0.0 else (bad, middle)
     return good
@@ -138,9 +138,9 @@ def _boundary(target: _Target, worst: float, best: float, what: str) -> float:
         return target.estimated_excess(math.exp(point))
 
     start = _crossing(estimate, *ends)
-    apart = TUNING.rate_apart
+    apart = CONFIG.rate_apart
     rate = abs(estimate(start + apart) - estimate(start - apart)) / (2 * apart)
-    found = _search(lambda point: target.excess(at(point)), start, rate, *ends, spacing=TUNING.spacing)
+    found = _search(lambda point: target.excess(at(point)), start, rate, *ends, spacing=CONFIG.spacing)
     if found is None:
         raise Unattainable(f"no {what} up to {best:g} meets the target; allow a larger epsilon or delta")
     return at(found)
@@ -167,7 +167,7 @@ def _search(
     good: tuple[float, float] | None = None
     further, width, slow = 1.0, math.inf, 0
     point = min(max(start, left), right)
-    for _ in range(TUNING.most_certified):
+    for _ in range(CONFIG.most_certified):
         value, slack = excess(point)
         if value > 0.0:
             if point == best:
@@ -175,22 +175,22 @@ def _search(
             bad = (point, value)
         else:
             good = (point, value)
-            if point == worst or (not whole and -value <= max(slack, TUNING.rounding)):
+            if point == worst or (not whole and -value <= max(slack, CONFIG.rounding)):
                 return point
-            if whole and 0.0 < slack < TUNING.clearly * (value + rate):
+            if whole and 0.0 < slack < CONFIG.clearly * (value + rate):
                 return point
         if bad is None or good is None:  # go on to where the rate says, just on the good side, then further and further
-            aim = value + TUNING.inside * slack
+            aim = value + CONFIG.inside * slack
             move = further * max(abs(aim) / rate if rate > 0.0 else spacing, spacing)
-            point, further = point + (forward if bad else -forward) * move, TUNING.further * further
+            point, further = point + (forward if bad else -forward) * move, CONFIG.further * further
         elif abs(good[0] - bad[0]) <= spacing:
             return good[0]
         else:  # just beyond the crossing, on the good side; the middle where the excess jumps and secants crawl
-            aim = min(TUNING.inside * slack, -TUNING.most_inside * good[1])
-            share = min(max((bad[1] + aim) / (bad[1] - good[1]), TUNING.least_share), TUNING.most_share)
+            aim = min(CONFIG.inside * slack, -CONFIG.most_inside * good[1])
+            share = min(max((bad[1] + aim) / (bad[1] - good[1]), CONFIG.least_share), CONFIG.most_share)
             now = abs(good[0] - bad[0])
             slow, width = (slow + 1 if now > 0.5 * width else 0), now
-            share = 0.5 if slow > TUNING.slow_steps else share + TUNING.beyond * (1.0 - share)
+            share = 0.5 if slow > CONFIG.slow_steps else share + CONFIG.beyond * (1.0 - share)
             point = bad[0] + share * (good[0] - bad[0])
         if whole:
             point = float(round(point))
@@ -234,9 +234,9 @@ def largest_epsilon(
     how = Interaction.parse(interaction)
     check_total_epsilon(epsilon)
     check_delta(delta)
-    most = min(LARGEST_EPSILON, max(epsilon, 1.0) * TUNING.largest_epsilon)
+    most = min(LARGEST_EPSILON, max(epsilon, 1.0) * CONFIG.largest_epsilon)
     target = _Target(plan, epsilon, delta, how)
-    return target.calibrated(_boundary(target, most, TUNING.least_epsilon, "per-use epsilon"))
+    return target.calibrated(_boundary(target, most, CONFIG.least_epsilon, "per-use epsilon"))
 
 
 def largest_count(
@@ -260,7 +260,7 @@ def largest_count(
     target = _Target(lambda value: plan(int(value)), epsilon, delta, how)
     about = math.exp(_crossing(lambda at: target.estimated_excess(math.exp(at)), math.log(most), 0.0))
     start = min(max(float(round(about)), 1.0), float(most))
-    apart = max(1.0, TUNING.rate_apart * start)
+    apart = max(1.0, CONFIG.rate_apart * start)
     further = start + apart if start + apart <= most else max(start - apart, 1.0)  # no count beyond `most` is tried
     rate = abs(target.estimated_excess(further) - target.estimated_excess(start)) / apart
     found = _search(target.excess, start, rate, float(most), 1.0, spacing=1.0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, overload
 
-from setwise.accounting.brackets import Answer, Bracket, Effort, Interaction, Progress, Target, quiet
+from setwise.accounting.brackets import Bracket, CertifiedBound, Effort, Interaction, Progress, Target, quiet
 from setwise.accounting.checks import check_delta, check_total_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, Use
 from setwise.accounting.notation import as_uses
@@ -46,10 +46,12 @@ class Composition:
     progress: Progress = quiet
 
     @overload
-    def delta(self, epsilon: float, *, width: float | None = None) -> Answer: ...
+    def delta(self, epsilon: float, *, width: float | None = None) -> CertifiedBound: ...
     @overload
-    def delta(self, epsilon: Iterable[float], *, width: float | None = None) -> tuple[Answer, ...]: ...
-    def delta(self, epsilon: float | Iterable[float], *, width: float | None = None) -> Answer | tuple[Answer, ...]:
+    def delta(self, epsilon: Iterable[float], *, width: float | None = None) -> tuple[CertifiedBound, ...]: ...
+    def delta(
+        self, epsilon: float | Iterable[float], *, width: float | None = None
+    ) -> CertifiedBound | tuple[CertifiedBound, ...]:
         """Return the smallest delta for which the uses are together (epsilon, delta)-DP; one for each of several.
 
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
@@ -59,10 +61,12 @@ class Composition:
         return self._answer(Target("delta", check_total_epsilon(epsilon)), _check_width(width))
 
     @overload
-    def epsilon(self, delta: float, *, width: float | None = None) -> Answer: ...
+    def epsilon(self, delta: float, *, width: float | None = None) -> CertifiedBound: ...
     @overload
-    def epsilon(self, delta: Iterable[float], *, width: float | None = None) -> tuple[Answer, ...]: ...
-    def epsilon(self, delta: float | Iterable[float], *, width: float | None = None) -> Answer | tuple[Answer, ...]:
+    def epsilon(self, delta: Iterable[float], *, width: float | None = None) -> tuple[CertifiedBound, ...]: ...
+    def epsilon(
+        self, delta: float | Iterable[float], *, width: float | None = None
+    ) -> CertifiedBound | tuple[CertifiedBound, ...]:
         """Return the smallest epsilon for which the uses are together (epsilon, delta)-DP; one for each of several.
 
         With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
@@ -71,23 +75,23 @@ class Composition:
             return tuple(self.epsilon(each, width=width) for each in delta)
         return self._answer(Target("epsilon", check_delta(delta)), _check_width(width))
 
-    def quick_delta(self, epsilon: float) -> Answer:
+    def quick_delta(self, epsilon: float) -> CertifiedBound:
         """Return a certified delta to a few percent, not compared with other interactions: for searches."""
         return self._best(Target("delta", check_total_epsilon(epsilon)), None, _QUICK)
 
-    def quick_epsilon(self, delta: float) -> Answer:
+    def quick_epsilon(self, delta: float) -> CertifiedBound:
         """Return a certified epsilon, not compared with other interactions, which could only lower it: for searches."""
         return self._best(Target("epsilon", check_delta(delta)), None, Effort(progress=self.progress))
 
-    def compared(self, quick: Answer, epsilon: float) -> Answer:
+    def compared(self, quick: CertifiedBound, epsilon: float) -> CertifiedBound:
         """Return what `quick_delta(epsilon)` found in line with the deltas of other interactions."""
         return self._coherent(quick, Target("delta", epsilon), _QUICK)
 
-    def compared_epsilon(self, quick: Answer, delta: float) -> Answer:
+    def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
         """Return what `quick_epsilon(delta)` found in line with other interactions: the same as `epsilon(delta)`."""
         return self._coherent(quick, Target("epsilon", delta), Effort(progress=self.progress))
 
-    def _answer(self, target: Target, width: float | None) -> Answer:
+    def _answer(self, target: Target, width: float | None) -> CertifiedBound:
         """Return the default answer where it is narrow enough, else one as narrow as asked for."""
         effort = Effort(progress=self.progress)
         found = self._coherent(self._best(target, None, effort), target, effort)
@@ -97,7 +101,7 @@ class Composition:
         lower = max(finer.lower, min(found.lower, finer.upper))
         return replace(finer if finer.upper <= found.upper else found, lower=lower)
 
-    def _coherent(self, own: Answer, target: Target, effort: Effort) -> Answer:
+    def _coherent(self, own: CertifiedBound, target: Target, effort: Effort) -> CertifiedBound:
         """Return the answer in line with those of other interactions.
 
         A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
@@ -137,7 +141,9 @@ class Composition:
         gaussian = above - math.exp(epsilon) * below
         return gaussian <= max(delta * (1.0 + 1e-6), 1e-6 * above)
 
-    def _below_stronger(self, own: Answer, other: Interaction, target: Target, effort: Effort) -> Answer:
+    def _below_stronger(
+        self, own: CertifiedBound, other: Interaction, target: Target, effort: Effort
+    ) -> CertifiedBound:
         """Return the answer with the upper end of a stronger interaction, if that is lower."""
         try:
             found, bound = self._certified(other, target, None, effort)
@@ -150,7 +156,7 @@ class Composition:
             own = replace(own, lower=min(own.lower, found.lower))
         return own
 
-    def _above_weaker(self, own: Answer, other: Interaction, target: Target, effort: Effort) -> Answer:
+    def _above_weaker(self, own: CertifiedBound, other: Interaction, target: Target, effort: Effort) -> CertifiedBound:
         """Return the answer with the lower end of a weaker interaction, if that is quick to have and higher."""
         from setwise.accounting.bounds import closed_form
 
@@ -164,7 +170,7 @@ class Composition:
             return own
         return replace(own, lower=max(own.lower, min(lower, own.upper)))
 
-    def _best(self, target: Target, width: float | None, effort: Effort) -> Answer:
+    def _best(self, target: Target, width: float | None, effort: Effort) -> CertifiedBound:
         """Return the answer for this interaction alone.
 
         Where bounds say little from below, the lower end is that of known mechanisms which satisfy the guarantees.
@@ -179,7 +185,7 @@ class Composition:
             raise Unattainable(
                 f"no proven bound for these uses has a relative width of {width:g}; leave it out to get the best"
             )
-        return Answer(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
+        return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
     def _certified(
         self, interaction: Interaction, target: Target, width: float | None, effort: Effort

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from setwise.accounting.brackets import Answer, Bracket, Interaction, either_fails, sum_above, up
+from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction, either_fails, sum_above, up
 from setwise.accounting.checks import check_delta, check_epsilon, check_failure
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.guarantees import Use
@@ -172,6 +172,6 @@ class ZcdpOdometer:
             least = min(least, (t + 1.0) * self.spent.rho + unlikely / t)
         return up(least * (1 + 1e-13))
 
-    def answer(self) -> Answer:
+    def answer(self) -> CertifiedBound:
         """Return the bound as an answer."""
-        return Answer(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")
+        return CertifiedBound(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")

@@ -42,7 +42,7 @@ _WEIGHTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class PriceConfig:
     """How closely prices are found; each is an upper bound, whatever these numbers are."""
 
     blocks_to_wallet: int = 32
@@ -55,7 +55,7 @@ class Tuning:
     """Excess of the price of integer Gaussian noise over that of Gaussian noise that is not looked to be lowered."""
 
 
-TUNING = Tuning()
+CONFIG = PriceConfig()
 
 _CHARGE = 1e-12
 """Relative error charged for an integral, several times what was counted."""
@@ -137,7 +137,7 @@ def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing:
     """
     own = gaussian_price(sigma, float(sensitivity))
     best = math.inf
-    for behind in (left, *(own * share / (sigma * sigma) for share in TUNING.lattice_shares)):
+    for behind in (left, *(own * share / (sigma * sigma) for share in CONFIG.lattice_shares)):
         if behind <= 0.0 or missing >= 0.5:
             continue
         exponent = 2.0 * math.pi**2 * sigma * sigma * behind / (behind + own) * (1.0 - _CHARGE)
@@ -152,7 +152,7 @@ def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing:
         else:
             continue
         best = min(best, max(0.0, behind - left) + own + added)
-        if best <= own * (1.0 + TUNING.enough):
+        if best <= own * (1.0 + CONFIG.enough):
             break
     return up(best * (1.0 + 16.0 * UNIT)) if best < math.inf else best
 
@@ -168,7 +168,7 @@ def wallet_before(price: Price, count: int, left: float) -> float:
         each = price(wallet)
         if each == math.inf:
             return math.inf
-        block = min(unpaid, max(1, int(wallet / (TUNING.blocks_to_wallet * each)))) if each else unpaid
+        block = min(unpaid, max(1, int(wallet / (CONFIG.blocks_to_wallet * each)))) if each else unpaid
         wallet = up(wallet + block * each * (1.0 + 4.0 * UNIT))
         unpaid -= block
     return wallet
@@ -217,7 +217,7 @@ def _spent(root: float, gained: float) -> float:
     d (1 - d (w / 2 + d / 6)), which is close enough where d is next to nothing.
     """
     slight = gained * (root + gained)
-    if slight < TUNING.slight:
+    if slight < CONFIG.slight:
         d = gained * (1.0 + gained * (0.5 * root + gained / 6.0) * (1.0 + 4.0 * slight) + 4.0 * _CHARGE)
         if d * (1.0 - d * (0.5 * root + d / 6.0)) * (1.0 - _CHARGE) >= gained:
             return 4.0 * d * (2.0 * root + d) * (1.0 + 16.0 * UNIT)

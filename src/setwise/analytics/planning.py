@@ -9,7 +9,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import Any, assert_never
 
-from setwise.accounting.brackets import Answer, Bracket, Interaction, float_below
+from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction, float_below
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.accounting.notation import format_use, parse_use
 from setwise.analytics.account_mechanism import drawn_mechanism, drawn_statistics
@@ -253,7 +253,7 @@ def _plan_costliest(search: Search, user: str, schema: Schema) -> tuple[Executab
 
 def _promise(
     uses: tuple[Use, ...], total: Total, status: AccountStatus | None
-) -> tuple[Answer, float, tuple[float, float] | None]:
+) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
     """Return what the uses cost, at which delta, and by themselves where an account states it at another."""
     own = float_below(total.delta)
     if status is None:
@@ -268,7 +268,7 @@ def _promise(
 
 def promise_of(
     uses: tuple[Use, ...], budget: Budget, status: AccountStatus | None
-) -> tuple[Answer, float, tuple[float, float] | None]:
+) -> tuple[CertifiedBound, float, tuple[float, float] | None]:
     """Return what the uses of several queries cost together, at which delta, and by themselves (see `_promise`)."""
     if isinstance(budget, Total):
         return _promise(uses, budget, status)
@@ -367,7 +367,7 @@ def _from_draws(query: Query, aggregation: Aggregation, draws: Draws, status: Ac
 def _plan(
     mechanism: str,
     uses: tuple[Use, ...],
-    overall: Answer,
+    overall: CertifiedBound,
     delta: float,
     error: ErrorEstimate,
     why: str,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
 
-from setwise.accounting.brackets import Answer, Interaction
+from setwise.accounting.brackets import CertifiedBound, Interaction
 from setwise.accounting.guarantees import Use, merged
 from setwise.analytics.planning import Plan, plan_query
 from setwise.analytics.query import Query
@@ -48,7 +48,7 @@ class Priced:
 
     totals: tuple[Total, ...]
     plans: tuple[Plan, ...]
-    promise: Answer
+    promise: CertifiedBound
 
     @property
     def uses(self) -> tuple[Use, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, Unpack
 
-from setwise.accounting.brackets import Answer, Interaction, Progress, quiet, up
+from setwise.accounting.brackets import CertifiedBound, Interaction, Progress, quiet, up
 from setwise.accounting.checks import check_delta
 from setwise.accounting.filters import ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import Use, merged
@@ -432,7 +432,7 @@ class Session(Askable):
             return self._account.status().spent
         return merged(use for charge in self._one_off.charges for use in charge)
 
-    def guarantee(self, delta: float, interaction: str | None = None) -> Answer:
+    def guarantee(self, delta: float, interaction: str | None = None) -> CertifiedBound:
         """Return what all questions so far are promised to cost together, at the overall `delta`.
 
         Questions that were chosen after seeing answers, with parameters chosen on the fly, are covered by an odometer
@@ -451,7 +451,7 @@ class Session(Askable):
             return self._on_the_fly(uses, check_delta(delta))
         return min(certified_price(uses, delta, claimed), self._added_up(claimed, delta), key=lambda each: each.upper)
 
-    def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> Answer:
+    def _on_the_fly(self, uses: tuple[Use, ...], delta: float) -> CertifiedBound:
         """Return the lesser of an odometer and the sum of the totals, each at half of delta.
 
         Which of the two is less depends on the answers, so each is passed with its own probability and both have to
@@ -464,14 +464,14 @@ class Session(Askable):
         odometer = ZcdpOdometer(delta=delta / 2, spent=filter_parameters(uses)).answer()
         return min(odometer, self._added_up(Interaction.ADAPTIVE, delta / 2), key=lambda each: each.upper)
 
-    def _added_up(self, claimed: Interaction, delta: float) -> Answer:
+    def _added_up(self, claimed: Interaction, delta: float) -> CertifiedBound:
         """Return the sum of the questions' epsilons, when the sum of their deltas is at most delta.
 
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
         epsilon, failed = (sum(map(Fraction, part)) for part in zip(*self._one_off.totals, strict=True))
         upper = up(float(epsilon)) if failed <= Fraction(delta) else math.inf
-        return Answer(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
+        return CertifiedBound(0.0, upper, claimed, "basic-composition", "DworkKeMcMiNa06")
 
 
 _READ_BY_DEFAULT: dict[str, object] = {"engine": "duckdb", "encoding": "utf-8", "skip_lines": 0, "decimal": "."}

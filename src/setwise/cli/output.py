@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from setwise.accounting.brackets import Answer
+from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Use, ZeroConcentratedDP
 from setwise.accounting.notation import format_use, promise_in_words, rounded_down, rounded_up, shown_by, use_in_words
 
@@ -69,7 +69,9 @@ def _print_lines(
     Console(markup=False).print(table)
 
 
-def answer_rows(uses: Sequence[Use], answer: Answer, asked: tuple[str, float], found: str) -> list[tuple[str, str]]:
+def answer_rows(
+    uses: Sequence[Use], answer: CertifiedBound, asked: tuple[str, float], found: str
+) -> list[tuple[str, str]]:
     """Return the rows that explain an answer: what was composed, the promise, and what it rests on."""
     name, value = asked
     lower, upper = rounded_down(answer.lower), rounded_up(answer.upper)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from setwise.accounting.bounds import classify, epsilon_reached
-from setwise.accounting.brackets import Answer, Interaction, down, up
+from setwise.accounting.brackets import CertifiedBound, Interaction, down, up
 from setwise.accounting.checks import LARGEST_EPSILON, SMALLEST_EPSILON, check_count, check_delta
 from setwise.accounting.compose import compose
 from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
@@ -68,7 +68,7 @@ class AccountStatus:
         return self.terms.dataset
 
     @property
-    def epsilon(self) -> Answer:
+    def epsilon(self) -> CertifiedBound:
         """The bracket promised at `delta` for a whole period."""
         return self.terms.epsilon
 
@@ -83,7 +83,7 @@ class AccountStatus:
         return self.terms.period
 
     @property
-    def odometer(self) -> Answer:
+    def odometer(self) -> CertifiedBound:
         """The epsilon so far, as a stopping rule.
 
         For every epsilon fixed in advance, all answers given before the reading passes it are together
@@ -101,7 +101,7 @@ class AccountStatus:
         return None if self.charge_uses is None else sum_of_charges(self.charge_uses)
 
     @property
-    def path_odometer(self) -> Answer:
+    def path_odometer(self) -> CertifiedBound:
         """The epsilon so far on the path: the loss of the answers passes it at no time, but for probability delta.
 
         That is a stronger statement than `odometer`, so its number can be larger.
@@ -263,7 +263,7 @@ def _odometer(
     worth: Spent,
     largest: float,
     charge_uses: tuple[tuple[tuple[Use, ...], float | None], ...] | None,
-) -> Answer:
+) -> CertifiedBound:
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
     charged = None if charge_uses is None else sum_of_charges(charge_uses)
@@ -271,16 +271,16 @@ def _odometer(
 
 
 @lru_cache(maxsize=4096)
-def _path_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> Answer:
+def _path_odometer(terms: Terms, drawn: tuple[Use, ...] | None, worth: Spent, largest: float) -> CertifiedBound:
     if worth == Spent() and not drawn:
         return _NOTHING_DRAWN
     return _with_lower_end(terms, drawn, pathwise_bound(terms, worth, largest))
 
 
-_NOTHING_DRAWN = Answer(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn", "nothing")
+_NOTHING_DRAWN = CertifiedBound(0.0, 0.0, Interaction.ADAPTIVE, "nothing-drawn", "nothing")
 
 
-def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Answer) -> Answer:
+def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: CertifiedBound) -> CertifiedBound:
     """Return the bracket of an odometer; `drawn` is None where only sums of zCDP are known.
 
     The lower end is reached by an analyst who had fixed just these draws in advance; it is 0 where they are not known.
@@ -288,10 +288,10 @@ def _with_lower_end(terms: Terms, drawn: tuple[Use, ...] | None, best: Answer) -
     if drawn is None:
         return best
     lower = float(epsilon_reached(drawn, terms.delta))
-    return Answer(min(lower, best.upper), best.upper, best.interaction, best.method, best.statement)
+    return CertifiedBound(min(lower, best.upper), best.upper, best.interaction, best.method, best.statement)
 
 
-def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> Answer:
+def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[float, float] | None) -> CertifiedBound:
     """Return the epsilon so far as a stopping rule: the least of three readings.
 
     The zCDP odometer and the sum of the largest losses share one part of delta. The sum of the charges' own epsilons
@@ -302,11 +302,11 @@ def stopping_bound(terms: Terms, worth: Spent, largest: float, charged: tuple[fl
     summed = charge_sum_delta(terms)
     best = pathwise_bound(terms, worth, largest, delta=up(terms.delta - summed))
     if charged is not None and charged[1] <= summed and charged[0] < best.upper:
-        return Answer(0.0, charged[0], Interaction.ADAPTIVE, "sum-of-charges", "docs/ledger.md, the odometer")
+        return CertifiedBound(0.0, charged[0], Interaction.ADAPTIVE, "sum-of-charges", "docs/ledger.md, the odometer")
     return best
 
 
-def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> Answer:
+def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float | None = None) -> CertifiedBound:
     """Return the lesser of a zCDP odometer and `largest`, the sum of the largest losses.
 
     The account keeps failures within the share of delta that was fixed at its opening. Outside them the sum is never
@@ -323,7 +323,7 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
     else:
         most = filter_parameters(terms.uses).rho + (0.0 if terms.totals is None else terms.totals.most_rho)
         share = _share(failure_probability(terms), delta)
-    odometer = Answer(0.0, math.inf, Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")
+    odometer = CertifiedBound(0.0, math.inf, Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")
     if share < 1.0:  # else failures leave nothing of delta for an odometer
         odometer = ZcdpOdometer(
             delta=delta,
@@ -333,7 +333,7 @@ def pathwise_bound(terms: Terms, worth: Spent, largest: float, *, delta: float |
         ).answer()
     if odometer.upper <= largest:
         return odometer
-    return Answer(0.0, largest, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")
+    return CertifiedBound(0.0, largest, Interaction.ADAPTIVE, "basic-composition", "DworkKeMcMiNa06")
 
 
 def _share(failed: float, delta: float) -> float:
@@ -353,7 +353,7 @@ class Joint:
     accounts: tuple[str, ...]
     periods: int
     delta: float
-    epsilon: Answer
+    epsilon: CertifiedBound
     cap: AccountStatus | None
 
     def to_dict(self) -> dict[str, object]:

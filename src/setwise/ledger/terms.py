@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal, Self, assert_never
 
-from setwise.accounting.brackets import Answer, Interaction
+from setwise.accounting.brackets import CertifiedBound, Interaction
 from setwise.accounting.checks import check_choice, check_epsilon, check_failure
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Guarantee, Use, merged
@@ -83,7 +83,7 @@ class Terms:
     analyst: str
     dataset: str
     period: Period | None
-    epsilon: Answer
+    epsilon: CertifiedBound
     delta: float
     failure_share: float
     uses: tuple[Use, ...] = ()
@@ -147,7 +147,7 @@ class Terms:
             analyst=record["analyst"],
             dataset=record["dataset"],
             period=parse_period(record["period"]),
-            epsilon=Answer(
+            epsilon=CertifiedBound(
                 epsilon["lower"],
                 epsilon["upper"],
                 Interaction.parse(record["interaction"]),
@@ -343,7 +343,7 @@ def failure_share_of(rule: str, given: float | None) -> float:
     return _RULES[rule][0] if given is None else given
 
 
-def filter_promise(rule: str, epsilon: float) -> Answer:
+def filter_promise(rule: str, epsilon: float) -> CertifiedBound:
     """Return the promise of a filter account or a cap: its epsilon, by its rule."""
     _, method, statement = _RULES[rule]
-    return Answer(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)
+    return CertifiedBound(float(epsilon), float(epsilon), Interaction.ADAPTIVE, method, statement)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
-from setwise.accounting.brackets import Answer
+from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Gaussian
 from setwise.accounting.notation import parse_use
 from setwise.analytics.bins import Group, Period, TimeUnit, group_of
@@ -188,7 +188,7 @@ class LiveSeries:
         request = self.terms.request(self.totals)
         return account, account.charge(self.totals.uses(), key=self.terms.key, request=request)
 
-    def promise(self) -> tuple[Answer, float]:
+    def promise(self) -> tuple[CertifiedBound, float]:
         """Return the epsilon and delta that hold for the series: its own, or those of the account that paid."""
         if self._opening.own_account:
             return certified_price(self.totals.uses(), self._opening.delta), self._opening.delta

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from setwise.accounting.brackets import Answer
+from setwise.accounting.brackets import CertifiedBound
 from setwise.accounting.guarantees import Use
 from setwise.accounting.notation import format_use, promise_for_unit
 from setwise.errors import InvalidParameter, UnknownName
@@ -50,7 +50,7 @@ class SeriesView:
     window: int | None
     periods: tuple[str, ...]
     lines: tuple[Line, ...]
-    epsilon: Answer
+    epsilon: CertifiedBound
     delta: float
     spent: tuple[Use, ...]
     matrix: str
@@ -133,7 +133,7 @@ def view_of(
     totals: RunningTotals,
     released: Released,
     *,
-    epsilon: Answer,
+    epsilon: CertifiedBound,
     delta: float,
     window: int | None = None,
     items: Sequence[str | int] = (),

@@ -33,7 +33,7 @@ Apply = Callable[[BoundedRangeStep, Profile, int], Profile]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class DrawConfig:
     """Which states are kept, and on which grid. Work is grid points times applications of an operator."""
 
     most_states: int = 1_500
@@ -73,7 +73,7 @@ class Tuning:
     """Relative rounding of an epsilon, times the squared number of cells, below which the grid itself costs more."""
 
 
-TUNING = Tuning()
+CONFIG = DrawConfig()
 
 _ON_GRID = 1e-12
 """Ratios this close to a whole number, relative to it, are taken for it: the step is then made to cover both."""
@@ -120,27 +120,27 @@ def variance_of(groups: Sequence[Group]) -> float:
     return math.fsum(count * epsilon * epsilon / 4 for epsilon, count in groups)
 
 
-def grid_work(groups: Sequence[Group], steps: float, cells: int = TUNING.usual_cells) -> float:
+def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_cells) -> float:
     """Return roughly the work, in grid points, of applying an operator `steps` times.
 
     The grid has `cells` points across the smallest epsilon. Each application also costs a fixed amount.
     """
     epsilons = [epsilon for epsilon, _ in groups]
-    smallest = max(min(epsilons), max(epsilons) / TUNING.largest_ratio)
-    span = TUNING.deviations * math.sqrt(variance_of(groups))
+    smallest = max(min(epsilons), max(epsilons) / CONFIG.largest_ratio)
+    span = CONFIG.deviations * math.sqrt(variance_of(groups))
     points = cells * (1.0 + span / smallest)
-    if span < TUNING.short * max(epsilons):
-        return steps * (TUNING.rough_application_work + TUNING.rough_work * points)
+    if span < CONFIG.short * max(epsilons):
+        return steps * (CONFIG.rough_application_work + CONFIG.rough_work * points)
     widest = cells * max(epsilons) / smallest
-    end = TUNING.end_work * widest**2 * (1.0 + (widest / TUNING.cached_cells) ** 2)
-    return steps * (TUNING.application_work + points + end)
+    end = CONFIG.end_work * widest**2 * (1.0 + (widest / CONFIG.cached_cells) ** 2)
+    return steps * (CONFIG.application_work + points + end)
 
 
-def quick_in_any_order(groups: Sequence[Group], most_work: float = TUNING.quick_work) -> bool:
+def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
     """Return whether the draws, in any order, are quick on the grid, and neither rounded nor priced."""
     epsilons = [epsilon for epsilon, _ in groups]
     if len(groups) > 1 and (
-        _states(groups) > TUNING.most_states or max(epsilons) > TUNING.largest_ratio * min(epsilons)
+        _states(groups) > CONFIG.most_states or max(epsilons) > CONFIG.largest_ratio * min(epsilons)
     ):
         return False
     # profiles of few remaining draws are short: on average about half as long as the last
@@ -149,12 +149,12 @@ def quick_in_any_order(groups: Sequence[Group], most_work: float = TUNING.quick_
 
 def quick_when_priced(groups: Sequence[Group]) -> bool:
     """Return whether the draws, in any order, are quick on the grid when they are rounded or priced."""
-    return grid_work(groups, TUNING.most_priced_steps) <= TUNING.quick_priced_work
+    return grid_work(groups, CONFIG.most_priced_steps) <= CONFIG.quick_priced_work
 
 
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
     """Return whether the draws, in a fixed order, are quick on the grid."""
-    return grid_work(groups, sum(count for _, count in groups)) <= TUNING.quick_work
+    return grid_work(groups, sum(count for _, count in groups)) <= CONFIG.quick_work
 
 
 def _states(groups: Sequence[Group]) -> int:
@@ -176,7 +176,7 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
     Epsilons may be rounded up to fewer: a-BR implies b-BR for a <= b.
     """
     merged = added_up(groups)
-    if len(merged) == 1 or _states(merged) <= TUNING.most_states:
+    if len(merged) == 1 or _states(merged) <= CONFIG.most_states:
         return DrawOrders(tuple(merged))
     best, least = DrawOrders(()), math.inf
     while True:
@@ -196,10 +196,10 @@ def _priced(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
     if len(groups) == 1:
         return DrawOrders(tuple(groups)), groups[0][1] * gains[0]
     best, least = DrawOrders(()), math.inf
-    for smallest in range(1, TUNING.most_price + 1):
+    for smallest in range(1, CONFIG.most_price + 1):
         prices = tuple(max(1, round(smallest * gain / gains[0])) for gain in gains)
         found = DrawOrders(tuple(groups), prices)
-        if found.steps > TUNING.most_priced_steps:
+        if found.steps > CONFIG.most_priced_steps:
             break
         most = found.total * max(gain / price for gain, price in zip(gains, prices, strict=True))
         if most < least:
@@ -223,7 +223,7 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
     distinct = sorted(set(epsilons))
     smallest = distinct[0]
     unit = common_unit(distinct)
-    if unit is not None and unit > smallest / (TUNING.finer * cells):
+    if unit is not None and unit > smallest / (CONFIG.finer * cells):
         step = common_step(distinct, smallest / cells * (1 + 1e-9))
     else:
 
@@ -231,8 +231,8 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
         # Rounding up costs in proportion, the grid itself with the square of its step.
-        enough = TUNING.enough / cells**2
-        parts = range(cells, TUNING.finer * cells + 1)
+        enough = CONFIG.enough / cells**2
+        parts = range(cells, CONFIG.finer * cells + 1)
         step = smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
     return max([step, *(up(up(e / cells_up(e, step))) for e in distinct if _is_multiple(e, step))])
 
@@ -282,7 +282,7 @@ def _repeated(group: Group, after: TailProfile, band: Band, apply: Apply, progre
         size = band.size(after.variance + used * epsilon * epsilon / 4, after.support + reach)
         profile = apply(operator, profile, size)
         progress(1.0)
-        if used % TUNING.look_every == 0 and float(profile.upper[0]) > at_first + 0.5 * epsilon * math.sqrt(used):
+        if used % CONFIG.look_every == 0 and float(profile.upper[0]) > at_first + 0.5 * epsilon * math.sqrt(used):
             raise Unattainable(
                 "rounding errors exceed the optimum of these uses at so small a delta; ask for a larger delta"
             )

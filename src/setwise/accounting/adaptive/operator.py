@@ -42,7 +42,7 @@ from setwise.accounting.losses.lattice import multiples
 Floats = NDArray[np.float64]
 
 _LEAST_REACH = 6.4
-"""Tuning: standard deviations of grid kept at least beyond the point that will be read; from there f counts as flat."""
+"""Standard deviations of grid kept at least beyond the point that will be read; from there f counts as flat."""
 
 _POSITION = 1e-11
 """Charged, relative to the value, for the rounding of positions between grid points."""
@@ -133,7 +133,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class OperatorConfig:
     """Which cells are taken together. More competitors than needed cost time and change nothing."""
 
     tie: float = 1e-6
@@ -144,7 +144,7 @@ class Tuning:
     """Length of a block, in ranges of the mechanism (cells of one epsilon)."""
 
 
-TUNING = Tuning()
+CONFIG = OperatorConfig()
 
 _TINY = 1e-300
 """Keeps quotients and logarithms of differences that vanish finite; far below any difference that matters."""
@@ -294,15 +294,15 @@ class BoundedRangeStep:
         need, which covers its edges too. The tail are the cells that see the end of the grid.
         """
         tail = omega.size - self.cells - 1
-        block = TUNING.block * self.cells
+        block = CONFIG.block * self.cells
         if tail < 2 * block:
             return [], np.arange(omega.size), omega.size
         blocks = tail // block
         pairs = _overlapping(blocks, block, tail)
         extremes = np.concatenate((np.minimum.reduceat(omega, pairs)[::2], np.maximum.reduceat(omega, pairs)[::2]))
         w = np.log(np.maximum(extremes, 1e-300)) / self.step + self.cells
-        w[:blocks] -= TUNING.tie
-        w[blocks:] += TUNING.tie
+        w[:blocks] -= CONFIG.tie
+        w[blocks:] += CONFIG.tie
         floor = np.floor(w).astype(np.int64).tolist()
         smooth: list[tuple[int, int, int]] = []
         spans: dict[int, list[int]] = {}
@@ -312,7 +312,7 @@ class BoundedRangeStep:
             begin, index = index, index + sum(1 for _ in group)
             first, last = begin * block, index * block if index < blocks else tail
             inside = low >= 0 and high < self.cells
-            if inside and high <= low + TUNING.few_t:
+            if inside and high <= low + CONFIG.few_t:
                 for j in range(low, min(high + 2, self.cells)):
                     earlier = spans.get(j)
                     if earlier is not None and earlier[1] == first:
@@ -365,7 +365,7 @@ class BoundedRangeStep:
         # the cell before the first comes along, to see the edge between them
         w = np.log(np.maximum(omega[np.concatenate((np.maximum(rough - 1, 0), rough))], 1e-300)) / self.step + cells
         before, w = w[: rough.size], w[rough.size :]
-        j = (np.floor(w - TUNING.tie).astype(np.int64) + _FEW).ravel()
+        j = (np.floor(w - CONFIG.tie).astype(np.int64) + _FEW).ravel()
         cell = np.broadcast_to(rough, (_FEW.size, rough.size)).ravel()
         at = cell + 1 + j - cells
         ok = np.flatnonzero((j >= 0) & (j < cells) & (at >= 0) & (at < size))

@@ -44,7 +44,7 @@ from setwise.errors import Unattainable
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class OptimumConfig:
     """How far the first grid reaches, and when a quick lower bound is taken. Nothing here is part of a proof."""
 
     ahead: float = 1.04
@@ -67,7 +67,7 @@ class Tuning:
     -log delta over the square."""
 
 
-TUNING = Tuning()
+CONFIG = OptimumConfig()
 
 _FAR = 1e9
 """An epsilon beyond all grids."""
@@ -109,13 +109,13 @@ class Optimum:
         saddle = self._saddle()
         tilt = saddle.moderate(saddle.for_delta(delta - self.failure.upper))
         plain = self._plain_analyst(tilt)
-        near = TUNING.near * (width or self.effort.width)
+        near = CONFIG.near * (width or self.effort.width)
 
         def attempt(trial: Trial) -> Bracket:
             return self._solved(saddle.at(tilt)[1], tilt, trial).epsilon(delta, near)
 
         floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
-        found = self._refined(attempt, width, tilt, TUNING.epsilon_sharpness, floor)
+        found = self._refined(attempt, width, tilt, CONFIG.epsilon_sharpness, floor)
         return Bracket(min(found.lower, self._support), min(found.upper, self._support))
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
@@ -150,17 +150,17 @@ class Optimum:
         With many bounded-range uses adaptivity gains little, and the lower bound is a binomial sum.
         """
         match self.stages:
-            case (RangeStage(groups=((epsilon, count),)),) if count >= TUNING.many_uses:
+            case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
                 before = NOTHING
-            case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= TUNING.many_uses:
-                found = enumerated(uses, stages.TUNING.most_enumerated)
+            case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= CONFIG.many_uses:
+                found = enumerated(uses, stages.CONFIG.most_enumerated)
                 if found is None:
                     return None
                 before = found
             case _:
                 return None
         middle = worst_t(epsilon, max(tilt, 1e-9))
-        choices = [t for t in middle * np.array(TUNING.plain_shares) if 0.0 < t < epsilon]
+        choices = [t for t in middle * np.array(CONFIG.plain_shares) if 0.0 < t < epsilon]
         losses = [two_point_loss(float(t), float(t) - epsilon, count) for t in choices]
 
         def at_worst(x: float) -> Bracket:
@@ -177,7 +177,7 @@ class Optimum:
     def _tilted(self) -> bool:
         """Whether some stage is a lattice, whose accuracy depends on the tilt."""
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
-        return any(enumerated(stage.uses, stages.TUNING.most_enumerated) is None for stage in linear)
+        return any(enumerated(stage.uses, stages.CONFIG.most_enumerated) is None for stage in linear)
 
     @property
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
@@ -190,11 +190,11 @@ class Optimum:
     @property
     def _least(self) -> float:
         """The epsilon to which smaller ones are rounded up from above: one grid must serve all."""
-        return max(epsilon for epsilon, _ in self._groups) / dynamic_program.TUNING.largest_ratio
+        return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
         """Return how a stage is drawn from, for the bound from above."""
-        tilt = max(tilt, TUNING.least_tilt / math.sqrt(variance_of(self._groups)))
+        tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
@@ -205,10 +205,10 @@ class Optimum:
 
     def _work(self, cells: int, tilt: float) -> float:
         epsilons = [epsilon for epsilon, _ in self._groups]
-        if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.TUNING.most_cells:
+        if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
             return math.inf
         steps = sum(self._draws(groups, tilt).steps for groups in self._stages_of_groups)
-        return grid_work(self._groups, steps, cells) + (TUNING.kink_work * steps * cells**2 if self._kinked else 0.0)
+        return grid_work(self._groups, steps, cells) + (CONFIG.kink_work * steps * cells**2 if self._kinked else 0.0)
 
     @property
     def _kinked(self) -> bool:
@@ -233,9 +233,9 @@ class Optimum:
         def smaller_first(groups: Sequence[Group]) -> list[DrawOrders]:
             return [DrawOrders((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
 
-        end = TUNING.ahead * trial.stretch * about
+        end = CONFIG.ahead * trial.stretch * about
         exact = self._exactly_drawn(tilt)  # what prices allow may reach far beyond the largest loss
-        if exact and self._support < math.inf and sum(count for _, count in self._groups) <= TUNING.few_uses:
+        if exact and self._support < math.inf and sum(count for _, count in self._groups) <= CONFIG.few_uses:
             end = math.inf
         upper = self._run(step, end, tilt, in_any_order, apply)
         if exact:
@@ -275,7 +275,7 @@ class Optimum:
                         done = in_worst_order(part, done, band, apply, advance)
                 case LinearStage() as stage if index == 0:
                     smallest = max(self._least, min(epsilon for epsilon, _ in self._groups))
-                    upper, lower = losses(stage, tilt, stages.TUNING.first_tolerance * (step / smallest) ** 2)
+                    upper, lower = losses(stage, tilt, stages.CONFIG.first_tolerance * (step / smallest) ** 2)
                     return _Solved(upper, lower, done.profile, self.failure)
                 case LinearStage() as stage if index == len(self.stages) - 1:
                     done = alone(stage, band, tilt)

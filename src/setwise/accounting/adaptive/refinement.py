@@ -23,7 +23,7 @@ from setwise.errors import Unattainable
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class RefinementConfig:
     """The numbers that choose grids. Widths are relative to the upper end; work is grid points times steps."""
 
     rough_width: float = 1e-2
@@ -62,7 +62,7 @@ class Tuning:
     """A delta below this is at the end of the range of floats, and no width is asked of it."""
 
 
-TUNING = Tuning()
+CONFIG = RefinementConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Refinement:
     @property
     def done(self) -> bool:
         """Whether the bracket is as narrow as wanted."""
-        return self.best.relative_width <= self.wanted or self.best.upper < TUNING.negligible
+        return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
     def after(self, trial: Trial, found: Bracket) -> Trial | None:
         """Take in what a run found and return the next, or None when no further run would help."""
@@ -103,8 +103,8 @@ class Refinement:
             return None
         following = replace(trial, upper_only=False)
         finite = self.best.upper < math.inf
-        stalled = self.best.width > TUNING.stalled * width
-        wide = found.relative_width > min(TUNING.too_wide * self.wanted, TUNING.far_too_wide)
+        stalled = self.best.width > CONFIG.stalled * width
+        wide = found.relative_width > min(CONFIG.too_wide * self.wanted, CONFIG.far_too_wide)
         if trial.upper_only and finite:
             return following
         if self.shares_left and found.upper < math.inf and (wide or stalled):
@@ -118,17 +118,17 @@ class Refinement:
             self.shares_left, self.share_widths, stalled = (), {}, False
             following = replace(following, tilt_share=narrowest)
         self.stalled_runs = self.stalled_runs + 1 if stalled else 0
-        if self.stalled_runs > (TUNING.most_stalled if self.asked else 0):
+        if self.stalled_runs > (CONFIG.most_stalled if self.asked else 0):
             return None
         if finite and not (self.asked or self.exact):
             return None
         if not finite:
-            return replace(following, stretch=trial.stretch * TUNING.lengthen)
+            return replace(following, stretch=trial.stretch * CONFIG.lengthen)
         finer = 2.0
         if not self.stalled_runs:
-            needed = TUNING.safety * math.sqrt(self.best.relative_width / self.wanted)
-            finer = min(TUNING.most_finer, max(TUNING.least_finer, needed))
-        return replace(following, cells=_even(trial.cells * finer), stretch=trial.stretch * TUNING.longer)
+            needed = CONFIG.safety * math.sqrt(self.best.relative_width / self.wanted)
+            finer = min(CONFIG.most_finer, max(CONFIG.least_finer, needed))
+        return replace(following, cells=_even(trial.cells * finer), stretch=trial.stretch * CONFIG.longer)
 
 
 def refine(
@@ -148,16 +148,16 @@ def refine(
     cells; `floor` is a lower bound to start from; `tilted` says that some stage depends on the tilt; `work` is what a
     run with a number of cells takes.
     """
-    wanted = width or (aim if exact else max(aim, TUNING.rough_width))
-    cells = max(TUNING.fewest_cells, _even(math.sqrt(TUNING.margin * sharpness / wanted)))
-    trial: Trial | None = Trial(min(TUNING.most_first_cells, cells), upper_only=floor is not None)
-    shares = TUNING.tilt_shares if tilted else ()
+    wanted = width or (aim if exact else max(aim, CONFIG.rough_width))
+    cells = max(CONFIG.fewest_cells, _even(math.sqrt(CONFIG.margin * sharpness / wanted)))
+    trial: Trial | None = Trial(min(CONFIG.most_first_cells, cells), upper_only=floor is not None)
+    shares = CONFIG.tilt_shares if tilted else ()
     state = Refinement(wanted, width is not None, exact, Bracket(floor or 0.0, math.inf), shares)
-    left = TUNING.most_unasked_work if width is None else TUNING.most_work
-    for run in range(TUNING.most_runs):
+    left = CONFIG.most_unasked_work if width is None else CONFIG.most_work
+    for run in range(CONFIG.most_runs):
         assert trial is not None
         left -= work(trial.cells)
-        if left < 0.0 or (run >= TUNING.most_short_runs and state.best.upper == math.inf):
+        if left < 0.0 or (run >= CONFIG.most_short_runs and state.best.upper == math.inf):
             break
         try:
             found = attempt(trial)

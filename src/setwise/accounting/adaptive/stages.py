@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class StageConfig:
     """How finely a linear stage is tabulated. A tolerance is the share of its variance that a lattice adds."""
 
     most_enumerated: int = 20_000
@@ -46,7 +46,7 @@ class Tuning:
     """Probability below which an atom of a middle stage is left out and charged: far below any delta of interest."""
 
 
-TUNING = Tuning()
+CONFIG = StageConfig()
 
 _BENT = 1e-10
 """Relative error charged because a profile before a linear stage is convex only up to rounding."""
@@ -110,7 +110,7 @@ def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[G
 
 
 def losses(
-    stage: LinearStage, tilt: float, tolerance: float, grid: float | None = None, most: int = TUNING.most_enumerated
+    stage: LinearStage, tilt: float, tolerance: float, grid: float | None = None, most: int = CONFIG.most_enumerated
 ) -> tuple[Atoms, Atoms]:
     """Return the losses of a linear stage from above and from below: exact if there are at most `most`, else a lattice.
 
@@ -135,7 +135,7 @@ def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
         case _:
             from setwise.accounting.losses.pld import LatticeSum
 
-            whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), TUNING.last_tolerance, band.step)
+            whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), CONFIG.last_tolerance, band.step)
             upper, lower = whole.tails(coarse_saddle(stage.uses), tilt, whole=True)
     # On a lattice from above, losses reach past the largest by a step each.
     reach = upper.top if stage.support < math.inf else math.inf
@@ -150,18 +150,18 @@ def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 
 def _few(band: Band, variance: float, support: float) -> int:
     """Return up to how many losses a profile is averaged over as they are: it is read at each from every grid point."""
-    return int(TUNING.most_reads / band.size(variance, support))
+    return int(CONFIG.most_reads / band.size(variance, support))
 
 
 def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
     """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
     variance = after.variance + stage.variance
     few = _few(band, variance, after.support + stage.support)
-    for tolerance in TUNING.middle_tolerances:
+    for tolerance in CONFIG.middle_tolerances:
         upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance, band.step, few))
         reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
         x = multiples(band.step, 0, band.size(variance, after.support + reach))
-        if x.size * upper.size <= TUNING.most_reads:
+        if x.size * upper.size <= CONFIG.most_reads:
             break
     else:
         raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
@@ -178,7 +178,7 @@ def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) ->
 
 def _trimmed(atoms: Atoms) -> Atoms:
     """Leave out atoms too rare to matter at both ends, and say how much that is."""
-    kept = np.flatnonzero(atoms.mass >= TUNING.rare)
+    kept = np.flatnonzero(atoms.mass >= CONFIG.rare)
     inside = slice(int(kept[0]), int(kept[-1]) + 1)
     rest = float(atoms.mass[: inside.start].sum() + atoms.mass[inside.stop :].sum()) * (1 + atoms.relative_error)
     return Atoms(atoms.loss[inside], atoms.mass[inside], atoms.relative_error, atoms.dropped + rest)
@@ -200,7 +200,7 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
     fine = multiples(float(x[1]) / steps.denominator, -reach, (x.size - 1) * steps.denominator + reach + 1)
     values = read(fine - atoms.loss[0])
     windows = np.lib.stride_tricks.sliding_window_view(values, reach + 1)[:: steps.denominator, :: steps.numerator]
-    chunk = max(1, TUNING.products_at_once // atoms.size)
+    chunk = max(1, CONFIG.products_at_once // atoms.size)
     for start in range(0, x.size, chunk):
         total[start : start + chunk] = (windows[start : start + chunk] * atoms.mass[::-1]).sum(axis=1)
     return total

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class FftConfig:
     """How much of a sum is transformed. What lies outside is bounded and charged, whatever these numbers are."""
 
     largest_transform: int = 2**22
@@ -39,7 +39,7 @@ class Tuning:
     """Little enough lies beyond when minus its logarithm is this times the square of the reach; a Gaussian has 0.5."""
 
 
-TUNING = Tuning()
+CONFIG = FftConfig()
 
 _SMALLEST_POWER = 1e-100
 """Entries of a spectrum whose power would be below this are set to 0 and charged."""
@@ -71,7 +71,7 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
     height, mean, variance = saddle.at(tilt)
     ends = []
     for side, farthest in zip((-1.0, 1.0), saddle.support, strict=True):
-        reach = TUNING.reach
+        reach = CONFIG.reach
         while True:
             end = mean + side * reach * math.sqrt(variance)
             if side * (end - farthest) >= 0.0:  # nothing lies beyond, so no tilt has to point there
@@ -79,14 +79,14 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
                 break
             further = saddle.for_loss(end)
             exponent = saddle.at(further)[0] - height - (further - tilt) * end
-            if exponent < -TUNING.rare * TUNING.reach**2 or reach > TUNING.farthest * TUNING.reach:
+            if exponent < -CONFIG.rare * CONFIG.reach**2 or reach > CONFIG.farthest * CONFIG.reach:
                 break
-            reach *= TUNING.farther
+            reach *= CONFIG.farther
         ends.append((end, further))
     left, left_tilt = ends[0]
     if whole:
         _, mean, variance = saddle.at(0.0)
-        bulk = mean - TUNING.reach * math.sqrt(variance)
+        bulk = mean - CONFIG.reach * math.sqrt(variance)
         if bulk < left:
             left, left_tilt = bulk, saddle.for_loss(bulk)
     tilts = (tilt, tilt / 2, 0.0) if whole and tilt > 0.0 else (tilt,)
@@ -103,12 +103,12 @@ def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
     step = parts[0].lattice.step
     lowest = sum(part.count * part.lattice.first for part in parts)
     highest = sum(part.count * (part.lattice.first + part.lattice.mass.size - 1) for part in parts)
-    if highest - lowest < TUNING.few_losses:
+    if highest - lowest < CONFIG.few_losses:
         return _directly(parts, lowest)
     first = min(max(lowest, math.floor(window.left / step)), highest)
     last = max(first, min(highest, math.ceil(window.right / step)))
     size = _good_size(last - first + 1)
-    if size > TUNING.largest_transform:
+    if size > CONFIG.largest_transform:
         raise Unattainable(
             "the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket"
         )
@@ -158,7 +158,7 @@ def _directly(parts: Sequence[Part], lowest: int) -> Atoms:
             power = np.convolve(power, power) if count else power
     step = parts[0].lattice.step
     shift = sum(part.count * part.lattice.shift for part in parts)
-    relative = sum(part.count * part.lattice.relative_error for part in parts) + 64 * TUNING.few_losses * UNIT
+    relative = sum(part.count * part.lattice.relative_error for part in parts) + 64 * CONFIG.few_losses * UNIT
     return Atoms(multiples(step, lowest, total.size) - shift, np.maximum(total, 0.0), relative, 0.0)
 
 

@@ -31,7 +31,7 @@ from setwise.errors import Unattainable
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class LatticeConfig:
     """How fine a lattice is. A tolerance is the share of the variance of the total loss that the lattice adds."""
 
     tolerance: float = 4e-8
@@ -44,7 +44,7 @@ class Tuning:
     """Times smaller a tolerance is tried when a width is not reached: the width falls about in proportion."""
     coarser: float = 4.0
     """Times larger a tolerance is tried when the losses in the window are too many: half as many."""
-    most_losses: float = fft.TUNING.largest_transform / 2
+    most_losses: float = fft.CONFIG.largest_transform / 2
     """Losses in the window beyond which a coarser lattice is taken."""
     off_lattice: float = 10.0
     """Factor on the tolerance where no lattice holds all losses and each kind of use is rounded to it only once."""
@@ -66,7 +66,7 @@ class Tuning:
     """Standard deviations tabulated beyond the mean under the tilt; what is further out is charged."""
 
 
-TUNING = Tuning()
+CONFIG = LatticeConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class LatticeSum:
 
     uses: tuple[tuple[KnownNoise, int], ...]
     failure: Bracket
-    tolerance: float = TUNING.tolerance
+    tolerance: float = CONFIG.tolerance
     grid: float | None = None
 
     @property
@@ -107,9 +107,9 @@ class LatticeSum:
             )
         tilt = saddle.for_delta(target)
         found = self._epsilon_near(delta, saddle, tilt)
-        there = max(0.0, saddle.for_loss(found.upper)) if found.relative_width > TUNING.loose else tilt
+        there = max(0.0, saddle.for_loss(found.upper)) if found.relative_width > CONFIG.loose else tilt
         if (
-            abs(there - tilt) > TUNING.misplaced * tilt
+            abs(there - tilt) > CONFIG.misplaced * tilt
         ):  # few uses, near their largest loss: look again where the answer is
             again = self._epsilon_near(delta, saddle, there)
             found = Bracket(max(found.lower, again.lower), min(found.upper, again.upper))
@@ -123,9 +123,9 @@ class LatticeSum:
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
 
     def _finer(self) -> "LatticeSum":
-        if self.tolerance < TUNING.finest:
+        if self.tolerance < CONFIG.finest:
             raise Unattainable("the width asked for is below what rounding allows for these uses; ask for a wider one")
-        return replace(self, tolerance=self.tolerance / TUNING.finer)
+        return replace(self, tolerance=self.tolerance / CONFIG.finer)
 
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
         x = np.array([epsilon])
@@ -140,15 +140,15 @@ class LatticeSum:
         view = window(saddle, tilt, whole=whole)
         fitting = self._fitting(view)
         upper, lower = fitting._seen(view)
-        return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(TUNING.lower_coarser))
+        return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(CONFIG.lower_coarser))
 
     def _fitting(self, view: Window) -> "LatticeSum":
         """Return the finest version, no finer than this one, whose losses in the window a transform can hold."""
         fitting = self
-        while min(fitting.step(), fitting.step(TUNING.lower_coarser)) * TUNING.most_losses < view.right - view.left:
-            if fitting.tolerance > TUNING.coarsest:
+        while min(fitting.step(), fitting.step(CONFIG.lower_coarser)) * CONFIG.most_losses < view.right - view.left:
+            if fitting.tolerance > CONFIG.coarsest:
                 raise Unattainable("the losses of these uses spread too far to be tabulated together")
-            fitting = replace(fitting, tolerance=TUNING.coarser * fitting.tolerance)
+            fitting = replace(fitting, tolerance=CONFIG.coarser * fitting.tolerance)
         return fitting
 
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
@@ -162,7 +162,7 @@ class LatticeSum:
 
     def _seen(self, view: Window) -> tuple[Atoms, Atoms]:
         """Return the atoms in the window, from above and from below."""
-        fine, coarse = self.step(), self.step(TUNING.lower_coarser)
+        fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)
         upper, lower = sums(above, view, from_above=True), sums(below, view, from_above=False)
         lost = sum(part.count * part.lattice.infinite for part in above)
@@ -176,7 +176,7 @@ class LatticeSum:
         """
         parts = []
         for known, count in self.uses:
-            added = None if self._common_unit() is not None else enumerated([(known, count)], TUNING.most_added_up)
+            added = None if self._common_unit() is not None else enumerated([(known, count)], CONFIG.most_added_up)
             if added is None or count == 1:
                 pair, number = tabulated(known, step, self._reach(known, view.tilts[0])), count
             else:
@@ -195,7 +195,7 @@ class LatticeSum:
         units = self._units()
         unit = common_unit(units) if units else math.inf
         finest = math.sqrt(6.0 * self.tolerance * self._variance / math.fsum(count for _, count in self.uses))
-        return None if unit is None or unit < TUNING.least_unit * min(self._largest_step(), finest) else unit
+        return None if unit is None or unit < CONFIG.least_unit * min(self._largest_step(), finest) else unit
 
     @property
     def _variance(self) -> float:
@@ -219,9 +219,9 @@ class LatticeSum:
         """
         if self._common_unit() is None:
             rounded = sum(1 if _adds_up(known, count) else count for known, count in self.uses)
-            slack = TUNING.off_lattice if rounded == len(self.uses) else 1.0
+            slack = CONFIG.off_lattice if rounded == len(self.uses) else 1.0
             anywhere = math.sqrt(6.0 * slack * self.tolerance * self._variance / rounded)
-            return anywhere / TUNING.lower_finer if coarser > 1.0 else anywhere
+            return anywhere / CONFIG.lower_finer if coarser > 1.0 else anywhere
         units, largest = self._units(), self._largest_step()
         if self.grid is not None and not units:
             steps = coarser * largest / self.grid
@@ -239,14 +239,14 @@ class LatticeSum:
         """Return how many standard deviations of a Gaussian matter under the tilt."""
         match known:
             case Gaussian(sigma=sigma):
-                return min(TUNING.farthest, abs(tilt) / sigma + TUNING.beyond_tilt)
+                return min(CONFIG.farthest, abs(tilt) / sigma + CONFIG.beyond_tilt)
             case _:
-                return TUNING.farthest
+                return CONFIG.farthest
 
 
 def _adds_up(known: KnownNoise, count: int) -> bool:
     """Return whether equal uses are added up exactly before their losses are rounded to a lattice."""
-    return count == 1 or enumerated([(known, count)], TUNING.most_added_up) is not None
+    return count == 1 or enumerated([(known, count)], CONFIG.most_added_up) is not None
 
 
 def _tail_of(atoms: Atoms, step: float) -> LatticeTail:

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class TiltConfig:
     """How closely tilts are found, and how large they may be."""
 
     largest: float = 60.0
@@ -44,7 +44,7 @@ class Tuning:
     loss: fitted to certified optima of 1 to 100 uses at deltas from 1e-4 to 1e-10."""
 
 
-TUNING = Tuning()
+CONFIG = TiltConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class Saddle:
     def support(self) -> tuple[float, float]:
         """Losses that no sum of the parts is below or above, on lattices up to `beyond` times as coarse."""
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
-        least = math.fsum(steps * (first - TUNING.beyond) for steps, first, _ in nodes)
-        return least, math.fsum(steps * (first + size - 1 + TUNING.beyond) for steps, first, size in nodes)
+        least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)
+        return least, math.fsum(steps * (first + size - 1 + CONFIG.beyond) for steps, first, size in nodes)
 
     def at(self, tilt: float) -> tuple[float, float, float]:
         """Return the cumulant, mean and variance of the sum under the tilt."""
@@ -134,7 +134,7 @@ class Saddle:
             of_parts = self._tables.moments(tilt)
             height, mean, variance = (float((self._tables.count * each).sum()) for each in of_parts)
         adapted = [(count, _adapted_moments(epsilon, tilt), 4.0 / epsilon**2) for epsilon, count in self.ranges]
-        gain = TUNING.first_gain + TUNING.later_gain * math.fsum(count * one[2] * unit for count, one, unit in adapted)
+        gain = CONFIG.first_gain + CONFIG.later_gain * math.fsum(count * one[2] * unit for count, one, unit in adapted)
         for count, one, unit in adapted:
             uses = count * (1.0 + one[2] * unit / gain)
             height, mean, variance = height + uses * one[0], mean + uses * one[1], variance + uses * one[2]
@@ -203,7 +203,7 @@ class Saddle:
         normal = _mills(start * deviation) - _mills((start + 1.0) * deviation)
         if normal <= 0.0:
             return even
-        piled = math.exp(-variance / (TUNING.piled * self._variance))
+        piled = math.exp(-variance / (CONFIG.piled * self._variance))
         return piled * even - (1.0 - piled) * math.log(normal)
 
     @cached_property
@@ -216,7 +216,7 @@ class Saddle:
 
         Near the largest loss tilts grow without bound, the sooner for the proxies of bounded-range mechanisms.
         """
-        return min(tilt, TUNING.largest_moderate / math.sqrt(self._variance))
+        return min(tilt, CONFIG.largest_moderate / math.sqrt(self._variance))
 
     @cached_property
     def _largest(self) -> float:
@@ -226,7 +226,7 @@ class Saddle:
             variances = self._tables.moments(0.0)[2].tolist()
             steps = [part.lattice.step for part in self.parts]
             deviations += [max(math.sqrt(one), 1e-3 * step) for one, step in zip(variances, steps, strict=True)]
-        return TUNING.largest / min(deviations)
+        return CONFIG.largest / min(deviations)
 
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
         """Return about where `too_small` turns false, by doubling or halving from the guess and then bisecting."""
@@ -236,12 +236,12 @@ class Saddle:
         while too_small(high):
             if high >= largest:
                 return largest
-            low, high = high, min(TUNING.apart * high, largest)
+            low, high = high, min(CONFIG.apart * high, largest)
         if low == 0.0:
             low = high
             while low > 1e-12 and not too_small(low):
-                low, high = low / TUNING.apart, low
-        while high - low > TUNING.close * high and high > 1e-12:
+                low, high = low / CONFIG.apart, low
+        while high - low > CONFIG.close * high and high > 1e-12:
             middle = 0.5 * (low + high)
             low, high = (middle, high) if too_small(middle) else (low, middle)
         return 0.5 * (low + high)
@@ -268,7 +268,7 @@ def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
     """Return a coarse version of the uses."""
     return Saddle(
         tuple(
-            Part(tabulated(known, math.sqrt(spread(known)[0]) / TUNING.steps_in_deviation).upper, count)
+            Part(tabulated(known, math.sqrt(spread(known)[0]) / CONFIG.steps_in_deviation).upper, count)
             for known, count in uses
         )
     )
@@ -276,13 +276,13 @@ def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
 
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
     """Return where the residual vanishes by a few plain Newton steps, or None when they do not settle."""
-    for _ in range(TUNING.newton_steps):
+    for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)
         if not slope > 0.0:
             return None
         step = value / slope
         tilt += step
-        if abs(step) <= TUNING.newton_close * abs(tilt):
+        if abs(step) <= CONFIG.newton_close * abs(tilt):
             return tilt
         if abs(step) > 10.0 * abs(tilt) + 1.0:
             return None

@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class BatchMixtureConfig:
     """Widths are relative widths of delta; outcomes are those of all bounded-range mechanisms together."""
 
     widths: tuple[float, ...] = (1e-3, 5e-2, 1e-1)
@@ -58,7 +58,7 @@ class Tuning:
     """Upper ends of epsilon tried, each larger than the last."""
 
 
-TUNING = Tuning()
+CONFIG = BatchMixtureConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class BatchMixture:
         share = _usual_share(self.groups) if width is None else 0.4 * width * max(lower, 1e-9) * rate
         upper = reached.upper + share / rate
         boxes = self._in_boxes(responses, upper, tilt)
-        for further in range(1, TUNING.most_passes + 1):
+        for further in range(1, CONFIG.most_passes + 1):
             if upper >= self._support:
                 break
             top = boxes.branch_and_bound(upper, spare, _boxes(width))
@@ -126,10 +126,10 @@ class BatchMixture:
         """Return the batch, with what stands beside known most accurately where the tilt points."""
         exact = exact_linear(self.linear, Bracket(0.0, 0.0))
         enumerable = exact is not None and not isinstance(exact.inner, GaussianLoss)
-        if exact is not None and enumerable and exact.outer.size * outcome_count(self.groups) <= TUNING.most_outcomes:
+        if exact is not None and enumerable and exact.outer.size * outcome_count(self.groups) <= CONFIG.most_outcomes:
             inner = exact.inner or NoLoss()
             return _Responses(self.groups, inner, inner, exact.outer)
-        tolerance = stages.TUNING.last_tolerance if width is None else 1e-4 * width
+        tolerance = stages.CONFIG.last_tolerance if width is None else 1e-4 * width
         beside = LatticeSum(self.linear, Bracket(0.0, 0.0), tolerance)
         return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
 
@@ -139,11 +139,11 @@ class BatchMixture:
         The groups that add most to the variance stay; an analyst may adapt the others, in an order good for us.
         """
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
-        fixed, adapted = by_weight[: TUNING.most_fixed], sorted(by_weight[TUNING.most_fixed :], reverse=True)
+        fixed, adapted = by_weight[: CONFIG.most_fixed], sorted(by_weight[CONFIG.most_fixed :], reverse=True)
         if not adapted:
             return responses
         order = upper_bound_order(adapted, self.linear)
-        after = Optimum(order, Bracket(0.0, 0.0)).profile(epsilon, tilt, TUNING.cells)
+        after = Optimum(order, Bracket(0.0, 0.0)).profile(epsilon, tilt, CONFIG.cells)
         return _Responses(tuple(fixed), _FromAbove(after), _FromAbove(after))
 
 
@@ -151,7 +151,7 @@ def batch_mixture(
     groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]], failure: Bracket
 ) -> BatchMixture | None:
     """Return the batch bound, or None when the bounded-range mechanisms have too many outcomes to sum."""
-    if outcome_count(tuple(groups)) > TUNING.most_outcomes:
+    if outcome_count(tuple(groups)) > CONFIG.most_outcomes:
         return None
     return BatchMixture(tuple(groups), tuple(linear), failure)
 
@@ -193,7 +193,7 @@ class _Responses:
 
         Ends when no box is above the target, or after `most` boxes.
         """
-        most = min(most, max(TUNING.fewest_boxes, int(TUNING.most_work / outcome_count(self.groups))))
+        most = min(most, max(CONFIG.fewest_boxes, int(CONFIG.most_work / outcome_count(self.groups))))
         start = tuple(0.0 for _ in self.groups)
         end = tuple(epsilon for epsilon, _ in self.groups)
         boxes = [(-self.over(start, end, x), start, end)]
@@ -213,7 +213,7 @@ class _Responses:
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):
-            atoms = atoms.times(two_point_atoms(up, down, count, TUNING.smallest_ratio))
+            atoms = atoms.times(two_point_atoms(up, down, count, CONFIG.smallest_ratio))
         return atoms
 
 
@@ -224,11 +224,11 @@ def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
 
 
 def _usual_share(groups: Sequence[Group]) -> float:
-    return TUNING.widths[min(len(groups), len(TUNING.widths)) - 1]
+    return CONFIG.widths[min(len(groups), len(CONFIG.widths)) - 1]
 
 
 def _boxes(width: float | None) -> int:
-    return TUNING.most_boxes if width is None else TUNING.more_boxes * TUNING.most_boxes
+    return CONFIG.most_boxes if width is None else CONFIG.more_boxes * CONFIG.most_boxes
 
 
 def _reached(bracket: Bracket, width: float | None) -> Bracket:

@@ -18,7 +18,7 @@ Choice = tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class BatchSearchConfig:
     """Step sizes are shares of epsilon; outcomes are those of all bounded-range mechanisms, equal ones counted once."""
 
     most_outcomes: int = 20_000
@@ -45,7 +45,7 @@ class Tuning:
     """The least rate at which log delta is taken to fall with epsilon."""
 
 
-TUNING = Tuning()
+CONFIG = BatchSearchConfig()
 
 
 def outcome_count(groups: tuple[Group, ...]) -> float:
@@ -71,17 +71,17 @@ class BatchSearch:
         """
         usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
         short = (self.largest - x) / (1 + sum(count for _, count in self.groups))
-        last = tuple(max(epsilon - short, TUNING.margin * epsilon) for epsilon, _ in self.groups)
+        last = tuple(max(epsilon - short, CONFIG.margin * epsilon) for epsilon, _ in self.groups)
         return max([usual, last, *self._scan()], key=lambda choice: self.at(choice, x).lower)
 
     def hill_climb(self, x: float, choice: Choice) -> Choice:
         """Return the best choice found from this one on."""
-        if outcome_count(self.groups) > TUNING.most_outcomes:
+        if outcome_count(self.groups) > CONFIG.most_outcomes:
             return choice
         best, before = self.at(choice, x).lower, 0.0
-        step = TUNING.first_step
-        left = TUNING.most_tried / max(1.0, outcome_count(self.groups) / TUNING.few_outcomes)
-        while step > TUNING.smallest_step and (step > TUNING.last_step or best > before * (1 + TUNING.flat)):
+        step = CONFIG.first_step
+        left = CONFIG.most_tried / max(1.0, outcome_count(self.groups) / CONFIG.few_outcomes)
+        while step > CONFIG.smallest_step and (step > CONFIG.last_step or best > before * (1 + CONFIG.flat)):
             before = best
             while left > 0.0 and (better := self._neighbour(x, choice, step, best)) is not None:
                 choice, best = better
@@ -93,7 +93,7 @@ class BatchSearch:
         return choice
 
     def _scan(self) -> list[Choice]:
-        most = min(TUNING.most_scanned, TUNING.most_scanned_work / outcome_count(self.groups))
+        most = min(CONFIG.most_scanned, CONFIG.most_scanned_work / outcome_count(self.groups))
         number = int(most ** (1.0 / len(self.groups)))
         if number < 3:
             return []
@@ -104,7 +104,7 @@ class BatchSearch:
         """Return a choice better than `best` a step away, and its delta, if there is one."""
         for index, (epsilon, _) in enumerate(self.groups):
             for move in (-step * epsilon, step * epsilon):
-                t = min(max(choice[index] + move, TUNING.margin * epsilon), (1 - TUNING.margin) * epsilon)
+                t = min(max(choice[index] + move, CONFIG.margin * epsilon), (1 - CONFIG.margin) * epsilon)
                 other = (*choice[:index], t, *choice[index + 1 :])
                 value = self.at(other, x).lower
                 if value > best:
@@ -115,10 +115,10 @@ class BatchSearch:
         """Return about the largest epsilon at which some choice reaches delta, and that choice."""
         choice = self.start(guess, tilt)
         best = epsilon_at(delta, partial(self.at, choice), guess)
-        for _ in range(TUNING.most_climbs):
+        for _ in range(CONFIG.most_climbs):
             climbed = self.hill_climb(best.lower, choice)
             found = epsilon_at(delta, partial(self.at, climbed), max(best.upper, 1e-9))
-            if found.lower <= best.lower * (1 + TUNING.settled):
+            if found.lower <= best.lower * (1 + CONFIG.settled):
                 break
             best, choice = found, climbed
         return best, choice
@@ -126,4 +126,4 @@ class BatchSearch:
     def decay_rate(self, x: float, further: float, choice: Choice) -> float:
         """Return about how fast log delta falls between two epsilons."""
         here, there = self.at(choice, x).upper, self.at(choice, further).upper
-        return max(math.log(here / there) / (further - x), TUNING.slowest) if 0.0 < there < here else TUNING.slowest
+        return max(math.log(here / there) / (further - x), CONFIG.slowest) if 0.0 < there < here else CONFIG.slowest

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class BatchConfig:
     """When blocks of t are ruled out, split or evaluated; every bound counts, whatever these numbers are."""
 
     smallest_ratio: float = 1e-150
@@ -45,7 +45,7 @@ class Tuning:
     """Stationary points up to which a block is settled by evaluating them."""
 
 
-TUNING = Tuning()
+CONFIG = BatchConfig()
 
 
 class NoLoss:
@@ -92,7 +92,7 @@ class BatchBoundedRange:
         """Return delta at x when every BR mechanism is replaced by the pair with these log likelihood ratios."""
         if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing: only the mechanisms beside count
             return self.beside.average(NoLoss(), x)
-        return self.beside.average(two_point_loss(high, low, self.count, TUNING.smallest_ratio), x)
+        return self.beside.average(two_point_loss(high, low, self.count, CONFIG.smallest_ratio), x)
 
     def _worst(self, x: float) -> Bracket:
         if self.count == 1 and self.beside is NOTHING:
@@ -138,12 +138,12 @@ class BatchBoundedRange:
 
         for a, b in self._first_blocks(peak):
             push(a, b)
-        while blocks and -blocks[0][0] > floor * (1 + TUNING.settled):
+        while blocks and -blocks[0][0] > floor * (1 + CONFIG.settled):
             _, a, b = heapq.heappop(blocks)
             first, last = np.searchsorted(points, [a, b])
             # The neighbours outside come along: between two stationary points the curve has no other local maximum.
             inside = points[max(0, first - 1) : last + 1]
-            if inside.size <= TUNING.few_points:
+            if inside.size <= CONFIG.few_points:
                 floor = max([floor, *(evaluate(float(t)).lower for t in inside)])
             else:
                 push(a, 0.5 * (a + b))

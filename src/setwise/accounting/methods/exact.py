@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from setwise.accounting.brackets import (
     ELEMENTARY,
     UNIT,
-    Answer,
     Bracket,
+    CertifiedBound,
     Interaction,
     down,
     either_fails,
@@ -158,7 +158,7 @@ class BasicSum:
         return Bracket(0.0, self.failure.upper if epsilon >= self.total else 1.0)
 
 
-def pure_sum(uses: Iterable[Use], interaction: Interaction) -> Answer:
+def pure_sum(uses: Iterable[Use], interaction: Interaction) -> CertifiedBound:
     """Return the epsilon of the uses together at delta = 0; infinite when some use has an unbounded loss or fails.
 
     The largest losses of known noise are reached together, and a bounded-range mechanism of epsilon loses t with some
@@ -170,5 +170,5 @@ def pure_sum(uses: Iterable[Use], interaction: Interaction) -> Answer:
     pairs = [(use.guarantee, use.count) for use in uses]
     total = total_loss(pairs)
     if total is None or any(guarantee.split_off_failure()[1] for guarantee, _ in pairs):
-        return Answer(0.0, math.inf, interaction, BASIC, BASIC_STATEMENT)
-    return Answer(float_below(total), float_above(total), interaction, BASIC, BASIC_STATEMENT)
+        return CertifiedBound(0.0, math.inf, interaction, BASIC, BASIC_STATEMENT)
+    return CertifiedBound(float_below(total), float_above(total), interaction, BASIC, BASIC_STATEMENT)

@@ -18,7 +18,7 @@ from setwise.accounting.prices import wallet_before
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class MajorantConfig:
     """How finely prices are tabulated, and how tight a Gaussian must be. Every choice gives an upper bound."""
 
     cell: float = 0.05
@@ -29,7 +29,7 @@ class Tuning:
     """Excess of the Gaussian over the variance of all losses that is accepted: it moves epsilon by about half of it."""
 
 
-TUNING = Tuning()
+CONFIG = MajorantConfig()
 
 
 def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
@@ -63,10 +63,10 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     Every draw of b raises Theta(v) = int_0^v min_b k_b / e_b(x) dx by at most its cost k_b, where e_b(x) bounds the
     price of a draw that starts at or before x and ends at or beyond it.
     """
-    first = TUNING.first_cell * draws[0][0].price(0.0)
+    first = CONFIG.first_cell * draws[0][0].price(0.0)
     points = [0.0]
     while points[-1] < 4.0 * levels[-1]:
-        points.append(max(first, points[-1] * (1.0 + TUNING.cell)))
+        points.append(max(first, points[-1] * (1.0 + CONFIG.cell)))
     jumps = [_jumps(use, points) for use, _ in draws]
     costs = [1.0]
     for index in range(1, len(draws)):
@@ -118,10 +118,10 @@ def splits_of(groups: Sequence[Group], variance_beside: float) -> list[Split]:
     found: list[Split] = []
     for kept in range(len(ordered) + 1):
         large, small = tuple(ordered[:kept]), tuple(ordered[kept:])
-        if kept and not quick_in_any_order(large, dynamic_program.TUNING.quick_beside):
+        if kept and not quick_in_any_order(large, dynamic_program.CONFIG.quick_beside):
             break
         wallet = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in small])
         found.append(Split(large, small, wallet))
-        if wallet - variance_of(small) <= TUNING.tight * whole:
+        if wallet - variance_of(small) <= CONFIG.tight * whole:
             break
     return found if len(found) == 1 else [found[0], found[-1]]

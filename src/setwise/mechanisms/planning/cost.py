@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TypeAlias
 
-from setwise.accounting.brackets import Answer, Interaction
+from setwise.accounting.brackets import CertifiedBound, Interaction
 from setwise.accounting.compose import compose
 from setwise.accounting.estimates import estimated_epsilon
 from setwise.accounting.guarantees import Use, merged
@@ -19,7 +19,7 @@ MOST_SPREAD = 10**6
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class CostConfig:
     """How noise is searched. What is returned was certified, whatever these numbers are."""
 
     least_spread: float = 0.05
@@ -41,10 +41,12 @@ class Tuning:
     """Certified prices that are remembered."""
 
 
-TUNING = Tuning()
+CONFIG = CostConfig()
 
 
-def certified_price(uses: Iterable[Use], delta: float, interaction: Interaction = Interaction.SETWISE) -> Answer:
+def certified_price(
+    uses: Iterable[Use], delta: float, interaction: Interaction = Interaction.SETWISE
+) -> CertifiedBound:
     """Return the guarantee of the uses together at delta, which may be 0; recent answers are remembered."""
     return _composed(merged(uses), interaction, delta)
 
@@ -78,19 +80,19 @@ def estimated_spread(price: Price, first: float, epsilon: float) -> EstimatedSpr
     """
     point, slope = math.log(_in_range(first)), 1.0
     before: tuple[float, float] | None = None
-    for _ in range(TUNING.most_estimates):
-        excess = math.log(max(_asked(price, Fraction(f"{math.exp(point):.8g}")), TUNING.least_cost) / epsilon)
+    for _ in range(CONFIG.most_estimates):
+        excess = math.log(max(_asked(price, Fraction(f"{math.exp(point):.8g}")), CONFIG.least_cost) / epsilon)
         if before is not None and math.isfinite(excess):
-            slope = min(max((before[1] - excess) / (point - before[0]), TUNING.least_slope), TUNING.most_slope)
-        near = abs(excess) <= TUNING.near and before is not None
+            slope = min(max((before[1] - excess) / (point - before[0]), CONFIG.least_slope), CONFIG.most_slope)
+        near = abs(excess) <= CONFIG.near and before is not None
         before = (point, excess) if math.isfinite(excess) else None
-        moved = point + min(max(excess / slope, -TUNING.largest_move), TUNING.largest_move)
-        moved = min(max(moved, math.log(TUNING.least_spread)), math.log(MOST_SPREAD))
+        moved = point + min(max(excess / slope, -CONFIG.largest_move), CONFIG.largest_move)
+        moved = min(max(moved, math.log(CONFIG.least_spread)), math.log(MOST_SPREAD))
         at_end = moved == point
         point = moved
         if near or at_end:
             break
-    unaffordable = excess > TUNING.near and point == math.log(MOST_SPREAD)
+    unaffordable = excess > CONFIG.near and point == math.log(MOST_SPREAD)
     return None if unaffordable else EstimatedSpread(math.exp(point), slope)
 
 
@@ -100,7 +102,7 @@ def least_spread(price: Price, first: EstimatedSpread, epsilon: float) -> Fracti
     Secants of log price over log spread give the next guess; a bracket of guesses keeps it honest. Every spread tried
     is a short decimal, so that plans are easy to read and repeat.
     """
-    least, most = TUNING.least_spread, math.inf
+    least, most = CONFIG.least_spread, math.inf
     best: float | None = None
     before: tuple[float, float] | None = None
     spread, slope = _in_range(first.spread), first.slope
@@ -109,18 +111,18 @@ def least_spread(price: Price, first: EstimatedSpread, epsilon: float) -> Fracti
         cost = _asked(price, decimal(short))
         if cost <= epsilon:
             best = most = short
-            if cost * TUNING.close >= epsilon:
+            if cost * CONFIG.close >= epsilon:
                 break
         else:
             least = short
-        if most / least <= TUNING.close or least >= MOST_SPREAD:
+        if most / least <= CONFIG.close or least >= MOST_SPREAD:
             break
         if before is not None and 0.0 < cost < math.inf and short != before[0]:
             seen = math.log(before[1] / cost) / math.log(short / before[0])
-            slope = min(max(seen, TUNING.least_slope), TUNING.most_slope)
+            slope = min(max(seen, CONFIG.least_slope), CONFIG.most_slope)
         before = (short, cost) if 0.0 < cost < math.inf else None
-        excess = math.log(max(cost, TUNING.least_cost) / epsilon) + math.log(TUNING.close) / 2
-        spread = short * math.exp(min(max(excess / slope, -TUNING.largest_move), TUNING.largest_move))
+        excess = math.log(max(cost, CONFIG.least_cost) / epsilon) + math.log(CONFIG.close) / 2
+        spread = short * math.exp(min(max(excess / slope, -CONFIG.largest_move), CONFIG.largest_move))
         if not least < _short(spread) < most:
             spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, MOST_SPREAD)
             if not least < _short(spread) < most:
@@ -138,7 +140,7 @@ def _short(spread: float) -> float:
 
 
 def _in_range(spread: float) -> float:
-    return min(max(spread, TUNING.least_spread), float(MOST_SPREAD))
+    return min(max(spread, CONFIG.least_spread), float(MOST_SPREAD))
 
 
 def _asked(price: Price, spread: Fraction) -> float:
@@ -149,8 +151,8 @@ def _asked(price: Price, spread: Fraction) -> float:
         return math.inf
 
 
-@lru_cache(maxsize=TUNING.most_remembered)
-def _composed(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> Answer:
+@lru_cache(maxsize=CONFIG.most_remembered)
+def _composed(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> CertifiedBound:
     if Fraction(delta) == 0:
         return pure_sum(uses, interaction)
     composition = compose(uses, interaction)
@@ -159,6 +161,6 @@ def _composed(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> 
     return composition.epsilon(delta)
 
 
-@lru_cache(maxsize=TUNING.most_remembered)
-def _searched(uses: tuple[Use, ...], delta: float) -> Answer:
+@lru_cache(maxsize=CONFIG.most_remembered)
+def _searched(uses: tuple[Use, ...], delta: float) -> CertifiedBound:
     return pure_sum(uses, Interaction.SETWISE) if Fraction(delta) == 0 else compose(uses).quick_epsilon(delta)
