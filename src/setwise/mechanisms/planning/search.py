@@ -64,7 +64,7 @@ _MISS = 0.05
 _SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Shares of delta that a threshold may take."""
 
-_RATIOS = tuple(10.0 ** (step / 12) for step in range(-12, 13))
+_RATIOS = tuple(10.0 ** (step / 12) for step in range(-12, 17))
 """How many times as wide the noise on counts may be as the noise on picks."""
 
 _AS_GOOD = 1.01
@@ -156,6 +156,9 @@ def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: Count
     counted = min(k, changed) if changed else k
     rho, pure = _cost_of_unit_noise(name, counts, changed, k, counted, ratio)
     spread = rough_spread(rho, pure, epsilon, delta * (1.0 - share))
+    if name in (MechanismName.KNOWN_GUMBEL, MechanismName.UNKNOWN_GUMBEL) and counts is not CountNoise.NONE:
+        apart = _spread_with_plain_picks(float(k), rho - k / 8, epsilon, delta * (1.0 - share))
+        spread = np.minimum(spread, apart)
     if name is MechanismName.UNKNOWN_LAPLACE and bounds.limit is not None:
         spread = np.full_like(spread, changed / epsilon)
     reach = _rough_reach(bounds, name, spread, share * delta, changed)
@@ -196,6 +199,18 @@ def rough_spread(rho: Floats, pure: Floats, epsilon: float, delta: Floats) -> Fl
         tail = -np.log(delta)
         concentrated = np.sqrt(rho) / (np.sqrt(tail + epsilon) - np.sqrt(tail))
     return np.where(delta > 0.0, np.minimum(pure / epsilon, concentrated), pure / epsilon)
+
+
+def _spread_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
+    """Return about the noise scale when epsilons of picks are added up and only the counts go by their zCDP, `rho`.
+
+    One or two picks lose no more than their epsilons, which is less than their zCDP says at a small delta. With
+    y = 1 / scale the budget is picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) = epsilon.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):  # where delta is 0
+        slope = picks + 2.0 * np.sqrt(rho * -np.log(delta))
+        scale = (slope + np.sqrt(slope**2 + 4.0 * rho * epsilon)) / (2.0 * epsilon)
+    return np.where(delta > 0.0, scale, math.inf)
 
 
 def _rough_reach(bounds: Bounds, name: MechanismName, spread: Floats, failure: Floats, changed: int) -> Floats:
