@@ -12,6 +12,7 @@ import setwise
 from setwise.analytics import execute as execution
 from setwise.analytics import planning
 from setwise.analytics.bounds_search import CONTRIBUTIONS, FoundBounds
+from setwise.analytics.engines.base import Engine
 from setwise.analytics.query import Count, Mean, Quantile, Query, Sum
 from setwise.analytics.schema import Column, Kind, Schema
 from setwise.analytics.statistics import STATISTICS as STATISTIC_CLASSES
@@ -31,9 +32,9 @@ from setwise.mechanisms.histogram import Histogram
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.planning.request import Total
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.statistics import GroupTable
+from setwise.mechanisms.statistics import GroupStatistics, GroupTable
 from tests import sizes
-from tests.analytics.recorded import recorded_session
+from tests.analytics.recorded import recorded_session, visits
 
 ATTEMPTS = 600
 
@@ -360,3 +361,29 @@ def test_what_else_a_reader_raises_is_withheld(error, monkeypatch):
             session.count(epsilon=1, key="one")
     with pytest.raises(AnswerWithheld, match="the same key returns this outcome"):
         session.count(epsilon=1, key="one")
+
+
+def test_an_engine_that_fails_in_a_later_part_does_not_make_earlier_parts_draw_again(monkeypatch):
+    """What the later part reads depends on the number that the earlier one released."""
+    sql = (
+        "SELECT COUNT(DISTINCT who) AS n FROM visits WHERE minutes >= "
+        "(SELECT AVG(minutes, contribution_bounds_per_group => (0, 10)) FROM visits)"
+    )
+    words = {"epsilon": 1, "delta": 1e-6, "key": "one"}
+    draws = []
+    release = GroupStatistics.release
+    monkeypatch.setattr(GroupStatistics, "release", lambda *given: draws.append(1) or release(*given))
+
+    def failing(*_):
+        raise EngineFailed("the disk is full")
+
+    with setwise.open(visits(), user="who", name="visits") as session:
+        with monkeypatch.context() as broken:
+            broken.setattr(Engine, "histogram", failing)
+            for _ in range(5):
+                with pytest.raises(EngineFailed):
+                    session.sql(sql, **words)
+        assert len(draws) == 1
+        assert session.sql(sql, **words).rows == session.sql(sql, **words).rows
+        assert len(draws) == 1
+        assert not session._searches._drawn

@@ -114,7 +114,7 @@ def test_one_user_of_both_tables_changes_a_report_no_more_than_a_select(folder, 
         found.append(counted(recorded[-1]))
     with setwise.open("visits.parquet", user="user_id", private={"people": "people.parquet"}) as session:
         question = next(each for each in read_report("weekly.toml").questions if each.name == "ages")
-        session.sql(question.joined.text, contributions=1, epsilon=1, delta=1e-6)
+        session.sql(question.select.text, contributions=1, epsilon=1, delta=1e-6)
     assert counted(recorded[-1]) == found[1]
     for with_user, less in zip(*found, strict=True):
         changed = {label for label in {*with_user, *less} if with_user.get(label) != less.get(label)}

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -179,36 +180,43 @@ def bounds_in_answer(query: Query, asked: Query) -> dict[str, object]:
     return found
 
 
-class SearchMemory:
-    """Remembers the bounds that were drawn for a charge until its outcome is stored.
+Drawn = TypeVar("Drawn")
 
-    Without it, a question whose engine fails after the search would draw its bounds anew with every retry, at no
-    further charge, and an analyst could watch how often or how late it fails. With it, all attempts under a charge
-    that run in this process use the same draw. Safe to use from several threads.
+
+class SearchMemory:
+    """Remembers what was drawn for a charge, such as bounds, until the outcome of the charge is stored.
+
+    A question may read rows again after a draw, and how it does so may depend on the draw. Without this memory, a
+    question whose engine fails in the second read would draw anew with every retry, at no further charge, and an
+    analyst could watch how often or how late it fails. With it, all attempts under a charge that run in this process
+    use the same draw. Safe to use from several threads.
     """
 
     _MOST = 10_000
-    """Entries kept; the oldest leave first. Pushing one out takes as many charges."""
+    """Charges kept; the oldest leave first. Pushing one out takes as many charges."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._drawn: dict[tuple[str, str, int], FoundBounds] = {}
+        self._drawn: dict[tuple[str, str, int], dict[str, object]] = {}
 
-    def draw_once(self, receipt: Receipt, draw: Callable[[], FoundBounds]) -> FoundBounds:
-        """Return the bounds drawn earlier for the charge, or draw them; of two concurrent draws the first stays."""
+    def draw_once(self, receipt: Receipt, purpose: str, draw: Callable[[], Drawn]) -> Drawn:
+        """Return what was drawn earlier for a purpose under the charge, or draw it.
+
+        Of two concurrent draws the first stays. A purpose names one draw of the question, always of the same type.
+        """
         charge = (receipt.account, receipt.key, receipt.entry)
         with self._lock:
-            earlier = self._drawn.get(charge)
-        if earlier is not None:
-            return earlier
+            earlier = self._drawn.get(charge, {})
+            if purpose in earlier:
+                return cast("Drawn", earlier[purpose])
         drawn = draw()
         with self._lock:
             if charge not in self._drawn and len(self._drawn) >= self._MOST:
                 del self._drawn[next(iter(self._drawn))]
-            return self._drawn.setdefault(charge, drawn)
+            return cast("Drawn", self._drawn.setdefault(charge, {}).setdefault(purpose, drawn))
 
     def forget(self, receipt: Receipt) -> None:
-        """Drop the bounds of a charge whose outcome is stored."""
+        """Drop everything that was drawn for a charge whose outcome is stored."""
         with self._lock:
             self._drawn.pop((receipt.account, receipt.key, receipt.entry), None)
 

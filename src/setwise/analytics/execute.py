@@ -123,21 +123,21 @@ def execute_parts(
     parameters were fixed before the first part ran, so the uses compose set-wise although later rows depend on earlier
     answers. The outcome is that of `execute`; the answer holds the answers of the parts.
     """
-    searched: list[Receipt] = []
 
     def answered(receipt: Receipt, failures: _EngineFailures) -> tuple[PrivateAnswer, tuple[Use, ...]]:
         answers: list[PrivateAnswer] = []
         for place, part in enumerate(parts):
-            searched.append(replace(receipt, key=f"{receipt.key} part {place}"))
-            with failures.remembering():
-                reader = _EngineReader(part.reader(tuple(answers)), failures)
-            answers.append(_answer_planned(part.planned, reader, randomness, searched[-1], searches))
+
+            def answer_part(part: StatementPart = part, place: int = place) -> PrivateAnswer:
+                with failures.remembering():
+                    reader = _EngineReader(part.reader(tuple(answers)), failures)
+                return _answer_planned(part.planned, reader, randomness, receipt, searches, f"part {place}: ")
+
+            # Later parts read rows that depend on the answers of earlier ones, so a retry must not draw these anew.
+            answers.append(searches.draw_once(receipt, f"answer of part {place}", answer_part))
         return _answer_whole(answers, whole), ()
 
-    stored = _charge_and_settle(whole.uses, payer, key, request, answered, searches)
-    for receipt in searched:
-        searches.forget(receipt)
-    return stored
+    return _charge_and_settle(whole.uses, payer, key, request, answered, searches)
 
 
 def _answer_whole(answers: Sequence[PrivateAnswer], whole: Plan) -> PrivateAnswer:
@@ -255,14 +255,19 @@ class _EngineReader:
 
 
 def _answer_planned(
-    planned: ExecutablePlan, reader: Reader, randomness: Randomness, receipt: Receipt, searches: SearchMemory
+    planned: ExecutablePlan,
+    reader: Reader,
+    randomness: Randomness,
+    receipt: Receipt,
+    searches: SearchMemory,
+    part: str = "",
 ) -> PrivateAnswer:
-    """Search for bounds if the plan asks for it, and return the answer."""
+    """Search for bounds if the plan asks for it, and return the answer; `part` names one of several plans."""
     search = planned.search
     if search is None:
         return _release_answer(planned, reader, randomness)
     found = searches.draw_once(
-        receipt, lambda: search.search.release(reader.statistics(search.aggregation), randomness)
+        receipt, f"{part}bounds", lambda: search.search.release(reader.statistics(search.aggregation), randomness)
     )
     bounded = search.plan_bounded(found)
     return _with_found_bounds(_release_answer(bounded, reader, randomness), planned, bounded.query)
