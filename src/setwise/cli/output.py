@@ -279,7 +279,7 @@ def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | No
     """
     from rich.console import Console
 
-    from setwise.analytics.answer import PrivateAnswer
+    from setwise.analytics.answer import PrivateAnswer, number
 
     console = Console()
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer
@@ -288,6 +288,11 @@ def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | No
     problem = "" if isinstance(answer, PrivateAnswer) else answer.problem
     if problem:
         console.print(f"{problem}; these are the released rows", markup=False, highlight=False)
+    if not isinstance(answer, PrivateAnswer) and answer.bounds:
+        told = "; ".join(
+            f"{each['of']} {number(each['low'])} to {number(each['high'])} ({each['source']})" for each in answer.bounds
+        )
+        console.print(f"bounds   {told}", markup=False, highlight=False, style="dim")
     console.print(_notes(private, status, details=details))
 
 

@@ -113,6 +113,8 @@ class AggregateReader:
         self._rows = rows
         self._compute = compute
         self._declared = declared
+        self.cataloged: list[Statistic] = []
+        """The statistics whose bounds the catalog declares."""
 
     def statistics(self, node: exp.Expr, alias: str | None = None) -> list[tuple[str, Statistic]]:
         """Return the statistics that an aggregate is, with what is added to its alias for each."""
@@ -181,8 +183,9 @@ class AggregateReader:
         column = self._column(expression, condition, alias)
         rows = [each for each in named if written.takes_rows and each.this.name.lower() == ROWS]
         words = self._bounds([each for each in named if each not in rows], function, written.bounds)
+        declared = None if words else self._declared_bounds(function, column)
         if not words:
-            words = self._declared_bounds(function, column) or {"bounds": AUTO}
+            words = declared or {"bounds": AUTO}
         if len(rows) > 1:
             raise InvalidParameter(f"{ROWS} is given twice in {function}: give it once")
         if rows:
@@ -190,6 +193,8 @@ class AggregateReader:
         elif written.takes_rows and self._declared.rows_per_user is not None:
             words["per_user"] = self._declared.rows_per_user
         (found,) = make.read({"column": column, **words, **more})
+        if declared is not None:
+            self.cataloged.append(found)
         return found
 
     def _declared_bounds(self, function: str, column: str) -> dict[str, Any] | None:
@@ -325,7 +330,10 @@ class AggregateReader:
         words = self._bounds(named, function, GROUP_BOUNDS)
         if words.get("bounds") == AUTO or not words:
             most = self._declared.rows_per_user
-            return Count(bounds=AUTO, column=column) if most is None else Count(most=most, column=column)
+            if most is None:
+                return Count(bounds=AUTO, column=column)
+            self.cataloged.append(Count(most=most, column=column))
+            return self.cataloged[-1]
         if words["low"] != 0:
             raise InvalidParameter(f"the lower bound of {function} must be 0, not {words['low']}")
         return Count(most=words["high"], column=column)

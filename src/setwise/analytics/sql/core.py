@@ -6,7 +6,7 @@ arithmetic, ROUND, window functions, LIMIT) stays in a SELECT from a table of re
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -24,7 +24,7 @@ from setwise.analytics.rows.expression import RowExpression
 from setwise.analytics.schema import Schema
 from setwise.analytics.sql.aggregates import AggregateReader, DeclaredBounds, has_aggregate, is_aggregate
 from setwise.analytics.sql.clauses import WRITTEN, SelectedGroup, filter_text, read_group
-from setwise.analytics.sql.result import Output
+from setwise.analytics.sql.result import Output, StatedBounds
 from setwise.analytics.sql.row_values import Released, RowReader
 from setwise.analytics.sql.syntax import SqlDialect, check_parts, construct_of, number_of, unsupported
 from setwise.errors import InvalidFilter, InvalidParameter, UnknownColumn
@@ -58,6 +58,9 @@ class Core:
     query: Query
     source: Source
     says_nothing_of_contributions: bool = False
+    cataloged: tuple[Statistic, ...] = ()
+    """The statistics whose bounds the catalog declares."""
+    contributions_source: str = "statement"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -95,6 +98,7 @@ class Settings:
 
     user: str
     contributions: Contributions | None = None
+    contributions_source: str = "statement"
     domain: tuple[Label, ...] | None = None
     declared: DeclaredBounds = field(default_factory=DeclaredBounds)
     domains: dict[str, tuple[Label, ...]] = field(default_factory=dict)
@@ -164,6 +168,8 @@ class CoreBuilder:
             query=query,
             source=self._derived(),
             says_nothing_of_contributions=self._settings.contributions is None,
+            cataloged=tuple(self._aggregates.cataloged),
+            contributions_source=self._settings.contributions_source,
         )
         sorted_alike = order is None or (k is not None and len(order.expressions) == 1)
         limit, offset = select.args.get("limit"), select.args.get("offset")
@@ -538,4 +544,18 @@ def with_contributions(query: Query) -> Query:
     return replace(query, contributions=AUTO)  # type: ignore[arg-type]
 
 
-ComputeColumn = Callable[[RowExpression, str | None], str]
+def stated_bounds(core: Core, found: Mapping[str, object]) -> list[StatedBounds]:
+    """Return the bounds of a core's statistics and its contribution bound; `found` are those of its answer."""
+    stated: list[StatedBounds] = []
+    for statistic in core.query.statistics:
+        counted = statistic.kind == "count" or statistic.column is None
+        pair = found.get(statistic.name if counted else str(statistic.column)) if statistic.is_auto else None
+        source = "found" if statistic.is_auto else "catalog" if statistic in core.cataloged else "statement"
+        ends = pair if isinstance(pair, list) else statistic.found_bounds()
+        if ends is not None and statistic.name != "users":
+            stated.append({"of": statistic.name, "low": ends[0], "high": ends[1], "source": source})
+    bound = found.get("contributions") or core.query.contributions
+    if core.query.item is not None and isinstance(bound, int):
+        source = "found" if "contributions" in found else core.contributions_source
+        stated.append({"of": "contributions", "low": 1, "high": bound, "source": source})
+    return stated

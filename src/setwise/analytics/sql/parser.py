@@ -25,7 +25,7 @@ from setwise.analytics.rows.expression import ReleasedValue
 from setwise.analytics.schema import Kind, Schema
 from setwise.analytics.sql.aggregates import DeclaredBounds, has_aggregate
 from setwise.analytics.sql.clauses import own_nodes, read_tables, unqualify
-from setwise.analytics.sql.core import Core, CoreBuilder, Problems, Settings, Source, with_contributions
+from setwise.analytics.sql.core import Core, CoreBuilder, Problems, Settings, Source, stated_bounds, with_contributions
 from setwise.analytics.sql.corrections import corrections
 from setwise.analytics.sql.per_user import PerUserReader
 from setwise.analytics.sql.result import Output, RowCell, SqlAnswer, estimated
@@ -149,9 +149,16 @@ class Statement:
 
         Where the free part fails on what was released, the answer has the released rows, and says why.
         """
+        answers = answer.parts or (answer,)
+        cores = zip(self.cores, answers, strict=False)
+        bounds = tuple(each for core, part in cores for each in stated_bounds(core, part.found))
+        return replace(self._rows(answer, answers, public), bounds=bounds)
+
+    def _rows(
+        self, answer: PrivateAnswer, answers: Sequence[PrivateAnswer], public: "Mapping[str, pa.Table] | None"
+    ) -> SqlAnswer:
         if self.shell is None:
             return SqlAnswer(answer=answer, outputs=self.outputs)
-        answers = answer.parts or (answer,)
         try:
             found = run_shell(self.shell.sql, self._tables(answers), public)
         except InvalidParameter as error:
@@ -304,6 +311,7 @@ def parse_sql(
     settings = Settings(
         user=named,
         contributions=facts.contributions if contributions is None else contributions,
+        contributions_source="catalog" if contributions is None and facts.contributions is not None else "statement",
         domain=domain,
         declared=facts.declared,
         domains=dict(facts.domains),

@@ -33,6 +33,15 @@ class Estimated(TypedDict):
     interval: NotRequired[list[float]]
 
 
+class StatedBounds(TypedDict):
+    """The bounds of a statistic, or the contribution bound, and where they came from."""
+
+    of: str
+    low: float
+    high: float
+    source: str
+
+
 RowCell = Cell | Estimated | float | bool | None
 """A cell of a row: a group's, a statistic, or what was computed of released rows."""
 
@@ -42,13 +51,15 @@ class SqlAnswer(Exportable):
     """The rows that a statement gets, and the `answer` they are of: what was spent, what is promised, and why it ends.
 
     `computed` are the rows that were computed of released rows; None where the rows are those of the answer. `problem`
-    says why they could not be computed. Then the rows are the released ones: they were paid for.
+    says why they could not be computed. Then the rows are the released ones: they were paid for. `bounds` are those of
+    every statistic, with where each came from: the statement, the catalog, or a search within a tenth of epsilon.
     """
 
     answer: PrivateAnswer
     outputs: tuple[Output, ...]
     computed: tuple[dict[str, RowCell], ...] | None = None
     problem: str = ""
+    bounds: tuple[StatedBounds, ...] = ()
 
     def __len__(self) -> int:
         return len(self.answer) if self.computed is None else len(self.computed)
@@ -117,7 +128,8 @@ class SqlAnswer(Exportable):
         told = self.answer.to_dict()
         del told["items"]
         problem = {"problem": self.problem} if self.problem else {}
-        return {"columns": list(self.columns), "rows": self.rows, **told, **problem}
+        bounds = {"bounds": list(self.bounds)} if self.bounds else {}
+        return {"columns": list(self.columns), "rows": self.rows, **told, **bounds, **problem}
 
 
 def _said(cell: RowCell) -> str:
