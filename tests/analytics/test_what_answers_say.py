@@ -66,7 +66,7 @@ def test_an_answer_that_leaves_nothing_out_holds_the_exact_number(flights):
         (lambda s: s.count(per_user=3, epsilon=1), "At most 3 rows are counted for each tailnum"),
         (
             lambda s: s.histogram(item=["dest", "day by month"], contributions=1, epsilon=1, delta=1e-6),
-            "At most 1 combination of dest and day by month are counted for each tailnum",
+            "At most 1 combination of dest and day by month is counted for each tailnum",
         ),
         (
             lambda s: s.histogram(item="dest", contributions=2, per_item=4, epsilon=1, delta=1e-6),

@@ -78,7 +78,7 @@ def test_the_output_shown_is_what_comes_out(folder):
 def test_commands_run_one_after_the_other(folder, setwise, monkeypatch):
     monkeypatch.chdir(folder)
     commands = [line for language, text in BLOCKS if language == "sh" for line in text.splitlines()]
-    assert len(commands) == 8
+    assert len(commands) == 7
     for command in commands[1:]:
         program, *words = shlex.split(command)
         done = setwise(*words, COLUMNS=WIDTH)

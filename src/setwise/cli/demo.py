@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import Console
 
-    from setwise.analytics.answer import PrivateAnswer
     from setwise.analytics.session import Session
 
 EVENTS = 2_000_000
@@ -50,6 +49,7 @@ def demo(
     from rich.console import Console
 
     from setwise.analytics.session import open as open_table
+    from setwise.cli.output import answer_table
 
     console = Console(highlight=False)
     started = time.monotonic()
@@ -65,21 +65,41 @@ def demo(
             f"{_EPSILON:g} at delta = {_DELTA:g}, and protects whole users. The truth is shown beside the answers in "
             "magenta: that is possible only because this data is made up.\n"
         )
-        with open_table(path, user="user_id", name="events.parquet") as session:
+        with open_table(path, user="user_id", name="events") as session:
+            _ask_sql(console, "1. Users and minutes by country", _BY_COUNTRY, session, truth.countries)
+            console.print("[bold]2. The ten titles that the most users watched[/bold]")
             answer = session.top_k(item="title", k=10, epsilon=_EPSILON, delta=_DELTA)
-            title = "1. The ten titles most users watched; a user may count towards any number of titles"
-            _show(console, title, answer, truth.titles)
-            answer = session.top_k(item="title", k=10, contributions=20, epsilon=_EPSILON, delta=_DELTA)
-            title = "2. The same, each user counting towards 20 titles at most, chosen at random"
-            _show(console, title, answer, truth.titles)
-            console.print("   Busy users lose titles to that choice, so the counts are lower than the truth.\n")
-            answer = session.histogram(
-                item="country", domain=COUNTRIES, contributions=1, epsilon=_EPSILON, delta=_DELTA
+            console.print(answer_table(answer, console.width, truth.titles))
+            console.print(
+                "   Each user counts towards every title they watched, so nothing is left out and each interval holds "
+                "the exact number with probability 95%. A histogram of titles bounds how many each user counts "
+                "towards, and its answer says so.\n"
             )
-            _show(console, "3. Users by country; the list of countries is public", answer, truth.countries)
+            _ask_sql(console, "3. Minutes that one user watches in all", _PER_USER, session, {})
             _together(console, session)
-    console.print(f"\n{time.monotonic() - started:.0f} seconds. The same on a table of yours:", style="dim")
-    console.print("setwise top-k events.parquet --user user_id --item title -k 10 --epsilon 1 --delta 1e-6")
+    console.print(f"\n{time.monotonic() - started:.0f} seconds. The first question on a table of yours:", style="dim")
+    console.print(
+        f'setwise sql "{_BY_COUNTRY}" --table events=events.parquet --user user_id --epsilon 1', soft_wrap=True
+    )
+
+
+_BY_COUNTRY = (
+    "SELECT country, COUNT(DISTINCT user_id) AS users, ROUND(AVG(minutes), 1) AS minutes FROM events "
+    "GROUP BY country ORDER BY users DESC"
+)
+_PER_USER = (
+    "SELECT ROUND(AVG(total)) AS minutes FROM (SELECT user_id, SUM(minutes) AS total FROM events GROUP BY user_id) t"
+)
+
+
+def _ask_sql(console: "Console", title: str, sql: str, session: "Session", truth: dict[object, int]) -> None:
+    """Ask in SQL and show the rows, with the exact number of users beside each group where it is known."""
+    from setwise.cli.output import sql_table
+
+    console.print(f"[bold]{title}[/bold]\n   {sql}", soft_wrap=True)
+    result = session.sql(sql, epsilon=_EPSILON, delta=_DELTA)
+    console.print(sql_table(result, truth))
+    console.print(f"   {result.answer.left_out}\n" if result.answer.left_out else "")
 
 
 def _place(keep: Path | None) -> Path | None:
@@ -91,13 +111,6 @@ def _place(keep: Path | None) -> Path | None:
     if keep.suffix != ".parquet" or not keep.parent.is_dir():
         raise InvalidParameter(f"{keep} must be a new file that ends in .parquet, in a folder that exists")
     return keep
-
-
-def _show(console: "Console", title: str, answer: "PrivateAnswer", truth: dict[object, int]) -> None:
-    from setwise.cli.output import answer_table
-
-    console.print(f"[bold]{title}[/bold]\n   {answer.why}")
-    console.print(answer_table(answer, console.width, truth))
 
 
 def _together(console: "Console", session: "Session") -> None:

@@ -284,7 +284,7 @@ def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | No
     console = Console()
     private = answer if isinstance(answer, PrivateAnswer) else answer.answer
     if len(answer):
-        console.print(answer_table(answer, console.width) if isinstance(answer, PrivateAnswer) else _rows(answer))
+        console.print(answer_table(answer, console.width) if isinstance(answer, PrivateAnswer) else sql_table(answer))
     problem = "" if isinstance(answer, PrivateAnswer) else answer.problem
     if problem:
         console.print(f"{problem}; these are the released rows", markup=False, highlight=False)
@@ -296,8 +296,11 @@ def show_answer(answer: "PrivateAnswer | SqlAnswer", status: "AccountStatus | No
     console.print(_notes(private, status, details=details))
 
 
-def _rows(result: "SqlAnswer") -> "Table":
-    """Return the rows of a SELECT, each statistic with its interval."""
+def sql_table(result: "SqlAnswer", truth: "dict[object, int] | None" = None) -> "Table":
+    """Return the rows of a SELECT as a table, each statistic with its interval.
+
+    `truth` adds a column of exact numbers by the first cell of a row, which only made-up data may show.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -311,11 +314,14 @@ def _rows(result: "SqlAnswer") -> "Table":
         table.add_column(each.name, justify="right" if numbers else "left", overflow="fold")
         if barred[each.name]:
             table.add_column(f"{result.answer.confidence:.0%} interval", justify="right", style="dim", no_wrap=True)
+    if truth:
+        table.add_column("truth (made-up data)", justify="right", style="magenta", max_width=_HEADING)
     for row in rows:
         cells: list[str] = []
         for each in result.outputs:
             cells += _sql_cells(row[each.name], is_group=each.group is not None, barred=barred[each.name])
-        table.add_row(*map(Text, cells))
+        exact = "" if not truth else f"{truth.get(row[result.columns[0]], 0):,}"
+        table.add_row(*map(Text, cells), *([exact] if truth else []))
     return table
 
 

@@ -43,8 +43,9 @@ def left_out_note(query: Query, user: str) -> str:
     bounds += [f"{most}{where}" for most in kept]
     if not bounds:
         return ""
+    verb = "is" if len(bounds) == 1 and bounds[0].startswith("1 ") else "are"
     return (
-        f"At most {' and '.join(bounds)} are counted for each {user}; others are left out, so a number can be below "
+        f"At most {' and '.join(bounds)} {verb} counted for each {user}; others are left out, so a number can be below "
         "the table's own."
     )
 
