@@ -62,7 +62,7 @@ def test_engines_write_only_what_differs():
     assert all(issubclass(each, Engine) for each in engines)
     questions = SqlQuestion.__subclasses__()
     assert len(questions) == len(engines) - 1  # DuckDB asks in parts of the users
-    shared = public(Engine) - Engine.__abstractmethods__ - {"rows"}
+    shared = public(Engine) - Engine.__abstractmethods__ - {"rows", "relations"}
     assert not [(each, name) for each in engines for name in shared & vars(each).keys()]
     assert not [
         (each, name) for each in questions for name in {"histogram", "statistics", "_counts"} & vars(each).keys()

@@ -42,7 +42,7 @@ def test_every_citation_on_a_theorem_line_is_in_the_bibliography():
 
 
 def test_every_citation_anywhere_is_in_the_bibliography():
-    known = set(known_keys())
+    known = set(known_keys()) | {"XxHash64"}  # a function of Spark, which is written like a key
     assert not {path: unknown for path in SOURCES + PAGES if (unknown := set(_KEY.findall(text_of(path))) - known)}
 
 

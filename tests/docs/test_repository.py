@@ -29,11 +29,11 @@ def test_no_file_names_a_path_of_a_machine():
 
 
 def test_modules_and_folders_stay_within_reach():
-    """At most 600 lines a module and 18 modules a folder: beyond that nobody finds anything by its name."""
+    """At most 800 lines a module and 20 modules a folder: beyond that nobody finds anything by its name."""
     python = [path for path in tracked() if path.suffix == ".py" and path.exists()]
-    assert not [path for path in python if len(path.read_text(encoding="utf-8").splitlines()) > 600]
+    assert not [path for path in python if len(path.read_text(encoding="utf-8").splitlines()) > 800]
     modules = Counter(path.parent for path in python if path.is_relative_to(ROOT / "src") and path.stem != "__init__")
-    assert not [folder for folder, count in modules.items() if count > 18]
+    assert not [folder for folder, count in modules.items() if count > 20]
 
 
 def named_files() -> list[tuple[str, str]]:

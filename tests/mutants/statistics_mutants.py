@@ -12,7 +12,7 @@ _STATISTICS = ("statistics", "statistics_divergence")
 _GUMBEL = ("gumbel_order", "quantile")
 _AUTO = ("analytics/auto_bounds",)
 _ASKED = ("statistics",)
-_SQL = ("sql", "sql_corpus", "sql_attacks")
+_SQL = ("sql", "sql_corpus", "sql_attacks", "everyday_sql")
 
 MUTANTS = (
     Mutant(
@@ -290,9 +290,9 @@ MUTANTS = (
     ),
     _Analytics(
         "SQL: any column may be counted as users",
-        "sql/parser.py",
-        "if columns != [user]:",
-        "if len(columns) != 1:",
+        "sql/aggregates.py",
+        "only = _of_user(found[0], self._user)",
+        "only = found[0]",
         _SQL,
     ),
     _Analytics(
@@ -325,42 +325,42 @@ MUTANTS = (
     ),
     _Analytics(
         "SQL: WHERE is dropped",
-        "sql/parser.py",
-        "where=None if where is None else filter_text(where.this),",
-        "where=None,",
+        "sql/core.py",
+        'return " AND ".join(texts) or None',
+        "return None",
         _SQL,
     ),
     _Analytics(
         "SQL: HAVING is dropped",
-        "sql/parser.py",
-        "if select.args.get(name):\n            raise unsupported(construct, instead)",
-        "if select.args.get(name):\n            select.set(name, None)",
+        "sql/core.py",
+        'shell.set("where", exp.Where(this=having))',
+        "pass",
         _SQL,
     ),
     _Analytics(
         "SQL: ascending order is read as descending",
-        "sql/parser.py",
-        'if not ordered.args.get("desc"):',
+        "sql/core.py",
+        'if not first.args.get("desc"):',
         "if False:",
         _SQL,
     ),
     _Analytics(
         "SQL: ordered by anything",
-        "sql/parser.py",
-        "if chosen != ranked:",
-        "if False:",
+        "sql/core.py",
+        "if not isinstance(ranked, Count) or ranked.column is not None or chosen != ranked:",
+        "if not isinstance(ranked, Count) or ranked.column is not None:",
         _SQL,
     ),
     _Analytics(
         "SQL: a lower bound of a count is dropped",
-        "sql/parser.py",
-        'if found["low"] != 0:',
+        "sql/aggregates.py",
+        'if words["low"] != 0:',
         "if False:",
         _SQL,
     ),
     _Analytics(
         "SQL: bounds of the wrong kind are taken",
-        "sql/parser.py",
+        "sql/aggregates.py",
         "if each.this.name.lower() != wanted:",
         "if False:",
         _SQL,
@@ -444,7 +444,7 @@ MUTANTS = (
     ),
     _Analytics(
         "SQL: another time zone is taken for UTC",
-        "sql/clauses.py",
+        "sql/row_values.py",
         'if type(node) is not exp.Literal or str(node.this).upper() != "UTC":',
         "if False:",
         _SQL,
