@@ -10,6 +10,7 @@ import hmac
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -160,13 +161,14 @@ def _check_continues(connection: Connection, account: Any, end: tuple[int, str],
         there = select(entries.c.hash).where(entries.c.holder == account.holder, entries.c.position == position)
         if connection.execute(there).scalar_one_or_none() != head:
             _refuse(f"entry {position} of the account {account.name!r} is not the one that was signed")
-    for row in entry_rows(connection, account.holder, position):
-        entry = read_entry(account.name, row)
-        position += 1
-        said = entry.contents.digest_without_moves() if position <= sealed else entry.contents.digest()
-        if entry.position != position or entry.hash != link(head, position, entry.at, said):
-            _refuse(f"entry {position} of the account {account.name!r} does not follow the one before it")
-        head = entry.hash
+    with closing(entry_rows(connection, account.holder, position)) as rows:
+        for row in rows:
+            entry = read_entry(account.name, row)
+            position += 1
+            said = entry.contents.digest_without_moves() if position <= sealed else entry.contents.digest()
+            if entry.position != position or entry.hash != link(head, position, entry.at, said):
+                _refuse(f"entry {position} of the account {account.name!r} does not follow the one before it")
+            head = entry.hash
     if (position, head) != (account.entries, account.head if account.entries else head):
         _refuse(f"the account {account.name!r} ends with another entry than its row says")
 

@@ -1,6 +1,6 @@
 """Read-only queries, each served by an index; writes are in sqlite.py and postgresql.py."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,15 +131,19 @@ def entries_of(connection: Connection, holder: int, account: str, after: int = 0
     return (read_entry(account, row) for row in entry_rows(connection, holder, after))
 
 
-def entry_rows(connection: Connection, holder: int, after: int) -> Iterator[RowMapping]:
-    """Yield the rows of the entries of an account in order, from the one after a position on."""
+def entry_rows(connection: Connection, holder: int, after: int) -> Generator[RowMapping, None, None]:
+    """Yield the rows of the entries of an account in order, from the one after a position on.
+
+    Close the generator if it is not read to its end: rows come from a cursor of the server.
+    """
     while True:
         following = entries.c.holder == holder, entries.c.position > after
         found = select(entries).where(*following).order_by(entries.c.position).limit(_PAGE)
         count = 0
-        for row in connection.execute(found, execution_options={"yield_per": _ENTRIES_HELD}).mappings():
-            count, after = count + 1, row["position"]
-            yield row
+        with connection.execute(found, execution_options={"yield_per": _ENTRIES_HELD}) as result:
+            for row in result.mappings():
+                count, after = count + 1, row["position"]
+                yield row
         if count < _PAGE:
             return
 
