@@ -5,7 +5,9 @@ import pyarrow as pa
 import pytest
 
 import setwise
+from setwise.analytics.answer import PrivateAnswer
 from setwise.analytics.query import Quantile
+from setwise.analytics.sql.parser import parse_sql
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +65,45 @@ def test_quantiles_of_groups_and_beside_other_statistics(flights):
         assert users.value == pytest.approx(3000, abs=100)
         assert median.value == pytest.approx(6, abs=2)
         assert mean.value == pytest.approx(flights["delay"].to_numpy().mean(), abs=2)
+
+
+def test_a_private_least_and_greatest_value_are_quantiles_near_the_ends():
+    text = "SELECT PRIVATE_MIN(delay, contribution_bounds_per_row => (0, 9)) AS a, PRIVATE_MAX(delay) AS b FROM t"
+    least, greatest = parse_sql(text, user="plane").query.statistics
+    assert least == Quantile(column="delay", low=0, high=9, at=0.01)
+    assert greatest == Quantile(column="delay", bounds="auto", at=0.99)
+
+
+def test_values_of_small_groups_are_marked_unreliable_and_those_of_large_ones_are_not():
+    """A group of 30 users beside one of 3,000; each user has one row."""
+    random = np.random.default_rng(3)
+    rows = pa.table({"who": range(3030), "line": ["VX"] * 30 + ["AA"] * 3000, "delay": random.integers(0, 60, 3030)})
+    statistics = (
+        setwise.Count(),
+        Quantile(column="delay", low=0, high=300),
+        setwise.Mean(column="delay", low=0, high=60),
+    )
+    query = setwise.Query(item="line", statistics=statistics, domain=("VX", "AA"))
+    with setwise.open(rows, user="who") as session:
+        answer = session.ask(query, setwise.Total(epsilon=0.5, delta=0))
+    marks = {item.label: [estimate.unreliable for estimate in item.estimates] for item in answer}
+    assert marks["AA"] == [False, False, False]
+    assert marks["VX"][1:] == [True, True]
+    assert PrivateAnswer.from_stored(answer.stored()) == answer
+    shown = {item["item"]: item for item in answer.to_dict()["items"]}
+    assert shown["VX"]["median_delay"]["unreliable"] is True
+    assert "unreliable" not in shown["AA"]["median_delay"]
+    assert "(unreliable)" in str(answer)
+    assert "may be noise alone" in answer.interval_note
+
+
+def test_groups_that_are_found_with_their_counts_are_judged_by_them():
+    rows = pa.table({"who": range(4000), "line": ["AA"] * 3960 + ["VX"] * 40, "delay": [5] * 4000})
+    query = setwise.Query(
+        item="line", contributions=1, statistics=(setwise.Count(), Quantile(column="delay", low=0, high=1000))
+    )
+    with setwise.open(rows, user="who") as session:
+        answer = session.ask(query, setwise.Total(epsilon=0.4, delta=0.01))
+    marks = {item.label: item.estimates[1].unreliable for item in answer}
+    assert marks["AA"] is False
+    assert marks.get("VX", True) is True

@@ -351,6 +351,7 @@ NOW_READ = [
     "SELECT item, APPROX_QUANTILES(q, 4) FROM t GROUP BY item",
     "SELECT item, AVG(q) FROM t GROUP BY item",
     "SELECT item, VAR_SAMP(q) FROM t GROUP BY item",
+    "SELECT item, PRIVATE_MIN(q), PRIVATE_MAX(q, contribution_bounds_per_row => (0, 9)) FROM t GROUP BY item",
     "SELECT AVG(q + 1, contribution_bounds_per_group => (0, 100)) FROM t",
     "SELECT 2 * COUNT(DISTINCT id) FROM t",
     "SELECT ROUND(COUNT(DISTINCT id)) FROM t",

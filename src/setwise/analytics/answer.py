@@ -210,6 +210,7 @@ class PrivateAnswer(Exportable):
             return {"item": label, "count": each.count, "interval": _listed(each.interval), "noisy": each.noisy}
         found = {
             name: {"value": estimate.value, "interval": _listed(estimate.interval)}
+            | ({"unreliable": True} if estimate.unreliable else {})
             for name, estimate in zip(self.statistics, each.estimates, strict=True)
         }
         return {"item": label, **found}
@@ -312,7 +313,10 @@ def _item(found: Mapping[str, Any], answer: Mapping[str, Any]) -> Item:
         label = tuple(label[name] for name in answer["groups"])
     if answer.get("statistics"):
         told = (found[name] for name in answer["statistics"])
-        estimates = tuple(Estimate(value=each["value"], interval=_two(each["interval"])) for each in told)
+        estimates = tuple(
+            Estimate(value=each["value"], interval=_two(each["interval"]), unreliable=each.get("unreliable", False))
+            for each in told
+        )
         return Item(label=label, estimates=estimates)
     interval, count = _two(found["interval"]), found["count"]
     if isinstance(count, float):
@@ -374,7 +378,10 @@ def _said(each: Item, statistics: Sequence[str]) -> str:
     if each.count is not None:
         return f": {_in_interval(each.count, each.interval)}"
     parts = zip(statistics, each.estimates, strict=True)
-    told = ", ".join(f"{name} {_in_interval(found.value, found.interval)}" for name, found in parts)
+    told = ", ".join(
+        f"{name} {_in_interval(found.value, found.interval)}{' (unreliable)' * found.unreliable}"
+        for name, found in parts
+    )
     return f": {told}" if told else ""
 
 

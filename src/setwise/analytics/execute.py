@@ -20,7 +20,13 @@ from setwise.analytics.bounds_search import SearchMemory, bounds_in_answer
 from setwise.analytics.engines.aggregation import Aggregation
 from setwise.analytics.payer import Payer
 from setwise.analytics.planning import ExecutablePlan, Plan
-from setwise.analytics.precision import releases_of, statistics_error, statistics_note
+from setwise.analytics.precision import (
+    releases_of,
+    reliability_note,
+    statistics_error,
+    statistics_note,
+    with_reliability,
+)
 from setwise.analytics.present.order import arranged
 from setwise.analytics.present.text import counted_number, ending, interval_note, left_out_note, measured
 from setwise.analytics.query import EVERYTHING, Query
@@ -323,16 +329,15 @@ def _in_words(value: object) -> str:
 
 
 def _of_statistics(planned: ExecutablePlan, release: GroupRelease) -> PrivateAnswer:
-    statistics = planned.query.statistics
+    assert isinstance(planned.mechanism, GroupStatistics)
+    groups = with_reliability(planned.query, planned.mechanism, release)
     items = tuple(
-        Item(
-            label=_label(planned.query, label),
-            estimates=tuple(statistic.in_units(found) for statistic, found in zip(statistics, estimates, strict=True)),
-        )
-        for label, estimates in zip(release.labels, release.estimates, strict=True)
+        Item(label=_label(planned.query, label), estimates=estimates)
+        for label, estimates in zip(release.labels, groups, strict=True)
     )
     note = statistics_note(planned.query, planned.plan.error.confidence, counted_number(planned.query))
-    return _answer(planned, items, release.spent, release.complete, note)
+    sentences = [sentence for sentence in (note, reliability_note(groups)) if sentence]
+    return _answer(planned, items, release.spent, release.complete, " ".join(sentences))
 
 
 def _answer(

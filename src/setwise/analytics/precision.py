@@ -1,13 +1,14 @@
 """How close the statistics of an answer are: their releases, the error to expect, and what their intervals promise."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 from setwise.analytics.query import Query
 from setwise.analytics.statistics import Statistic
 from setwise.mechanisms.planning.statistics import StatisticsChoice
-from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate
-from setwise.mechanisms.statistics import StatisticRelease, UsersFound
+from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Estimate
+from setwise.mechanisms.statistics import GroupRelease, GroupStatistics, StatisticRelease, UsersFound
 
 
 def releases_of(statistics: Sequence[Statistic]) -> list[StatisticRelease]:
@@ -48,6 +49,34 @@ def statistics_note(query: Query, confidence: Fraction, number: str) -> str:
     if not all(statistic.has_interval for statistic in query.statistics):
         sentences.append("A quantile has no interval of values: what noise moves is its rank.")
     return " ".join(sentences)
+
+
+_UNRELIABLE = "Values marked unreliable may be noise alone: their groups are small against it."
+
+
+def with_reliability(query: Query, choice: GroupStatistics, release: GroupRelease) -> list[tuple[Estimate, ...]]:
+    """Return the estimates of every group in units of their columns, marked where noise is large against the group.
+
+    How many users a group has is what finding the groups released, or a count of users among the statistics.
+    """
+    counts = [place for place, statistic in enumerate(query.statistics) if statistic.name == "users"]
+    groups = []
+    for place, row in enumerate(release.estimates):
+        estimates = [statistic.in_units(estimate) for statistic, estimate in zip(query.statistics, row, strict=True)]
+        users = estimates[counts[0]].value if counts else release.users[place]
+        judged = zip(query.statistics, choice.statistics, estimates, strict=True)
+        groups.append(
+            tuple(
+                replace(estimate, unreliable=True) if statistic.is_unreliable(estimate, way, users) else estimate
+                for statistic, way, estimate in judged
+            )
+        )
+    return groups
+
+
+def reliability_note(groups: Sequence[Sequence[Estimate]]) -> str:
+    """Return a sentence about estimates that are marked unreliable; "" where none is."""
+    return _UNRELIABLE if any(estimate.unreliable for estimates in groups for estimate in estimates) else ""
 
 
 def statistics_in_words(query: Query, choice: StatisticsChoice) -> str:

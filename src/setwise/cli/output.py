@@ -475,7 +475,8 @@ def _statistics_table(answer: "PrivateAnswer") -> "Table":
     for place, each in enumerate(answer.items, start=1):
         cells = [str(place), in_words(each.label)]
         for found, barred in zip(each.estimates, with_intervals, strict=True):
-            cells += _estimated(found.value, found.interval, barred=barred)
+            value, *interval = _estimated(found.value, found.interval, barred=barred)
+            cells += [f"{value} (unreliable)" if found.unreliable else value, *interval]
         table.add_row(*map(Text, cells))
     return table
 

@@ -57,10 +57,14 @@ class Selection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A released value in whole units, and the interval that the noise leaves; None where it has none."""
+    """A released value, and the interval that the noise leaves; None where it has none.
+
+    `unreliable` marks a value whose noise is large against its group, as far as released numbers tell.
+    """
 
     value: float
     interval: tuple[float, float] | None = None
+    unreliable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -474,6 +474,8 @@ class GroupRelease:
     estimates: tuple[tuple[Estimate, ...], ...]
     spent: tuple[Use, ...]
     complete: bool
+    users: tuple[int | None, ...] = ()
+    """The noisy number of users of each group, where finding the groups released it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -526,6 +528,7 @@ class GroupStatistics:
             estimates=tuple(zip(*columns, strict=True)) if labels else (),
             spent=merged((*(() if found is None else found.spent), *self._uses(len(labels)))),
             complete=found is None or found.complete,
+            users=(None,) * len(labels) if cut is None else tuple(item.noisy for item in cut.items),
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:

@@ -32,8 +32,8 @@ _SHARES = (
 """Functions of a column and a share; all of them are quantiles on a grid here."""
 
 _INSTEAD_OF = {
-    "MIN": ("one user decides it", "PERCENTILE_CONT({}, 0.01)"),
-    "MAX": ("one user decides it", "PERCENTILE_CONT({}, 0.99)"),
+    "MIN": ("one user decides it: PRIVATE_MIN is the quantile 0.01", "PRIVATE_MIN({})"),
+    "MAX": ("one user decides it: PRIVATE_MAX is the quantile 0.99", "PRIVATE_MAX({})"),
     "ANY_VALUE": ("it shows the value of one user", None),
     "ARRAY_AGG": ("it shows the values of single users", None),
     "STRING_AGG": ("it shows the values of single users", None),
@@ -54,8 +54,8 @@ _INSTEAD_OF = {
 
 AGGREGATES = frozenset(
     {
-        "COUNT", "SUM", "AVG", "MEAN", "MEDIAN", "COUNTIF", "COUNT_IF", "APPROX_QUANTILES", "STDDEV", "STDDEV_SAMP",
-        "STDDEV_POP", "VARIANCE", "VAR_SAMP", "VAR_POP", *_SHARES, *_USERS, *_INSTEAD_OF,
+        "COUNT", "MEAN", "COUNTIF", "COUNT_IF", "APPROX_QUANTILES", *_SHARES, *_USERS, *_INSTEAD_OF,
+        *(name for statistic in STATISTICS.values() for name in statistic.sql),
     }
 )  # fmt: skip
 """The names of functions that aggregate rows."""
@@ -192,6 +192,8 @@ class AggregateReader:
             words["per_user"] = number_of(rows[0].args["expression"], ROWS)
         elif written.takes_rows and self._declared.rows_per_user is not None:
             words["per_user"] = self._declared.rows_per_user
+        if written.share is not None:
+            words["at"] = written.share
         (found,) = make.read({"column": column, **words, **more})
         if declared is not None:
             self.cataloged.append(found)

@@ -31,6 +31,7 @@ class Estimated(TypedDict):
 
     value: float | None
     interval: NotRequired[list[float]]
+    unreliable: NotRequired[bool]
 
 
 class StatedBounds(TypedDict):
@@ -150,4 +151,7 @@ def _cell(output: Output, item: Item) -> RowCell:
     if not item.estimates:
         return estimated(item.count, item.interval)
     found = item.estimates[output.statistic or 0]
-    return estimated(found.value, found.interval)
+    cell = estimated(found.value, found.interval)
+    if found.unreliable:
+        cell["unreliable"] = True
+    return cell

@@ -17,6 +17,7 @@ from setwise.analytics.statistics.statistic import (
     Statistic,
     bounded_reach,
     check_column,
+    covers_half,
     read_bounds,
     scaled,
     set_fields,
@@ -134,6 +135,11 @@ class Mean(BoundedStatistic):
     def over(cls, words: Mapping[str, Any]) -> str:
         """Return " over events" where the mean is over rows."""
         return " over events" if words.get("per_user") else ""
+
+    def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
+        """Whether the interval of the mean covers half of the bounds or more."""
+        del release, users
+        return covers_half(estimate, self.clipped.low, self.clipped.high)
 
     @property
     def interval_note(self) -> str:

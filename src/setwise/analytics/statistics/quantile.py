@@ -59,6 +59,8 @@ class Quantile(BoundedStatistic):
     sql: ClassVar[Mapping[str, SqlFunction]] = {
         "MEDIAN": SqlFunction(bounds=ROW_BOUNDS, missing=ROWS_BETWEEN),
         "PERCENTILE_CONT": SqlFunction(bounds=ROW_BOUNDS, missing=ROWS_BETWEEN, takes_share=True),
+        "PRIVATE_MIN": SqlFunction(bounds=ROW_BOUNDS, missing=ROWS_BETWEEN, share=Fraction(1, 100)),
+        "PRIVATE_MAX": SqlFunction(bounds=ROW_BOUNDS, missing=ROWS_BETWEEN, share=Fraction(99, 100)),
     }
     by_picks: ClassVar[bool] = True
     has_interval: ClassVar[bool] = False
@@ -179,6 +181,17 @@ class Quantile(BoundedStatistic):
         """Return which quantiles they are, between which values rows count, and that a user has one vote."""
         title = quantiles_in_words([float(other.at) for other in together if isinstance(other, Quantile)])
         return f"{title} of {self.column} over events, each {self.between()}, one vote of a user{where}"
+
+    def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
+        """Whether noise may move the quantile past the least or the greatest value of its group.
+
+        That is so when its rank is off by as many users as there are on the shorter side of it.
+        """
+        from setwise.mechanisms.release import CONFIDENCE
+
+        del estimate
+        off = release.error(None, CONFIDENCE)[0]
+        return users is not None and off is not None and off >= min(self.at, 1 - self.at) * max(0, users)
 
     def search_measures(self) -> tuple[Measure, ...]:
         """Return what the engine counts to find the bounds: the bins of each user's least and greatest row."""

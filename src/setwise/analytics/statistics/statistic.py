@@ -54,12 +54,14 @@ class SqlFunction:
 
     `takes_share` is for functions such as PERCENTILE_CONT(column, share). `takes_rows` is for statistics over rows, of
     which a user may have several: they have the named argument `ROWS`. `missing` tells what to write for bounds.
+    `share` is the share of a function that stands for one quantile, such as PRIVATE_MAX.
     """
 
     bounds: str
     missing: str
     takes_share: bool = False
     takes_rows: bool = False
+    share: Fraction | None = None
 
 
 class Statistic(ABC):
@@ -208,6 +210,14 @@ class Statistic(ABC):
         """Return " over events" where the words make it a statistic of rows, and "" otherwise."""
         del words
         return ""
+
+    def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
+        """Whether noise is large against the group of an estimate in units of the column.
+
+        `users` is the released number of the group's users; None where none was released.
+        """
+        del estimate, release, users
+        return False
 
     @property
     def kept_of_user(self) -> str:
@@ -444,6 +454,11 @@ def scaled(estimate: "Estimate", origin: Fraction, step: Fraction, rounding: Fra
     return Estimate(
         value=whole_or_float(value), interval=(whole_or_float(lower - rounding), whole_or_float(upper + rounding))
     )
+
+
+def covers_half(estimate: "Estimate", low: Fraction, high: Fraction) -> bool:
+    """Whether the interval of an estimate covers at least half of what the statistic can be, low .. high."""
+    return estimate.interval is not None and 2 * (estimate.interval[1] - estimate.interval[0]) >= high - low
 
 
 def whole_or_float(number: Fraction) -> float:

@@ -18,6 +18,7 @@ from setwise.analytics.statistics.statistic import (
     SqlFunction,
     Statistic,
     check_column,
+    covers_half,
     extreme_measures,
     read_bounds,
     set_fields,
@@ -164,6 +165,14 @@ class Variance(BoundedStatistic):
         """Return " over events": it is always over rows."""
         del words
         return " over events"
+
+    def is_unreliable(self, estimate: "Estimate", release: "StatisticRelease", users: float | None) -> bool:
+        """Whether the interval covers half of what the statistic can be between the bounds, or more."""
+        from setwise.mechanisms.release import Estimate
+
+        del release, users
+        largest = self.in_units(Estimate(value=1.0, interval=(0.0, 1.0))).value
+        return covers_half(estimate, Fraction(0), Fraction(largest))
 
     def search_measures(self) -> tuple[Measure, ...]:
         """Return what the engine counts to find the bounds: the bins of each user's least and greatest row."""
