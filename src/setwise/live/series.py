@@ -28,6 +28,7 @@ from setwise.ledger.account import Account, Receipt
 from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import canonical, digest
 from setwise.live.calendar import parse_date
+from setwise.live.parquet_rows import recent_rows
 from setwise.live.release import Released, read_releases, release_texts
 from setwise.live.states.base import LOST, History, SeriesState, joined
 from setwise.live.states.connect import default_state, open_state
@@ -152,7 +153,7 @@ class LiveSeries:
                 if reader is not None:
                     history = self._count(opened, history, closed, reader, randomness)
                 else:
-                    with self._reader(engine, source) as table:
+                    with self._reader(engine, source, history.periods, closed) as table:
                         history = self._count(opened, history, closed, table, randomness)
         dates = self._dates(closed)
         counted, public = _first(history, closed), self.terms.domain is not None
@@ -247,9 +248,18 @@ class LiveSeries:
         before = [] if not history.periods else state.batches()[:-1]
         return joined([*before, batch])
 
-    def _reader(self, engine: str | None, source: object) -> "Engine":
+    def _reader(self, engine: str | None, source: object, first: int, until: int) -> "Engine":
+        """Return an engine on the table, or on the rows of the periods first to until - 1 where these can be taken."""
         terms = self.terms
-        return open_table(terms.table if source is None else source, terms.source, engine)
+        if source is not None:
+            return open_table(source, terms.source, engine)
+        table = open_table(terms.table, terms.source, engine)
+        schema = table.describe()
+        rows = recent_rows(terms, schema, first_day_read(terms, first), terms.calendar.begins(until))
+        if rows is None:
+            return table
+        table.close()
+        return open_engine(rows)
 
 
 def _cells(labels: Sequence[Label]) -> tuple[str | int, ...]:
@@ -277,6 +287,11 @@ def open_table(source: object, options: Mapping[str, Any], engine: str | None = 
     return open_engine(source, address, table=table, types=types, csv=csv, memory=memory)
 
 
+def first_day_read(terms: SeriesTerms, first: int) -> date:
+    """Return the first day whose rows an update from the period `first` on reads: late events included."""
+    return max(terms.start, terms.calendar.begins(first) - timedelta(days=terms.late_days))
+
+
 def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -> Aggregation:
     """Return what an update asks of the engine: the days and groups of every user in the periods first to until - 1.
 
@@ -284,7 +299,7 @@ def aggregation_of(terms: SeriesTerms, schema: Schema, first: int, until: int) -
     engine which can skip rows by their time reads no more of the table.
     """
     calendar = terms.calendar
-    low = max(terms.start, calendar.begins(first) - timedelta(days=terms.late_days))
+    low = first_day_read(terms, first)
     at = '"' + terms.at.replace('"', '""') + '"'
     kept = parse_filter(f"{at} >= '{low.isoformat()}' AND {at} < '{calendar.begins(until).isoformat()}'", schema)
     if terms.where is not None:
