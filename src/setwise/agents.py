@@ -1,6 +1,6 @@
 """A Model Context Protocol server: an agent asks tables as an analyst does, within an account's budget.
 
-The tables are of this machine, each on an account of a ledger, or of a service. They are asked by five tools, on
+The tables are of this machine, each on an account of a ledger, or of a service. They are asked by seven tools, on
 standard input or over HTTP behind a token.
 """
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from setwise.analytics.session import Session
     from setwise.client.client import Client, RemoteDataset
     from setwise.ledger.account import Account
+    from setwise.ledger.ledger import Ledger
+    from setwise.live.series import LiveSeries
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -50,8 +52,10 @@ class LocalTables:
         answer_step: float = 0.1,
         sleep: Callable[[float], None] = time.sleep,
         monotonic: Callable[[], float] = time.monotonic,
+        ledger: "Ledger | None" = None,
     ) -> None:
         self._sessions = sessions
+        self._ledger = ledger
         self._account = account
         self._answer_step = answer_step
         self._sleep = sleep
@@ -92,6 +96,24 @@ class LocalTables:
         with self._turn:
             return self._account.status().to_dict()
 
+    def series(self) -> list[Told]:
+        """Return the live series that this account has paid for, or that have brought a budget of their own."""
+        return [_series_told(each) for each in self._series().values()]
+
+    def show_series(self, name: str, window: int | None, items: list[str]) -> Told:
+        """Return what a live series has released."""
+        found = self._series()
+        if name not in found:
+            raise UnknownName(f"there is no live series {name!r}: {', '.join(found) or 'none'} can be shown")
+        return found[name].view(window=window, items=items).to_dict()
+
+    def _series(self) -> "dict[str, LiveSeries]":
+        from setwise.live.series import list_live
+
+        every = () if self._ledger is None else list_live(self._ledger)
+        mine = (each for each in every if each.opening.own_account or each.opening.account == self._account.name)
+        return {each.name: each for each in mine}
+
     def _session(self, dataset: str) -> "Session":
         return _named(self._sessions, dataset)
 
@@ -123,8 +145,22 @@ class ServiceTables:
         """Return how the account stands."""
         return self._remote(dataset).standing()
 
+    def series(self) -> list[Told]:
+        """Return the live series that the person's accounts have paid for."""
+        return [{**each} for each in self._client.live()]
+
+    def show_series(self, name: str, window: int | None, items: list[str]) -> Told:
+        """Return what a live series has released."""
+        return {**self._client.series(name).view(window=window, items=items)}
+
     def _remote(self, dataset: str) -> "RemoteDataset":
         return self._client.dataset(dataset, account=self._account)
+
+
+def _series_told(series: "LiveSeries") -> Told:
+    terms = series.terms
+    told = {"name": terms.name, "item": terms.item, "every": terms.every, "start": terms.start.isoformat()}
+    return {**told, "periods": terms.periods, "unit": terms.unit, "closed": series.is_closed}
 
 
 Catalog = LocalTables | ServiceTables
@@ -164,12 +200,19 @@ Delta = Annotated[float | None, Field(description="The failure probability of th
 Discover = Annotated[str | None, Field(description="Registered draw for each group found, e.g. bounded-range:0.1.")]
 Counts = Annotated[str | None, Field(description="Registered draw for each count, e.g. pure:0.1.")]
 
+Series = Annotated[str, Field(description="The name of a live series, from list_series.")]
+Window = Annotated[int | None, Field(description="New users of the last so many periods, instead of totals.")]
+Items = Annotated[list[str] | None, Field(description="These items only.")]
+
 _FREE = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _SPENDS = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
 
 def agent_server(catalog: Catalog) -> MCPServer:
-    """Return a server with five tools over a catalog: list_datasets, describe, preview, ask and balance."""
+    """Return a server with seven tools over a catalog.
+
+    They are list_datasets, describe, preview, ask and balance, and list_series and show_series for live series.
+    """
     server = MCPServer("setwise", version=__version__, instructions=INSTRUCTIONS, log_level="WARNING")
 
     def list_datasets() -> list[Told]:
@@ -207,7 +250,15 @@ def agent_server(catalog: Catalog) -> MCPServer:
         """Say what is left in the account that pays for a dataset. Free."""
         return catalog.balance(dataset)
 
-    for tool in (list_datasets, describe, preview, balance):
+    def list_series() -> list[Told]:
+        """List the live series: numbers over time that were paid for once. Free."""
+        return catalog.series()
+
+    def show_series(series: Series, window: Window = None, items: Items = None) -> Told:
+        """Show what a live series has released: totals, or windows, with intervals. Free: look here before you ask."""
+        return catalog.show_series(series, window, items or [])
+
+    for tool in (list_datasets, describe, preview, balance, list_series, show_series):
         server.add_tool(_refusing(tool), annotations=_FREE)
     server.add_tool(_refusing(ask), annotations=_SPENDS)
     return server

@@ -41,7 +41,7 @@ def test_an_agent_on_standard_input(folder):
             return tools, await ask(client, "first"), await ask(client, "first")
 
     tools, first, again = asyncio.run(conversation())
-    assert sorted(tools) == ["ask", "balance", "describe", "list_datasets", "preview"]
+    assert sorted(tools) == ["ask", "balance", "describe", "list_datasets", "list_series", "preview", "show_series"]
     assert abs(first["rows"][0]["users"]["value"] - 400) < 200
     assert again["rows"] == first["rows"]
 

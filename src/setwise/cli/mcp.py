@@ -71,6 +71,7 @@ def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
         raise InvalidParameter("give --user and --account: an agent's questions are paid for by an account")
     from setwise.analytics.engines.connect import location_of
     from setwise.cli.ask import open_account, open_session
+    from setwise.cli.ledger import open_ledger
 
     asked = [options.Given(table=table, **given) for table in tables]
     account = stack.enter_context(open_account(asked[0]))
@@ -81,7 +82,8 @@ def _catalog(given: dict[str, Any], stack: ExitStack) -> "Catalog":
         if name in sessions:
             raise InvalidParameter(f"two tables are called {name!r}: serve one of them")
         sessions[name] = stack.enter_context(open_session(each, account))
-    return LocalTables(sessions, account, answer_step=answer_step)
+    ledger = stack.enter_context(open_ledger(options.ledger_url(given["ledger"])))
+    return LocalTables(sessions, account, answer_step=answer_step, ledger=ledger)
 
 
 def _cataloged(path: str, tables: list[str], given: dict[str, Any], answer_step: float, stack: ExitStack) -> "Catalog":
@@ -89,6 +91,7 @@ def _cataloged(path: str, tables: list[str], given: dict[str, Any], answer_step:
     from setwise.agents import LocalTables
     from setwise.analytics.catalog import read_catalog
     from setwise.cli.ask import open_account, open_session
+    from setwise.cli.ledger import open_ledger
 
     if given["account"] is None:
         raise InvalidParameter("give --account: an agent's questions are paid for by an account")
@@ -100,7 +103,8 @@ def _cataloged(path: str, tables: list[str], given: dict[str, Any], answer_step:
     account = stack.enter_context(open_account(next(iter(asked.values()))))
     assert account is not None
     sessions = {name: stack.enter_context(open_session(each, account, catalog=catalog)) for name, each in asked.items()}
-    return LocalTables(sessions, account, answer_step=answer_step)
+    ledger = stack.enter_context(open_ledger(options.ledger_url(given["ledger"])))
+    return LocalTables(sessions, account, answer_step=answer_step, ledger=ledger)
 
 
 def _serve(server: "MCPServer", host: str, port: int) -> None:
