@@ -14,6 +14,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "guides/reports.md",
         "guides/agents.md",
         "guides/spark.md",
+        "guides/lake-table.md",
         "guides/add-an-engine.md",
     ),
     "The mathematics": (

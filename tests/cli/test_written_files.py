@@ -168,7 +168,7 @@ def test_other_formats_are_refused_with_the_remedy(name: str, data: bytes, remed
 
 
 @pytest.mark.parametrize("marker", ["_delta_log/0.json", "metadata/v1.metadata.json", ".hoodie/hoodie.properties"])
-@pytest.mark.parametrize("place", ["", "*.parquet", "data", "data/**/*.parquet", "above"])
+@pytest.mark.parametrize("place", ["*.parquet", "data", "data/**/*.parquet", "above"])
 def test_folders_of_lake_tables_are_refused(marker: str, place: str, tmp_path: Path):
     """Their folders also hold the files that the table has removed."""
     folder = tmp_path / "above" / "table"

@@ -349,7 +349,7 @@ def _answer(
     short = not reached and (query.k is not None or not items)
     return PrivateAnswer(
         kind=query.kind,
-        measure=measured(query, planned.from_text),
+        measure=measured(query, planned.from_text, planned.version),
         items=arranged(query, planned.axes, items),
         mechanism=plan.mechanism,
         interaction=plan.interaction,

@@ -108,8 +108,8 @@ class ExecutablePlan:
 
     `account_names` maps the mechanism's own guarantees to those that the account registered. `shows_counts` is False
     when only labels were asked for. `total` is the question's own, if it brought one. `from_text` are the columns whose
-    cells are text that is read as another kind. `axes` says of each group column whether its labels are names, numbers
-    or times.
+    cells are text that is read as another kind. `version` is that of a lake table. `axes` says of each group column
+    whether its labels are names, numbers or times.
     """
 
     query: Query
@@ -119,6 +119,7 @@ class ExecutablePlan:
     shows_counts: bool
     account_names: tuple[tuple[Guarantee, Guarantee], ...] = ()
     from_text: tuple[Column, ...] = ()
+    version: str = ""
     axes: tuple[Axis, ...] = ()
     total: Total | None = None
     search: "BoundsSearch | None" = None
@@ -205,6 +206,7 @@ def plan_query(query: Query, budget: Budget, user: str, schema: Schema, status: 
     return replace(
         executable,
         from_text=tuple(each for each in schema if each.from_text and each.name in read),
+        version=schema.version,
         axes=tuple(axis_of(group, schema, public=query.domain is not None) for group in groups),
     )
 

@@ -53,6 +53,7 @@ class Schema:
     """The columns of a table that can be read, in order.
 
     `left_out` are the other columns, with the reason why they cannot be read, for the message about one of them.
+    `version` names the version of a lake table that is read, and is empty for other tables.
 
     >>> schema = Schema((Column(name="user", kind=Kind.INTEGER), Column(name="word", kind=Kind.TEXT)))
     >>> schema.column("word").kind
@@ -65,6 +66,7 @@ class Schema:
 
     columns: tuple[Column, ...]
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
+    version: str = field(default="", compare=False)
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)

@@ -29,6 +29,7 @@ from setwise.analytics.engines.connect import (
     Source,
     location_of,
     open_engine,
+    pin_version,
 )
 from setwise.analytics.engines.files import CsvOptions
 from setwise.analytics.engines.joins import Join, Key
@@ -566,7 +567,12 @@ def open(  # noqa: A001 - it is called as setwise.open
     if user is None:
         raise InvalidParameter("name the column that tells users apart: give user, or a catalog that names it")
     location = location_of(source, engine, table)
-    beside = Beside(public=public or {}, private=private or {})
+    called = str(source) if isinstance(source, str | Path) else dataset or IN_MEMORY_NAME
+    source = pin_version(source, engine)
+    beside = Beside(
+        public={other: pin_version(at, engine) for other, at in (public or {}).items()},
+        private={other: pin_version(at, engine) for other, at in (private or {}).items()},
+    )
     if account is not None:
         account.check_dataset(location.name if dataset is None else dataset)
         for called, other in beside.private.items():
@@ -607,7 +613,6 @@ def open(  # noqa: A001 - it is called as setwise.open
             units = unit_derivation(user, unit, plain.describe())
     protected = unit_column(user, unit) if composite else user
     by_header = columns is None and location.files and csv.is_csv(csv.suffix_of(location.files[0]))
-    called = str(source) if isinstance(source, str | Path) else dataset or IN_MEMORY_NAME
     if table and "::" not in called:
         called = f"{called}::{table}"
     called = called if name is None else name

@@ -103,6 +103,39 @@ class DuckDBBackend:
         return DuckDBEngine(joined, **({} if salts is None else {"salts": salts}))
 
 
+class LakeBackend(DuckDBBackend):
+    """Delta and Iceberg tables, read by DuckDB; they cannot be prepared."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        super().__init__(folder)
+        self.name = name
+
+    def engine(self, table: pa.Table, salts: Salts = None) -> Engine:
+        return DuckDBEngine(self.store(table), **({} if salts is None else {"salts": salts}))
+
+    def joined(self, tables: JoinedTables, salts: Salts = None) -> Engine:
+        joined = JoinedTable(tables.named(self.store), tables.joins, tables.user)
+        return DuckDBEngine(joined, **({} if salts is None else {"salts": salts}))
+
+    def store(self, table: pa.Table) -> Any:
+        from setwise.analytics.engines.connect import duckdb_table
+
+        path = self._folder / f"lake_{next(self._numbers)}"
+        if self.name == "delta":
+            import deltalake
+
+            deltalake.write_deltalake(str(path), table)
+        else:
+            from pyiceberg.catalog.sql import SqlCatalog
+
+            path.mkdir()
+            catalog = SqlCatalog("here", uri=f"sqlite:///{path}/catalog.db", warehouse=f"file://{path}")
+            catalog.create_namespace("lake")
+            catalog.create_table("lake.t", schema=table.schema, location=f"file://{path}/t").append(table)
+            path = path / "t"
+        return duckdb_table(str(path), None, {})
+
+
 class PostgresqlBackend:
     name = "postgresql"
 

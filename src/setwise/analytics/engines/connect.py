@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from setwise.accounting.brackets import Progress, quiet
 from setwise.analytics.engines.base import Engine
 from setwise.analytics.engines.csv_format import COMPRESSIONS
-from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, check_format, described, files_of
+from setwise.analytics.engines.files import PARQUET_SUFFIXES, CsvOptions, check_format, described, files_of, lake_folder
 from setwise.analytics.engines.joins import Join, NamedTable, ServerJoin
 from setwise.analytics.engines.prepared import read_prepared
 from setwise.analytics.rows.derivation import Derivation
@@ -240,6 +240,11 @@ def _file_table(source: str, table: str | None, csv: CsvOptions) -> "DuckDBTable
     table = named if separator else table
     if "://" in path:
         raise UnsuitableTable(f"DuckDB reads local files here, not {path!r}: copy it, or use Spark")
+    lake = lake_folder(path)
+    if lake is not None:
+        from setwise.analytics.engines.duckdb.lake import LakeTable
+
+        return LakeTable(lake)
     files = files_of(path)
     check_format(files[0], csv)
     stems = {csv.suffix_of(file) for file in files}
@@ -277,6 +282,19 @@ def magic_of(file: Path) -> bytes | None:
         if magic == found:
             return magic
     return None
+
+
+def pin_version(source: Source, engine: str) -> Source:
+    """Return the folder of a lake table with its current version after it, as in `events@7`; other sources as they are.
+
+    Everything that is opened later under the pinned name reads the same version, whatever is written meanwhile.
+    """
+    lake = lake_folder(str(source)) if isinstance(source, str | Path) and engine == "duckdb" else None
+    if lake is None or lake.version is not None:
+        return source
+    from setwise.analytics.engines.duckdb.lake import current_version
+
+    return f"{source}@{current_version(lake)}"
 
 
 def _frame_table(source: object) -> "DuckDBTable":
@@ -379,6 +397,9 @@ def _files(path: str) -> tuple[Path, ...]:
 
 
 def _name_of(path: str, engine: str) -> str:
+    lake = lake_folder(path)
+    if lake is not None:
+        return lake.path.name
     place = Path(path)
     if wild := [index for index, part in enumerate(place.parts) if _WILDCARDS & set(part)]:
         return Path(*place.parts[: wild[0]]).absolute().name

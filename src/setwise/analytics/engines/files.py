@@ -35,7 +35,13 @@ TAIL_BYTES = 65536
 
 
 def files_of(path: str) -> tuple[Path, ...]:
-    """Return the files that a path, a glob or a directory names, sorted, or raise `UnsuitableTable`."""
+    """Return the files that a path, a glob or a directory names, sorted, or raise `UnsuitableTable`.
+
+    Of the folder of a lake table these are all files in it; which of them are read, its metadata tells.
+    """
+    lake = lake_folder(path)
+    if lake is not None:
+        return tuple(sorted(file for suffix in PARQUET_SUFFIXES for file in lake.path.rglob(f"*{suffix}")))
     place = Path(path)
     if place.is_dir():
         found = sorted(file for suffix in PARQUET_SUFFIXES for file in place.rglob(f"*{suffix}"))
@@ -56,7 +62,7 @@ def files_of(path: str) -> tuple[Path, ...]:
 
 _REMEDIES = {
     "JSON": "python -c \"import pandas; pandas.read_json('{file}', lines=True).to_parquet('{stem}.parquet')\"",
-    "a spreadsheet": 'save it as CSV UTF-8, or python -c "import pandas; '
+    "a spreadsheet": 'save the sheet as CSV UTF-8, or python -c "import pandas; '
     "pandas.read_excel('{file}').to_parquet('{stem}.parquet')\"",
     "ORC": "python -c \"import pandas; pandas.read_orc('{file}').to_parquet('{stem}.parquet')\"",
     "Arrow": "python -c \"import pandas; pandas.read_feather('{file}').to_parquet('{stem}.parquet')\"",
@@ -93,6 +99,26 @@ def check_format(file: Path, csv: "CsvOptions") -> None:
         raise UnsuitableTable(f"{file.name} is {found}, which is not read, as Parquet and CSV are: {remedy}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeFolder:
+    """The folder of a lake table, its format, and the version that is named; None for the current one."""
+
+    path: Path
+    format: str
+    version: int | None = None
+
+
+def lake_folder(path: str) -> LakeFolder | None:
+    """Return the lake table that a path is the folder of, as in `events` or `events@7`, or None."""
+    place, mark, version = path.rpartition("@")
+    if not (mark and version.isdecimal() and Path(place).is_dir()):
+        place, version = path, ""
+    found = lake_format(Path(place)) if Path(place).is_dir() else None
+    if found is None:
+        return None
+    return LakeFolder(path=Path(place).absolute(), format=found, version=int(version) if version else None)
+
+
 def lake_format(folder: Path) -> str | None:
     """Return the format of a lake table whose metadata a folder holds, or None."""
     if (folder / "_delta_log").is_dir():
@@ -117,7 +143,8 @@ def lake_refusal(path: str, lake: str) -> str:
     """Return what is said about the files of a lake table."""
     return (
         f"{path} holds files of a {lake} table, also those that the table has removed, so they are not read as they "
-        "are: write the current version to Parquet with a reader of the format, and give that file"
+        "are: give the folder of the table itself, which DuckDB reads by its metadata (Delta and Iceberg), or a table "
+        "of Spark's catalogue"
     )
 
 
@@ -280,11 +307,12 @@ def described(source: object, types: Mapping[str, Kind], csv: CsvOptions) -> tup
     """Return types and options as given, or where no options are as the description beside the first file says."""
     if csv != CsvOptions() or not isinstance(source, str | Path) or "://" in str(source):
         return types, csv
+    path = str(source).partition("::")[0]
+    lake = lake_folder(path)
     try:
-        file = files_of(str(source).partition("::")[0])[0]
+        place = description_of(files_of(path)[0] if lake is None else lake.path)
     except UnsuitableTable:
         return types, csv
-    place = description_of(file)
     if not place.is_file():
         return types, csv
     told_types, told = read_description(place)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from setwise.analytics.engines.files import files_of
+from setwise.analytics.engines.files import files_of, lake_folder
 from setwise.analytics.engines.prepared import read_prepared
 
 MOST_FILES = 200
@@ -38,6 +38,9 @@ def file_source(path: str) -> Source:
     if prepared is not None:
         return file_source(prepared.origin)
     place_text, _, table = path.partition("::")
+    lake = lake_folder(place_text)
+    if lake is not None:  # versions of one table are one table
+        place_text = str(lake.path)
     files = [file.resolve() for file in files_of(place_text)]
     if len(files) == 1 and _is_database(files[0]):
         suffix = "::" + table.replace('"', "").lower().removeprefix("main.")

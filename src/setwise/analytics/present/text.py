@@ -99,11 +99,11 @@ def average_of_all(answer: "PrivateAnswer", shown: int) -> str:
     return f"That average is over all {total:,} items, not over the {shown:,} shown."
 
 
-def measured(query: Query, from_text: Sequence[Column] = ()) -> str:
+def measured(query: Query, from_text: Sequence[Column] = (), version: str = "") -> str:
     """Return what is counted, for headings: users, events, or a sum, and how a user's part in it is bounded.
 
     Intervals are about this, not about what an unbounded count would be. Columns of text that are read as another kind
-    are named, whether or not a cell could not be read: whether one could is private.
+    are named, whether or not a cell could not be read: whether one could is private. `version` is that of a lake table.
     """
     words = "; ".join(_statistics(query.statistics, " per item" if query.item is not None else ""))
     match query.contributions:
@@ -114,7 +114,7 @@ def measured(query: Query, from_text: Sequence[Column] = ()) -> str:
         case bound:
             words += f"; each user counts towards at most {bound:,} groups, others are left out"
     unreadable = (f"; cells of {each.name} that are not {_KINDS[each.kind]} are skipped" for each in from_text)
-    return words + "".join(unreadable)
+    return words + "".join(unreadable) + (f"; version {version} of the table" if version else "")
 
 
 _KINDS = {

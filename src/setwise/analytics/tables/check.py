@@ -283,8 +283,10 @@ def check_table(source: str, csv: CsvOptions, types: Mapping[str, Kind], user: s
 
     files = files_of(source.partition("::")[0])
     types, csv = described(source, types, csv)
-    check_format(files[0], csv)
-    how = sniff(files[0], csv) if magic_of(files[0]) is None else None
+    how = None
+    if files:  # an empty lake table has none
+        check_format(files[0], csv)
+        how = sniff(files[0], csv) if magic_of(files[0]) is None else None
     other_dates: tuple[str, ...] = ()
     if how is not None:
         plain = replace(how, decimal=".", thousands="", date_format=None, null=())

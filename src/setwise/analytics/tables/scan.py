@@ -34,7 +34,7 @@ def unread_cells(
 
     types, csv = described(source, types, csv)
     files = files_of(source.partition("::")[0])
-    is_text = magic_of(files[0]) is None
+    is_text = bool(files) and magic_of(files[0]) is None
     if not is_text and not types:
         return []
     raw = duckdb_table(source, table, {}, replace(csv, null=()))

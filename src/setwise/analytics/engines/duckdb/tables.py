@@ -207,7 +207,8 @@ class TypedTable(DuckDBTable):
     def described(self, cursor: "duckdb.DuckDBPyConnection") -> Schema:
         """Return the columns, those marked that are read from text."""
         names = {column.name for column in self._converted}
-        return Schema(tuple(replace(column, from_text=column.name in names) for column in super().described(cursor)))
+        columns = tuple(replace(column, from_text=column.name in names) for column in super().described(cursor))
+        return replace(self._table.described(cursor), columns=columns)
 
     def relation(
         self, cursor: "duckdb.DuckDBPyConnection", columns: Sequence[str] | None = None, name: str = SOURCE
