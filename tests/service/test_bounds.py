@@ -318,6 +318,39 @@ def test_the_stewards_pages_have_pages(start: Callable[..., Replica]):
         assert len(window.get(address).text) < 150_000
 
 
+def test_large_answers_are_read_in_workers(many_queries: Team, monkeypatch: pytest.MonkeyPatch):
+    window = many_queries.signed_in("ada")
+    id_ = many_queries.ada.get("/queries").json()[0]["id"]
+
+    def refuse(*given: object) -> None:
+        raise AssertionError("read a large answer in the replica's own process")
+
+    monkeypatch.setattr("setwise.service.workers.answers.PrivateAnswer.from_stored", refuse)
+    for ending in ("", "/panel", "/answer.csv", "/answer.json"):
+        assert window.get(f"/answers/{id_}{ending}").status_code == 200
+    assert many_queries.ada.get(f"/queries/{id_}").json()["answer"]["items"]
+
+
+def test_the_free_part_of_sql_is_computed_in_workers(team: Team, monkeypatch: pytest.MonkeyPatch):
+    text = (
+        "WITH words AS (SELECT word, COUNT(DISTINCT user_id) AS users FROM events GROUP BY word) "
+        "SELECT COUNT(*) AS pairs FROM words AS a CROSS JOIN words AS b"
+    )
+    spend = {"kind": "total", "epsilon": 0.5, "delta": 1e-9}
+    body = {"dataset": "events", "account": "ada-total", "query": {"kind": "sql", "text": text}, "spend": spend}
+
+    def refuse(*given: object) -> None:
+        raise AssertionError("computed in the replica's own process")
+
+    monkeypatch.setattr("setwise.analytics.sql.parser.Statement.result", refuse)
+    answered = ask(team.ada, "free-part", body)
+    assert answered.status_code == 200, answered.text
+    (row,) = answered.json()["rows"]
+    assert row["pairs"] == len(answered.json()["answer"]["items"]) ** 2
+    window = team.signed_in("ada")
+    assert window.get(f"/answers/{answered.json()['id']}").status_code == 200
+
+
 def test_a_reader_who_takes_nothing_holds_few_answers(many_queries: Team):
     replica = many_queries.replica
     limit = replica.service.unsent
