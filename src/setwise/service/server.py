@@ -4,6 +4,7 @@ import asyncio
 import gc
 import resource
 import socket
+import sys
 from collections import OrderedDict
 from typing import Any
 
@@ -13,6 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from setwise.errors import InvalidParameter
 from setwise.service.settings import Settings
+
+_SWITCH_SECONDS = 0.001
+"""Seconds after which a thread that computes lets another run: the event loop waits for each of them in turn."""
 
 _COLLECTIONS = (100_000, 50, 50)
 """Allocations between collections of garbage, and collections of one generation between those of the next.
@@ -51,6 +55,7 @@ def make_server(app: ASGIApp, settings: Settings) -> uvicorn.Server:
     """Return the server of an application; run it with the sockets that it listens on."""
     gc.freeze()  # modules and routes stay for as long as the process: no collection has to look at them again
     gc.set_threshold(*_COLLECTIONS)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     waiting: OrderedDict[Connection, None] = OrderedDict()
     limit = settings.connections or most_connections()
 

@@ -13,7 +13,7 @@ from setwise.ledger.stores.schema import accounts, balances, entries, movements,
 _PAGE = 5000
 """Rows, or holders, of one statement."""
 
-_ENTRIES_HELD = 8
+_ENTRIES_HELD = 2
 """Entries held in memory while an account is read: the text of one answer may have ten megabytes."""
 
 
