@@ -233,6 +233,30 @@ def test_one_person_fills_half_the_waiting_line(start: Callable[..., Replica]):
         replica.service.runner._turns.release()
 
 
+def test_large_questions_read_one_at_a_time_and_leave_a_slot_to_others(start: Callable[..., Replica]):
+    replica = start(workers=2, wait_seconds=0.1)
+    team = gather(replica)
+    runner = replica.service.runner
+    runner._large_turns.acquire()  # as if one were reading
+    try:
+        large = with_domain([f"{number:06d}" for number in range(10_000)])
+        assert ask(team.ada, "large", large).status_code == 202
+        other = ask(team.bob, "small", TOP_3 | {"account": "bob-events"})
+        deadline = time.monotonic() + PATIENCE
+        while team.bob.get(f"/queries/{other.json()['id']}").json()["state"] == "running":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert team.ada.get("/queries").json()[0]["state"] == "running"
+    finally:
+        runner._large_turns.release()
+    deadline = time.monotonic() + PATIENCE
+    while team.ada.get("/queries").json()[0]["state"] == "running":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert runner._turns.acquire(timeout=0.0)
+    assert runner._turns.acquire(timeout=0.0)
+
+
 def test_a_limit_of_a_person_is_theirs_alone():
     limit = PersonalLimit(1)
     with limit.counting("ada"):

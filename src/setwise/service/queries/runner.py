@@ -29,6 +29,13 @@ from setwise.service.telemetry import Metrics
 
 CANCELLED = "the query was cancelled; ask again under the same key to run it at no further charge"
 _LEAVING = "the replica is shutting down; ask again under the same key"
+_LARGE_REQUEST = 64 * 1024
+"""Characters of a request beyond which queries read one at a time.
+
+An answer with as many items as such a request has labels takes a second of the interpreter, in steps of up to 60 ms in
+which nothing else runs. Two of them at once would double the wait of every other request.
+"""
+
 _LOOK_AGAIN = 0.1
 """Seconds between two looks at a query that has not ended yet, or at whether one that waits for its turn is to stop."""
 
@@ -43,6 +50,28 @@ class EngineSlots(Protocol):
     def release(self) -> None:
         """Give the slot back."""
         ...
+
+
+class BothSlots:
+    """Two kinds of slots of which a query needs one each."""
+
+    def __init__(self, first: EngineSlots, second: EngineSlots) -> None:
+        self._first = first
+        self._second = second
+
+    def acquire(self, *, timeout: float) -> bool:
+        """Wait for a slot of each kind for at most `timeout` seconds each; hold both or none."""
+        if not self._first.acquire(timeout=timeout):
+            return False
+        if not self._second.acquire(timeout=timeout):
+            self._first.release()
+            return False
+        return True
+
+    def release(self) -> None:
+        """Give both back."""
+        self._second.release()
+        self._first.release()
 
 
 class QueryTiming:
@@ -223,6 +252,7 @@ class Runner:
         self._settings = settings
         self._threads = ThreadPoolExecutor(settings.waiting, thread_name_prefix="setwise-query")
         self._turns = FairSlots(settings.workers)
+        self._large_turns = FairSlots(1)
         self._most_each = max(1, settings.waiting // 2)
         self._running: dict[tuple[str, str, str], RunningQuery] = {}
         self._closing = False
@@ -242,9 +272,10 @@ class Runner:
             raise TooManyRequests("too many queries are waiting; try again in 1 s")
         if sum(owner == person for owner, _, _ in self._running) >= self._most_each:
             raise TooManyRequests("too many of your queries are waiting; try again in 1 s")
-        timing = QueryTiming(
-            self._turns.of(person), step=self._settings.answer_step, seconds=self._settings.query_seconds
-        )
+        slots: EngineSlots = self._turns.of(person)
+        if len(asked.request) > _LARGE_REQUEST:
+            slots = BothSlots(self._large_turns.of(person), slots)
+        timing = QueryTiming(slots, step=self._settings.answer_step, seconds=self._settings.query_seconds)
         if self._closing:
             timing.stop(_LEAVING)
         running = RunningQuery(asked=asked, timing=timing, jobs=self._jobs)
