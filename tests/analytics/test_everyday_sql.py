@@ -333,3 +333,34 @@ def test_with_little_noise_random_statements_give_what_duckdb_gives(session, sta
 
 def test_most_random_statements_are_answered():
     assert len(answered) > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "SELECT AVG(n) FROM (SELECT user_id, COUNT(*) n FROM events GROUP BY user_id ORDER BY n DESC LIMIT 9) t",
+            "LIMIT",
+        ),
+        ("SELECT COUNT(*) FROM (SELECT * FROM events LIMIT 9) t", "LIMIT"),
+        ("SELECT AVG(r) FROM (SELECT user_id, ROW_NUMBER() OVER (ORDER BY at) r FROM events) t", "OVER"),
+        ("SELECT COUNT(*) FROM (SELECT user_id FROM events QUALIFY RANK() OVER (ORDER BY at) = 1) t", "QUALIFY"),
+        ("SELECT user_id, COUNT(*) FROM events GROUP BY user_id", "single users"),
+        ("SELECT minutes FROM events UNION ALL SELECT minutes FROM events", "of private rows"),
+        (
+            "SELECT COUNT(*) FROM events e WHERE minutes > (SELECT AVG(minutes) FROM events f WHERE f.user_id = e.user_id)",
+            "no table is called 'e'",
+        ),
+        (
+            "WITH a AS (SELECT country, COUNT(*) n FROM events GROUP BY country) "
+            "SELECT COUNT(*) FROM events JOIN a USING (country)",
+            "released rows are joined to private rows",
+        ),
+        ("SELECT COUNT(*) FROM events WHERE country IN (SELECT country FROM events GROUP BY country)", "a subquery"),
+    ],
+)
+def test_what_would_mix_users_is_refused_before_the_charge(session, text, says):
+    before = session.spent
+    with pytest.raises(InvalidParameter, match=says):
+        session.sql(text, epsilon=1.0)
+    assert session.spent == before
