@@ -1,6 +1,5 @@
 """Setwise on the tasks of its peers."""
 
-from contextlib import suppress
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -12,8 +11,8 @@ from tasks import ACCOUNTING, BUDGET, ON_THE_FLY, Accounting, OnTheFly
 import setwise
 from setwise import compose
 from setwise.accounting.notation import parse_use
+from setwise.accounting.prices import after_paying
 from setwise.accounting.wallet import Wallet
-from setwise.errors import BudgetExhausted
 from setwise.mechanisms import SystemRandomness
 from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise
 
@@ -28,11 +27,12 @@ def epsilon(task: Accounting) -> dict[str, Any]:
 
 
 def on_the_fly(task: OnTheFly) -> dict[str, Any]:
-    wallet, taken = Wallet.for_promise(epsilon=BUDGET[0], delta=BUDGET[1]), 0
-    with suppress(BudgetExhausted):
-        while True:
-            wallet = wallet.admit(parse_use(task.uses.written))
-            taken += 1
+    wallet, use = Wallet.for_promise(epsilon=BUDGET[0], delta=BUDGET[1]), parse_use(task.uses.written)
+    left, paid = after_paying(use.guarantee.price, use.count, wallet.size), 0
+    while left is not None:
+        left, paid = after_paying(use.guarantee.price, use.count, left), paid + 1
+    loss = use.guarantee.largest_loss()
+    taken = max(paid, 0 if loss is None else int(Fraction(wallet.loss_limit) / (use.count * loss)))
     return {"value": taken, "how": "Gaussian wallet, or the sum of epsilons"}
 
 

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from setwise.accounting.compose import compose
 from setwise.accounting.conversions import optimised_delta
-from setwise.accounting.filters import Spent, ZcdpFilter, ZcdpOdometer, filter_parameters
+from setwise.accounting.filters import Spent, ZcdpOdometer, filter_parameters
 from setwise.accounting.guarantees import ApproxDP, Gaussian, PureDP, Use, ZeroConcentratedDP
 from setwise.errors import BudgetExhausted, InvalidParameter
+from tests.accounting.admission import AdmittingFilter
 from tests.accounting.strategies import approximate, gaussians, laplaces, pure, ranges, uses_of
 
 concentrated = st.builds(
@@ -23,7 +24,7 @@ sequences = uses_of(
 
 @given(sequences, st.floats(0.2, 5.0), st.sampled_from([1e-9, 1e-6, 1e-3]))
 def test_never_passes_its_budget(uses, epsilon, delta):
-    account = ZcdpFilter(epsilon=epsilon, delta=delta)
+    account = AdmittingFilter(epsilon=epsilon, delta=delta)
     admitted = []
     for use in uses:
         if account.admits(use):
@@ -54,7 +55,7 @@ def test_sums_are_rounded_up_and_care_not_for_order(uses, random):
 
 
 def test_admits_up_to_the_budget_and_refuses_after():
-    account = ZcdpFilter(epsilon=1.0, delta=1e-6)
+    account = AdmittingFilter(epsilon=1.0, delta=1e-6)
     one = Use(Gaussian(sigma=20.0))
     admitted = 0
     while account.admits(one):
@@ -71,15 +72,17 @@ def test_admits_up_to_the_budget_and_refuses_after():
 
 
 def test_failures_have_their_own_share():
-    account = ZcdpFilter(epsilon=5.0, delta=1e-6, failure_share=0.25)
+    account = AdmittingFilter(epsilon=5.0, delta=1e-6, failure_share=0.25)
     assert account.admits(Use(ApproxDP(epsilon=0.01, delta=2.4e-7)))
     assert not account.admits(Use(ApproxDP(epsilon=0.01, delta=2.6e-7)))
     assert not account.admits(Use(ApproxDP(epsilon=0.01, delta=1e-7), 3))
-    assert not ZcdpFilter(epsilon=5.0, delta=1e-6, failure_share=0.0).admits(Use(ApproxDP(epsilon=0.01, delta=1e-12)))
+    assert not AdmittingFilter(epsilon=5.0, delta=1e-6, failure_share=0.0).admits(
+        Use(ApproxDP(epsilon=0.01, delta=1e-12))
+    )
 
 
 def test_refusing_leaves_the_filter_as_it_was():
-    account = ZcdpFilter(epsilon=1.0, delta=1e-6).admit(Use(Gaussian(sigma=20.0), 3))
+    account = AdmittingFilter(epsilon=1.0, delta=1e-6).admit(Use(Gaussian(sigma=20.0), 3))
     before = account.spent
     with pytest.raises(BudgetExhausted):
         account.admit(Use(Gaussian(sigma=0.1)))
@@ -99,7 +102,7 @@ def test_refusing_leaves_the_filter_as_it_was():
 )
 def test_bad_budgets(wrong):
     with pytest.raises(InvalidParameter):
-        ZcdpFilter(**{"epsilon": 1.0, "delta": 1e-6, **wrong})
+        AdmittingFilter(**{"epsilon": 1.0, "delta": 1e-6, **wrong})
 
 
 @given(sequences)

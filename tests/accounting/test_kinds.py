@@ -11,10 +11,10 @@ from pydantic import TypeAdapter
 from setwise.accounting.brackets import up
 from setwise.accounting.calibrate import parse_plan, smallest_noise
 from setwise.accounting.compose import compose
-from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.guarantees import KINDS, Guarantee, PureDP, Use, largest_loss
 from setwise.accounting.notation import as_uses, format_use, parse_use, syntax, use_in_words
 from setwise.service.api import schemas
+from tests.accounting.admission import AdmittingFilter
 
 SOURCES = Path(__file__).parents[2] / "src" / "setwise"
 
@@ -65,7 +65,7 @@ def test_one_class_is_enough_to_read_write_and_compose(staircase):
         found = compose(as_uses(["staircase:10x25", "bounded-range:0.1x2"]), interaction).epsilon(1e-6)
         like = compose(["pure:0.1x25", "bounded-range:0.1x2"], interaction).epsilon(1e-6)
         assert (found.lower, found.upper) == (pytest.approx(like.lower), pytest.approx(like.upper))
-    assert ZcdpFilter(epsilon=2.0, delta=1e-6).admits(Use(Staircase(scale=100.0)))
+    assert AdmittingFilter(epsilon=2.0, delta=1e-6).admits(Use(Staircase(scale=100.0)))
     assert largest_loss([(staircase.guarantee, 25)]) == 2.5
 
 

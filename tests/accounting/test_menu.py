@@ -106,3 +106,10 @@ def test_other_uses_are_refused(guarantee):
 def test_a_menu_takes_bounded_losses_only():
     with pytest.raises(InvalidParameter, match="bounded losses"):
         Menu.for_promise([Gaussian(sigma=20.0)], epsilon=2.0, delta=1e-6)
+
+
+def test_pure_dp_is_bounded_range_of_twice_its_epsilon():
+    menu = Menu.for_promise([BoundedRange(epsilon=0.2)], epsilon=2.0, delta=1e-6)
+    assert menu.cost(Use(PureDP(epsilon=0.1))) == menu.cost(Use(BoundedRange(epsilon=0.2)))
+    with pytest.raises(InvalidParameter, match="not on the menu"):
+        menu.cost(Use(PureDP(epsilon=0.15)))

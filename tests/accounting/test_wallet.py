@@ -21,8 +21,9 @@ from setwise.accounting.guarantees import (
     ZeroConcentratedDP,
 )
 from setwise.accounting.prices import after_paying
-from setwise.accounting.wallet import Admission, Wallet, gaussian_of, wallet_for
+from setwise.accounting.wallet import gaussian_of, wallet_for
 from setwise.errors import BudgetExhausted, InvalidParameter
+from tests.accounting.admission import Admission, AdmittingWallet
 from tests.accounting.strategies import approximate, gaussians, laplaces, pure, ranges, uses_of
 
 sequences = uses_of(st.one_of(pure, ranges, gaussians, laplaces, approximate), most=8, count=st.integers(1, 5))
@@ -49,12 +50,12 @@ def admitted(wallet, use):
     ],
 )
 def test_uses_admitted_on_the_fly(guarantee, wanted):
-    count, _ = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6), Use(guarantee))
+    count, _ = admitted(AdmittingWallet.for_promise(epsilon=2.0, delta=1e-6), Use(guarantee))
     assert count == wanted
 
 
 def test_the_wallet_alone_pays_for_nineteen_and_for_none():
-    wallet = Wallet.of(Wallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.0).size)
+    wallet = AdmittingWallet.of(AdmittingWallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.0).size)
     assert admitted(wallet, Use(PureDP(epsilon=0.1)))[0] == 19
     assert admitted(wallet, Use(PureDP(epsilon=0.4)))[0] == 0
 
@@ -69,7 +70,7 @@ def test_a_wallet_is_the_largest_that_keeps_its_promise(epsilon, delta):
 @given(sequences, st.floats(0.2, 5.0), st.sampled_from([1e-9, 1e-6, 1e-3]))
 @settings(max_examples=40)
 def test_never_passes_its_budget(uses, epsilon, delta):
-    wallet = Wallet.for_promise(epsilon=epsilon, delta=delta)
+    wallet = AdmittingWallet.for_promise(epsilon=epsilon, delta=delta)
     for use in uses:
         before = wallet
         if wallet.admits(use):
@@ -85,7 +86,7 @@ def test_never_passes_its_budget(uses, epsilon, delta):
 
 
 def test_once_overdrawn_always_overdrawn():
-    wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
+    wallet = AdmittingWallet.for_promise(epsilon=2.0, delta=1e-6)
     assert wallet.admission(Use(PureDP(epsilon=0.4))) is Admission.PLAIN_SUM
     assert wallet.admission(Use(PureDP(epsilon=0.1))) is Admission.PAID
     overdrawn = wallet.admit(Use(PureDP(epsilon=0.4)))
@@ -96,13 +97,13 @@ def test_once_overdrawn_always_overdrawn():
 
 
 def test_an_unbounded_loss_ends_plain_sums():
-    wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6).admit(Use(Gaussian(sigma=1000.0)))
+    wallet = AdmittingWallet.for_promise(epsilon=2.0, delta=1e-6).admit(Use(Gaussian(sigma=1000.0)))
     assert wallet.loss_sum is None
     assert not wallet.admits(Use(PureDP(epsilon=0.4)))
 
 
 def test_in_an_overdrawn_hybrid_registered_draws_count_towards_the_sum():
-    wallet = Wallet.of(0.05, loss_limit=1.0)
+    wallet = AdmittingWallet.of(0.05, loss_limit=1.0)
     registered = Use(PureDP(epsilon=0.3))
     for _ in range(5):  # no limit while the wallet is not overdrawn
         wallet.admit_registered(registered)
@@ -116,11 +117,11 @@ def test_in_an_overdrawn_hybrid_registered_draws_count_towards_the_sum():
 
 
 def test_failures_have_their_own_line():
-    wallet = Wallet.for_promise(epsilon=5.0, delta=1e-6, failure_share=0.25)
+    wallet = AdmittingWallet.for_promise(epsilon=5.0, delta=1e-6, failure_share=0.25)
     assert wallet.admits(Use(ApproxDP(epsilon=0.01, delta=2.4e-7)))
     assert not wallet.admits(Use(ApproxDP(epsilon=0.01, delta=1e-7), 3))
     assert "fails outright" in wallet.shortage(Use(ApproxDP(epsilon=0.01, delta=1e-7), 3))
-    none = Wallet.for_promise(epsilon=5.0, delta=1e-6, failure_share=0.0)
+    none = AdmittingWallet.for_promise(epsilon=5.0, delta=1e-6, failure_share=0.0)
     assert not none.admits(Use(ApproxDP(epsilon=0.0, delta=1e-12)))
     assert none.size > wallet.size
     assert compose([gaussian_of(wallet.size)]).delta(5.0).upper + wallet.failure_limit <= 1e-6
@@ -129,7 +130,9 @@ def test_failures_have_their_own_line():
 
 
 def test_refusals_say_what_would_fit():
-    _, wallet = admitted(Wallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.02), Use(PureDP(epsilon=0.05)))
+    _, wallet = admitted(
+        AdmittingWallet.for_promise(epsilon=2.0, delta=1e-6, failure_share=0.02), Use(PureDP(epsilon=0.05))
+    )
     assert wallet.shortage(Use(PureDP(epsilon=0.05))) == (
         "it costs 6.081 times what is left; Gaussian noise of sigma 39.36 would fit"
     )
@@ -143,9 +146,9 @@ def test_refusals_say_what_would_fit():
 )
 def test_bad_promises(wrong):
     with pytest.raises(InvalidParameter):
-        Wallet.for_promise(**{"epsilon": 1.0, "delta": 1e-6, **wrong})
+        AdmittingWallet.for_promise(**{"epsilon": 1.0, "delta": 1e-6, **wrong})
     with pytest.raises(InvalidParameter):
-        Wallet.of(0.0)
+        AdmittingWallet.of(0.0)
 
 
 STEP = 0.1
@@ -247,7 +250,7 @@ def test_the_wallet_of_a_composition_pays_for_its_uses_in_any_order(uses, delta)
     size = in_any_order([(use.guarantee, use.count) for use in uses])
     if 0.0 < size < 1e6:
         for order in (uses, list(reversed(uses))):
-            wallet = Wallet.of(size * (1 + 1e-9), failure_limit=1.0)
+            wallet = AdmittingWallet.of(size * (1 + 1e-9), failure_limit=1.0)
             for use in order:
                 wallet = wallet.admit(use)
                 assert wallet.left is not None
@@ -255,4 +258,4 @@ def test_the_wallet_of_a_composition_pays_for_its_uses_in_any_order(uses, delta)
 
 def test_a_share_of_failures_that_leaves_nothing_is_refused():
     with pytest.raises(InvalidParameter, match="failure_share leaves nothing of delta"):
-        Wallet.for_promise(epsilon=10.0, delta=1e-5, failure_share=0.9999999999999999)
+        AdmittingWallet.for_promise(epsilon=10.0, delta=1e-5, failure_share=0.9999999999999999)

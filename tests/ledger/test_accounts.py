@@ -8,7 +8,6 @@ import pytest
 from scipy.stats import binom
 
 from setwise import compose, parse_use
-from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.notation import format_use
 from setwise.errors import (
     AccountExists,
@@ -17,6 +16,7 @@ from setwise.errors import (
     KeyConflict,
     UnknownAccount,
 )
+from tests.accounting.admission import AdmittingFilter
 from tests.ledger.auditor import audit
 
 REGISTERED = ["bounded-range:0.1x10", "pure:0.1x5"]
@@ -76,7 +76,7 @@ def test_only_what_is_registered_can_be_drawn(ledger, draw):
 def test_a_filter_takes_any_parameters_up_to_its_total(ledger, store_url):
     ledger.open_filter("bob", epsilon=1.0, delta=1e-6, rule="zcdp")
     account = ledger.account("bob")
-    promise = ZcdpFilter(epsilon=1.0, delta=1e-6)
+    promise = AdmittingFilter(epsilon=1.0, delta=1e-6)
     granted = 0
     for number, draw in enumerate(["gaussian:20x3", "approx:0,1e-8", "pure:0.05", "bounded-range:0.1x3"] * 9):
         admitted = all(promise.admits(use) for use in uses(draw))
@@ -108,7 +108,7 @@ def test_a_filter_pays_for_exactly_what_it_says_is_left(ledger, store_url):
     with pytest.raises(BudgetExhausted):
         account.charge(uses("gaussian:1000"), key="2", request="q")
     book = audit(store_url)["bob"]
-    assert book.rho[""] <= Fraction(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget)
+    assert book.rho[""] <= Fraction(AdmittingFilter(epsilon=1.0, delta=1e-6).rho_budget)
     assert book.failure[""] <= Fraction(5e-7)
 
 

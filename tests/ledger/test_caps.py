@@ -5,8 +5,9 @@ from fractions import Fraction
 import pytest
 
 from setwise import compose
-from setwise.accounting.filters import Spent, ZcdpFilter
+from setwise.accounting.filters import Spent
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable
+from tests.accounting.admission import AdmittingFilter
 from tests.ledger.auditor import audit
 from tests.ledger.test_accounts import uses
 
@@ -16,7 +17,7 @@ def test_all_accounts_on_a_dataset_share_its_cap(ledger, store_url):
     ledger.open_setwise("ada", ["gaussian:20x100"], delta=1e-6, dataset="visits")
     ledger.open_filter("bob", epsilon=5.0, delta=1e-5, dataset="visits", rule="zcdp")
     ledger.open_setwise("eve", ["gaussian:20x100"], delta=1e-6, dataset="other")
-    promise = ZcdpFilter(epsilon=1.0, delta=1e-6)
+    promise = AdmittingFilter(epsilon=1.0, delta=1e-6)
     granted = 0
     for number in range(40):
         account = ledger.account("ada" if number % 2 else "bob")
@@ -96,7 +97,7 @@ def test_filters_join_with_their_totals(ledger):
     assert ledger.joint("visits").epsilon.upper == pytest.approx(1.0, rel=1e-6)
     ledger.open_setwise("ada", ["gaussian:20x10"], delta=1e-6, dataset="visits")
     joint = ledger.joint("visits", delta=1e-6)
-    rho = ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget + 10 / 800
+    rho = AdmittingFilter(epsilon=1.0, delta=1e-6).rho_budget + 10 / 800
     assert Spent(rho * (1 + 1e-12), 5e-7).delta(joint.epsilon.upper).upper == pytest.approx(1e-6, rel=1e-6)
     assert joint.epsilon.upper > 1.0
 

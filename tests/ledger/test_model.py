@@ -18,10 +18,10 @@ from hypothesis.stateful import (
 )
 
 from setwise import parse_use
-from setwise.accounting.filters import ZcdpFilter
 from setwise.accounting.notation import format_use
 from setwise.errors import AccountExists, BudgetExhausted, InvalidParameter, KeyConflict
 from setwise.ledger.ledger import Ledger
+from tests.accounting.admission import AdmittingFilter
 from tests.ledger.auditor import audit, counted, price
 from tests.ledger.clocks import ManualClock
 from tests.sizes import examples
@@ -65,8 +65,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model = {}
         self.touched = set()
         self.cap_rho = Fraction(0)
-        self.budget = Fraction(ZcdpFilter(epsilon=EPSILON, delta=DELTA).rho_budget)
-        self.cap_budget = Fraction(ZcdpFilter(epsilon=CAP, delta=DELTA).rho_budget)
+        self.budget = Fraction(AdmittingFilter(epsilon=EPSILON, delta=DELTA).rho_budget)
+        self.cap_budget = Fraction(AdmittingFilter(epsilon=CAP, delta=DELTA).rho_budget)
 
     names = Bundle("names")
     receipts = Bundle("receipts")

@@ -14,7 +14,6 @@ import pytest
 
 from setwise import parse_use
 from setwise.accounting import prices
-from setwise.accounting.wallet import Wallet
 from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger import slices
 from setwise.ledger.amounts import FAILURE, SUM, UNITS, WALLET
@@ -22,6 +21,7 @@ from setwise.ledger.ledger import Ledger
 from setwise.ledger.records import write_amounts
 from setwise.ledger.slices import CapTotals, Rule
 from tests import sizes
+from tests.accounting.admission import AdmittingWallet
 from tests.ledger.auditor import audit
 from tests.ledger.processes import CONTEXT, charge_until_killed
 from tests.ledger.raw import raw_connection
@@ -75,7 +75,7 @@ def test_accounts_together_are_admitted_hardly_less_than_one_wallet(sqlite_ledge
 
 def test_a_cap_is_never_more_generous_than_one_wallet(ledger, store_url):
     accounts = open_accounts(ledger, failure_share=0.02)
-    wallet, order = Wallet.for_promise(epsilon=2.0, delta=1e-6), random.Random(3)
+    wallet, order = AdmittingWallet.for_promise(epsilon=2.0, delta=1e-6), random.Random(3)
     draws = ["pure:0.1", "gaussian:30", "bounded-range:0.2x2", "approx:0.05,1e-9", "laplace:8", "pure:0.02x10"]
     granted = 0
     for number in range(60):
@@ -319,7 +319,9 @@ def test_accounts_race_for_the_rest_of_a_cap(ledger, store_url):
 
     run_together(draw, 6)
     assert errors == []
-    assert len(granted) == math.floor(Wallet.for_promise(epsilon=1.0, delta=1e-6, failure_share=0.0).size * 400)
+    assert len(granted) == math.floor(
+        AdmittingWallet.for_promise(epsilon=1.0, delta=1e-6, failure_share=0.0).size * 400
+    )
     assert not ledger.verify().faults
     audit(store_url)
 

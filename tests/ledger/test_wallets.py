@@ -9,11 +9,12 @@ import pytest
 
 from setwise import Use, compose, parse_use
 from setwise.accounting import prices
-from setwise.accounting.wallet import Wallet, gaussian_of
+from setwise.accounting.wallet import gaussian_of
 from setwise.errors import BudgetExhausted, InvalidParameter
 from setwise.ledger import amounts
 from setwise.ledger.amounts import UNITS, WALLET
 from setwise.ledger.ledger import Ledger
+from tests.accounting.admission import AdmittingWallet
 from tests.ledger.raw import without_triggers
 from tests.ledger.test_accounts import uses, written
 from tests.ledger.test_transfer import written_export
@@ -35,7 +36,7 @@ def test_a_wallet_admits_more_than_zcdp(sqlite_ledger, mech, count):
 
 def test_the_wallet_of_the_ledger_is_never_more_generous(ledger):
     ledger.open_filter("ada", epsilon=2.0, delta=1e-6, rule="wallet")
-    account, wallet = ledger.account("ada"), Wallet.for_promise(epsilon=2.0, delta=1e-6)
+    account, wallet = ledger.account("ada"), AdmittingWallet.for_promise(epsilon=2.0, delta=1e-6)
     draws = ["pure:0.1x3", "gaussian:20", "bounded-range:0.2x4", "approx:0.05,1e-9", "laplace:8"] * 9
     granted = 0
     for number, draw in enumerate(draws):
@@ -119,7 +120,7 @@ def test_threads_race_for_a_wallet_without_passing_it(ledger):
         thread.start()
     for thread in threads:
         thread.join()
-    wallet, alone = Wallet.for_promise(epsilon=1.0, delta=1e-6, failure_share=0.0), 0
+    wallet, alone = AdmittingWallet.for_promise(epsilon=1.0, delta=1e-6, failure_share=0.0), 0
     while wallet.admits(parse_use("pure:0.1")):
         wallet, alone = wallet.admit(parse_use("pure:0.1")), alone + 1
     assert len(granted) == alone

@@ -262,20 +262,6 @@ MUTANTS = (
         _PRICES,
     ),
     Mutant(
-        "wallet: registered draws free once it is overdrawn",
-        "wallet.py",
-        "if self.left is None and not self._within_limit(lost):",
-        "if False:",
-        _WALLET,
-    ),
-    Mutant(
-        "wallet: refilled when overdrawn",
-        "wallet.py",
-        "left = None if self.left is None else",
-        "left = self.size if self.left is None else",
-        _WALLET,
-    ),
-    Mutant(
         "wallet: failures not taken from delta",
         "wallet.py",
         "(delta - failures - slack)",

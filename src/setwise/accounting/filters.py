@@ -12,7 +12,6 @@ from setwise.accounting.brackets import Bracket, CertifiedBound, Interaction, ei
 from setwise.accounting.checks import check_delta, check_epsilon, check_failure
 from setwise.accounting.conversions import optimised_delta
 from setwise.accounting.guarantees import Use
-from setwise.errors import BudgetExhausted
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +58,13 @@ class ZcdpFilter:
 
     `failure_share` of delta is set aside for outright failures (approximate mechanisms); the rest converts zCDP.
 
-    >>> from setwise.accounting.guarantees import Gaussian
-    >>> account = ZcdpFilter(epsilon=1.0, delta=1e-6)
-    >>> account = account.admit(Use(Gaussian(sigma=20), 10))
-    >>> account.admits(Use(Gaussian(sigma=1)))
-    False
+    >>> round(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget, 5)
+    0.02294
     """
 
     epsilon: float
     delta: float
     failure_share: float = 0.5
-    spent: Spent = field(default_factory=Spent)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
@@ -87,29 +82,6 @@ class ZcdpFilter:
                 break
             low, high = (middle, high) if optimised_delta(0.0, middle, self.epsilon).upper <= delta else (low, middle)
         return low
-
-    def admits(self, use: Use) -> bool:
-        """Return whether the use fits in what is left."""
-        after = self.spent.plus(use)
-        return after.rho <= self.rho_budget and after.failure_sum <= self.delta * self.failure_share
-
-    def admit(self, use: Use) -> "ZcdpFilter":
-        """Return the filter after the use; raise `BudgetExhausted` when it does not fit.
-
-        Theorem: WhitehouseRaRoWu23 (also FeldmanZr21).
-        """
-        if not self.admits(use):
-            raise BudgetExhausted(
-                f"this use would pass the budget of epsilon = {self.epsilon:g} at delta = {self.delta:g}; "
-                f"{self.left:.1%} of it is left"
-            )
-        return replace(self, spent=self.spent.plus(use))
-
-    @property
-    def left(self) -> float:
-        """The share of the rho budget that is left."""
-        budget = self.rho_budget
-        return max(0.0, 1.0 - self.spent.rho / budget) if budget else 0.0
 
 
 _LEVELS = 64
