@@ -23,6 +23,8 @@ from setwise.reports.report import Report
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from setwise.live.view import SeriesView
+
 Answered = PrivateAnswer | SqlAnswer
 
 _POSTGRESQL = ("postgresql://", "postgres://")
@@ -64,6 +66,17 @@ def rows_of(answer: Answered) -> "pa.Table":
     if "measure" in table.column_names:
         return table
     return table.append_column("measure", pa.array([private.measure] * table.num_rows, pa.string()))
+
+
+def write_series(view: "SeriesView", to: str) -> None:
+    """Write the released numbers of a live series to a .csv, .json, .svg or .png file, by its ending."""
+    match Path(to).suffix.lower():
+        case ".csv":
+            write_whole(Path(to), view.to_csv().encode())
+        case ".json":
+            write_whole(Path(to), (view.to_json() + "\n").encode())
+        case _:
+            view.picture().save(to)
 
 
 def write_whole(path: Path, contents: bytes) -> None:

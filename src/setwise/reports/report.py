@@ -31,6 +31,7 @@ _REPORT = (
     "delta",
     "ledger",
     "dataset",
+    "live",
     "html",
     "json",
     "questions",
@@ -61,6 +62,28 @@ class ReportSelect:
     words: SqlWords
 
 
+LIVE_ENDINGS = (".csv", ".json", ".svg", ".png")
+"""The files that a live series can be written to, by their endings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveOutput:
+    """A live series of the ledger that a report shows: as totals or windows, in which files. It costs nothing."""
+
+    series: str
+    to: tuple[str, ...]
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.series, str) or not self.series:
+            raise InvalidParameter(f"a [[live]] names its series, not {self.series!r}")
+        if self.window is not None and (type(self.window) is not int or self.window < 1):
+            raise InvalidParameter(f"the window of {self.series!r} spans a number of periods, not {self.window!r}")
+        for to in self.to:
+            if Path(to).suffix.lower() not in LIVE_ENDINGS:
+                raise InvalidParameter(f"a live series is written to {', '.join(LIVE_ENDINGS)} files, not to {to!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """Questions about one table, under one (epsilon, delta)."""
@@ -79,6 +102,7 @@ class Report:
     html: str | None = None
     json: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    live: tuple[LiveOutput, ...] = ()
 
 
 def read_report(path: str | Path) -> Report:
@@ -118,7 +142,15 @@ def read_report(path: str | Path) -> Report:
         known_as=(found.get("dataset", tables.location.name), *tables.private_names),
         options={word: _kinds(found[word]) if word == "types" else found[word] for word in _TABLE if word in found},
         **{word: found[word] for word in ("ledger", "dataset", "html", "json") if word in found},
+        live=tuple(map(_live_output, found.get("live", ()))),
     )
+
+
+def _live_output(written: Mapping[str, Any]) -> LiveOutput:
+    _check_words(written, ("series", "to", "window"), "a [[live]]")
+    to = written.get("to", ())
+    every = (to,) if isinstance(to, str) else tuple(map(str, to))
+    return LiveOutput(series=written.get("series", ""), to=every, window=written.get("window"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from setwise.analytics.session import open as open_table
 from setwise.errors import InvalidParameter, UnknownAccount
 from setwise.ledger.account import Account
 from setwise.ledger.ledger import Ledger
-from setwise.reports.outputs import Answered, check_destination, report_page, write_answer, write_whole
+from setwise.live.series import find_live
+from setwise.reports.outputs import Answered, check_destination, report_page, write_answer, write_series, write_whole
 from setwise.reports.report import Question, Report
 
 Step = Callable[[str], None]
@@ -59,6 +60,7 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
         for to in question.to:
             check_destination(to)
     with _opened(report) as asked, Ledger.open(ledger) as opened:
+        views = [find_live(opened, each.series).view(window=each.window) for each in report.live]
         step("pricing the questions together")
         priced = _priced(report, asked)
         account = _account(report, key, priced, opened)
@@ -71,6 +73,9 @@ def run_report(report: Report, *, key: str, ledger: str, step: Step = lambda _: 
             answers[question.name] = answer
             for to in question.to:
                 write_answer(answer, to, key)
+        for view, output in zip(views, report.live, strict=True):
+            for to in output.to:
+                write_series(view, to)
     ran = Ran(report, key, priced, answers)
     if report.json is not None:
         write_whole(Path(report.json), (json.dumps(ran.to_dict(), ensure_ascii=False, indent=1) + "\n").encode())
