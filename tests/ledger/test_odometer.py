@@ -37,6 +37,8 @@ def test_the_odometer_never_exceeds_the_sum_of_the_charges(ledger):
             inverse = 1 / epsilon if noise == "laplace:{}" else epsilon
             drawn = gaussian_for(epsilon, 1e-7) if noise is None else noise.format(inverse)
             account.charge(uses(drawn), key=str(epsilon), request=request(epsilon, 1e-7))
+            first = 0.4 if epsilon == 0.4 else 0.9
+            assert account.status_by_entries().odometer.upper <= first * (1 + 1e-9), (name, epsilon)
         status = account.status_by_entries()
         assert status.odometer.upper <= 0.9 * (1 + 1e-9), name
         assert status.odometer.lower <= status.odometer.upper
@@ -98,7 +100,7 @@ def test_the_sum_counts_at_its_own_part_of_delta(ledger):
         account.charge(uses(noise), key="2", request=request(0.2, summed))  # now their deltas do not fit
         after = account.status_by_entries().odometer
         assert after.method == "zcdp-odometer"
-        assert after.upper >= account.status_by_entries().path_odometer.upper  # at less of delta
+        assert after.upper > 1.001 * account.status_by_entries().path_odometer.upper  # at less of delta
 
 
 def test_what_is_left_is_told_as_epsilon_and_as_further_questions(ledger):
