@@ -7,9 +7,22 @@ import pytest
 from setwise import compose
 from setwise.accounting.filters import Spent
 from setwise.errors import BudgetExhausted, InvalidParameter, Unattainable
+from setwise.ledger.register import write_opening
+from setwise.ledger.terms import filter_terms
 from tests.accounting.admission import AdmittingFilter
 from tests.ledger.auditor import audit
 from tests.ledger.test_accounts import uses
+
+
+def test_an_account_that_was_opened_past_the_cap_is_found(ledger):
+    """Whoever may write to the register could leave out the cap; verification names such an account."""
+    ledger.set_cap("visits", epsilon=1.0, delta=1e-6)
+    terms = filter_terms("eve", epsilon=9.0, delta=1e-6, dataset="visits")
+    with ledger._store.writing() as connection:
+        write_opening(connection, terms, 0)
+    ledger.account("eve").charge(uses("gaussian:1"), key="k", request="q")
+    (fault,) = ledger.verify().faults
+    assert str(fault) == "the account 'eve' does not draw on the cap of its dataset 'visits'"
 
 
 def test_all_accounts_on_a_dataset_share_its_cap(ledger, store_url):

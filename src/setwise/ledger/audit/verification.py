@@ -122,6 +122,7 @@ def verify(
             chains[own.name] = chain
             faults += [*chain.faults, *_check_account(connection, record, chain, states.now(own.name))]
     faults += _check_rules(terms, tally, chains)
+    faults += _check_caps(terms)
     faults += [*states.faults, *_check_balances(connection, tally, terms), *_check_strays(connection, terms)]
     faults += [Fault(name, None, "of an anchor or a signed head is no longer there") for name in witnessed]
     last = (known[-1].holder, known[-1].hash) if known else (0, NOTHING_BEFORE)
@@ -283,6 +284,16 @@ def _check_account(connection: Connection, record: Record, chain: Chain, state: 
         yield Fault(name, chain.count or None, "was replaced: the account ends with another")
     elif (row["charges"], row["at"], row["period"]) != (chain.charges, chain.at, chain.period):
         yield Fault(name, None, "has a row that does not fit its entries")
+
+
+def _check_caps(terms: dict[int, Terms]) -> Iterator[Fault]:
+    """Check that every account on a dataset that had a cap when the account was opened draws on this cap."""
+    caps: dict[str, int] = {}
+    for number, own in sorted(terms.items()):
+        if own.kind == "cap":
+            caps.setdefault(own.dataset, number)
+        elif own.dataset in caps and own.cap != caps[own.dataset]:
+            yield Fault(own.name, None, f"does not draw on the cap of its dataset {own.dataset!r}")
 
 
 def _check_rules(terms: dict[int, Terms], tally: Tally, chains: dict[str, Chain]) -> Iterator[Fault]:
