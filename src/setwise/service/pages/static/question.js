@@ -18,7 +18,7 @@ export class Question {
   get domain() { return this.at.domain.value.split("\n").map((each) => each.trim()).filter(Boolean); }
   get measured() { return this.kinds("measured").includes(this.kind); }
   // The kinds of statistics that have a word, as the service lists them.
-  kinds(word) { return this.form.dataset[word].split(" "); }
+  kinds(word) { return this.form.getAttribute(`data-${word}`).split(" "); } // a field is named dataset
   // The columns that groups are of.
   get groups() {
     const [first, second] = this.measured ? ["by", "by_second"] : ["item", "second"];
