@@ -634,8 +634,8 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
 
     def answer(target: Target, width: float | None) -> Bracket:
         best = 0.0
-        for attempt in (_fixed_witnesses, _worst_responses, _worst_laws):
-            for bound in attempt(kinds, target):
+        for witnesses in (_fixed_witnesses, _worst_responses, _worst_laws):
+            for bound in witnesses(kinds, target):
                 with contextlib.suppress(Unattainable):
                     best = max(best, bound.answer(target, width).lower)
         return Bracket(best, math.inf)
