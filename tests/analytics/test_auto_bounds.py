@@ -162,3 +162,11 @@ def test_empty_bins_are_seldom_mistaken_and_standing_ones_found():
     right = sum(each == (ends(25)[0], ends(26)[1]) for each in found)
     assert right >= 396  # of one mistake in a thousand, five or more have a chance of one in two hundred thousand
     assert bounds.release(np.zeros_like(counts), SystemRandomness())[0] < Fraction(2) ** 41
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1, 2, 3, 5, 7.7, 10])
+def test_the_promise_of_a_question_with_open_bounds_stays_within_its_budget(epsilon):
+    """Adding up a tenth and nine tenths in floats promised 5.000000000000001 for a budget of 5."""
+    table = pa.table({"who": list(range(200)), "x": [float(n % 50) for n in range(200)]})
+    with setwise.open(table, user="who", name="t") as session:
+        assert session.explain("SELECT AVG(x) AS mean FROM t", epsilon=epsilon).epsilon.upper <= epsilon

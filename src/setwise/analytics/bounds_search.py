@@ -126,6 +126,11 @@ class Search:
         return replace(query, contributions=min(found.contributions, self.query.contributions or found.contributions))
 
 
+_ROUNDING = Fraction(1, 2**45)
+"""The part of the remaining epsilon that is given up, so that the sum of the parts, rounded up as a promise must be,
+stays within the budget."""
+
+
 def search_for(query: Query, total: Total) -> Search | None:
     """Return the search for the open bounds of a query, or None if it has no open bounds."""
     searched = (statistic.search_measures() for statistic in query.statistics if statistic.is_auto)
@@ -136,7 +141,7 @@ def search_for(query: Query, total: Total) -> Search | None:
     share = total.epsilon * SHARE / searches
     return Search(
         query=query,
-        remaining=replace(total, epsilon=total.epsilon * (1 - SHARE)),
+        remaining=replace(total, epsilon=total.epsilon * (1 - SHARE) * (1 - _ROUNDING)),
         bounds=DoublingBounds(scale=1 / share),
         groups=GridQuantiles(shares=(CONTRIBUTIONS_AT,), cells=len(CONTRIBUTIONS), epsilon=share)
         if query.auto_contributions
