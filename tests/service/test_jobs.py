@@ -217,7 +217,7 @@ def test_answers_are_stored_at_padded_moments_only(tmp_path: Path):
             now += work
             timingd.settle(receipt, answer="tea")
             moments.append(round(now - began, 9))
-            timing.pad()
+            timing.wait_for_padded_time()
             assert round(now - began, 9) == moments[-1]  # once
         assert moments == [0.25, 0.25, 0.5, 1.0, 2.0]
 
@@ -255,7 +255,7 @@ def test_a_query_that_fails_or_is_cancelled_ends_at_a_padded_time(start: Callabl
 
     def read_and_fail(running: RunningQuery) -> str:
         running.charged()
-        running.timing.begin()
+        running.timing.acquire_slot()
         began.append(running.timing._asked)
         if end == "cancelled":
             running.timing.stop(CANCELLED)
@@ -276,7 +276,7 @@ def test_a_stopped_query_does_not_begin():
     timing = QueryTiming(threading.Semaphore(1), step=0.25, seconds=60.0)
     timing.stop("enough")
     with pytest.raises(EngineFailed, match="enough"):
-        timing.begin()
+        timing.acquire_slot()
 
 
 class SlowToCancel:
@@ -300,7 +300,7 @@ def test_an_engine_that_was_given_back_is_not_cancelled_with_the_query_that_had_
 
     def query() -> None:
         with timing.using(engine):
-            timing.begin()
+            timing.acquire_slot()
             assert engine.entered.wait(PATIENCE)
         given_back.set()
 

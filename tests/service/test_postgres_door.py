@@ -267,7 +267,7 @@ def test_cancelling_stops_a_question(door, monkeypatch):
     def slowly(running):
         entered.set()
         while not held.is_set():
-            running.timing.check()
+            running.timing.raise_if_cancelled()
             time.sleep(0.02)
         return answer(running)
 

@@ -132,7 +132,7 @@ def test_every_steward_route_has_a_call(team: Team, monkeypatch: pytest.MonkeyPa
     steward.join_subject("x", "x"), steward.tokens("x"), steward.issue_token("x"), steward.revoke_token("x", "x")
     steward.register_dataset("x", table="x", user="x", items=["x"]), steward.set_cap("x", epsilon=1.0, delta=0.0)
     steward.joint("x"), steward.open_setwise("x", ["pure:1"], **every), steward.freeze("x")
-    steward.audit(), list(steward.trail()), steward.reclaim("x")
+    steward.audit(), list(steward.trail()), steward.reclaim("x"), steward.set_question_budget("x", epsilon=0.1)
     wanted = {
         (method, re.sub(r"{\w+}", "x", path))
         for (method, path), permission in API_ROUTES.items()

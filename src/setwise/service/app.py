@@ -63,7 +63,7 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
         redirect_slashes=False,
     )
     app.state.service = parts
-    app.state.error_response = _told
+    app.state.error_response = _error_response
     for router in ROUTERS:
         app.include_router(router)
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
@@ -76,14 +76,14 @@ def create_app(settings: Settings, *, service: Service | None = None) -> FastAPI
     return app
 
 
-def _told(request: Request, error: Exception) -> Response:
-    """Return what an error is told as: a problem document, or a page to whoever reads pages."""
+def _error_response(request: Request, error: Exception) -> Response:
+    """Return the response for an error: a problem document for the API, a page for a browser."""
     problem = error_response(error)
     return problem if request.url.path.startswith("/api/") else error_page(request, error, problem)
 
 
 async def _no_such_route(request: Request, error: Exception) -> Response:
-    response = _told(request, error)
+    response = _error_response(request, error)
     if allowed := methods_at(request.url.path):
         response.headers["Allow"] = ", ".join(sorted(allowed))
     return response

@@ -17,7 +17,7 @@ from setwise.service.auth.people import Identity
 from setwise.service.auth.permissions import API
 from setwise.service.problems import MEDIA_TYPE, ProblemView
 from setwise.service.queries.jobs import Job, JobState
-from setwise.service.queries.runner import Asked, Question, RunningQuery
+from setwise.service.queries.runner import QueryRequest, Question, RunningQuery
 from setwise.service.replica import Service
 from setwise.service.route import GuardedRoute, caller, paced, service_of
 from setwise.service.workers.answers import StoredAnswer, WriteRows, make
@@ -286,7 +286,7 @@ async def cancel_query(request: Request, query: QueryId) -> Response:
 
 def start_query(service: Service, identity: Identity, read: ReadQuestion, key: str) -> RunningQuery:
     """Start a query under a key, or return the one that runs under it; every door of the service asks through this."""
-    return service.runner.start(Asked(identity=identity, question=read.question, key=key, request=read.text))
+    return service.runner.start(QueryRequest(identity=identity, question=read.question, key=key, request=read.text))
 
 
 async def _response(request: Request, job: Job) -> Response:

@@ -87,9 +87,9 @@ class Authenticator:
         cookie = request.cookies.get(COOKIE)
         try:
             if scheme.lower() == "bearer" and secret.strip():
-                identity = await self._recognised("token", secret.strip())
+                identity = await self._recognise("token", secret.strip())
             elif cookie:
-                identity = await self._recognised("cookie", cookie)
+                identity = await self._recognise("cookie", cookie)
                 self._check_csrf(request, identity)
             else:
                 raise NotSignedIn("give a token in the header Authorization: Bearer TOKEN")
@@ -105,7 +105,7 @@ class Authenticator:
         Raises: `NotSignedIn`, or `TooManyRequests`.
         """
         try:
-            identity = await self._recognised("token", token.strip())
+            identity = await self._recognise("token", token.strip())
         except NotSignedIn:
             self._address_rates.take(network_of(address))
             raise
@@ -190,7 +190,7 @@ class Authenticator:
         with self._database.writing() as connection:
             connection.execute(delete(schema.sessions).where(schema.sessions.c.digest == digest(secret)))
 
-    async def _recognised(self, kind: Literal["token", "cookie"], secret: str) -> Identity:
+    async def _recognise(self, kind: Literal["token", "cookie"], secret: str) -> Identity:
         key = f"{kind} {digest(secret)}"  # a cookie that is remembered is still no token
         kept = self._remembered.get(key)
         now = self._clock()

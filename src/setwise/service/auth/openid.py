@@ -139,13 +139,13 @@ class OpenIdProvider:
             raise _refused("the answer is from another provider")
         if "code" not in answer:
             raise _refused("the provider has sent no code")
-        tokens = await self._redeemed(metadata, attempt, answer["code"])
+        tokens = await self._redeem_code(metadata, attempt, answer["code"])
         claims = await self._verified(metadata, str(tokens.get("id_token", "")), attempt.nonce)
         if all(name in claims for name in wanted):
             return claims
         return await self._user_info(metadata, str(tokens.get("access_token", "")), claims["sub"]) | claims
 
-    async def _redeemed(self, metadata: dict[str, Any], attempt: Attempt, code: str) -> dict[str, Any]:
+    async def _redeem_code(self, metadata: dict[str, Any], attempt: Attempt, code: str) -> dict[str, Any]:
         """Exchange the code for tokens."""
         form = {
             "grant_type": "authorization_code",
@@ -186,7 +186,7 @@ class OpenIdProvider:
                 claims = jwt.decode(token, await self._key_set(metadata, anew=True), algorithms=ALGORITHMS).claims
             registry.validate(claims)
         except (JoseError, ValueError) as error:
-            raise _unbelieved(error) from None
+            raise _reject_id_token(error) from None
         several = isinstance(claims["aud"], list) and len(claims["aud"]) > 1
         if claims.get("azp", None if several else self._client_id) != self._client_id:
             raise _refused("the ID token was made for another program")
@@ -253,7 +253,7 @@ def _refused(why: str) -> NotSignedIn:
     return NotSignedIn(f"the sign-on was refused: {why}; begin again")
 
 
-def _unbelieved(error: Exception) -> NotSignedIn:
+def _reject_id_token(error: Exception) -> NotSignedIn:
     """An ID token that is not believed; the kind of error has nothing of the token in it, its words may."""
     claim = getattr(error, "claim", "")
     return _refused(f"the ID token is not valid ({type(error).__name__}{f' of {claim}' if claim else ''})")

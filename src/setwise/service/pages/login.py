@@ -155,7 +155,7 @@ async def begin(request: Request, next: str = "") -> Response:  # noqa: A002 - t
     try:
         attempt, address = await sign_on.begin()
     except Unavailable as error:
-        return _told(request, going, error)
+        return _login_form_with_error(request, going, error)
     response = RedirectResponse(address, 303)
     kept = f"{attempt.secret}.{quote(going, safe='')}"
     set_cookie(request, response, ATTEMPT_COOKIE, kept, 60 * _MINUTES, same_site="lax", path="/sign-on")
@@ -172,7 +172,7 @@ async def finish(request: Request) -> Response:
     try:
         session = await sign_on.finish(Attempt(secret), request.query_params)
     except (NotSignedIn, Forbidden, NameTaken, Unavailable) as error:
-        response = _told(request, going, error)
+        response = _login_form_with_error(request, going, error)
     else:
         response = signed_in(request, session, going)
     response.delete_cookie(ATTEMPT_COOKIE, path="/sign-on")
@@ -186,6 +186,7 @@ def _sign_on(request: Request) -> SignOn:
     return found
 
 
-def _told(request: Request, going: str, error: SetwiseError) -> Response:
+def _login_form_with_error(request: Request, going: str, error: SetwiseError) -> Response:
+    """Return the login form with an error above it."""
     problem = problem_of(error)
     return login_form(request, going, f"{problem.detail[:1].upper()}{problem.detail[1:]}.", problem.status)

@@ -67,7 +67,7 @@ class Engines:
         """Return the columns of a registered table with those joined to it and derived of it, from metadata alone."""
         place = (dataset.name, joins, derivation)
         if place not in self._schemas:
-            with self.lent(dataset, joins, derivation) as engine:
+            with self.borrow(dataset, joins, derivation) as engine:
                 found = engine.describe()
             if len(self._schemas) >= _MOST_SCHEMAS:
                 self._schemas.clear()
@@ -109,7 +109,7 @@ class Engines:
         return found
 
     @contextmanager
-    def lent(
+    def borrow(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
         """Lend an engine on the table, with others joined to it and columns derived of it.
@@ -140,7 +140,7 @@ class Engines:
                 engine.close()
 
     @contextmanager
-    def lent_to_check(
+    def borrow_to_check(
         self, dataset: Dataset, joins: tuple[Join, ...] = (), derivation: Derivation = NOT_DERIVED
     ) -> Iterator[Engine]:
         """Lend an engine that reads metadata: one of each table at a time, beside those that have their turns.
@@ -149,7 +149,7 @@ class Engines:
         """
         with self._lock:
             checking = self._checking[dataset.name]
-        with checking, self.lent(dataset, joins, derivation) as engine:
+        with checking, self.borrow(dataset, joins, derivation) as engine:
             yield engine
 
     def close(self) -> None:

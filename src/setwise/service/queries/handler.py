@@ -84,7 +84,7 @@ class QuestionService:
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
         running.resume()
         with _at_plan(), stage_span("plan"):
-            planned = self._workers.calculate(_to_plan(question), check=running.timing.check)
+            planned = self._workers.calculate(_to_plan(question), check=running.timing.raise_if_cancelled)
         dataset, spending = question.dataset, question.spending
         if isinstance(spending, Within):
             assert planned.total is not None, "an accuracy is bought with a total"
@@ -322,13 +322,13 @@ class TimedAccount:
         receipt = self._account.charge(uses, key=key, request=request)
         self._charged()
         if receipt.answer is None:
-            self._timing.begin()
+            self._timing.acquire_slot()
         return receipt
 
     def settle(self, receipt: Receipt, *, answer: str, returned: Sequence[Use] = ()) -> str:
         """Store the answer, at a padded moment, unless the query was stopped before that moment."""
-        self._timing.pad()
-        self._timing.check()
+        self._timing.wait_for_padded_time()
+        self._timing.raise_if_cancelled()
         return self._account.settle(receipt, answer=answer, returned=returned)
 
 
@@ -354,7 +354,7 @@ class TableReader:
 
     def check(self, aggregation: Aggregation) -> None:
         """Raise what metadata tells is wrong with an aggregation."""
-        with self._engines.lent_to_check(self._dataset, self._joins, self._derivation) as engine:
+        with self._engines.borrow_to_check(self._dataset, self._joins, self._derivation) as engine:
             engine.check(aggregation)
 
     def histogram(self, aggregation: Aggregation) -> Histogram:
@@ -374,6 +374,6 @@ class TableReader:
 
     @contextmanager
     def _reading(self) -> Iterator[Engine]:
-        lent = self._engines.lent(self._dataset, self._joins, self._derivation)
+        lent = self._engines.borrow(self._dataset, self._joins, self._derivation)
         with lent as engine, self._timing.using(engine):
             yield engine

@@ -109,7 +109,7 @@ class QueryTiming:
         with self._lock:
             self._engine = engine
         try:
-            self.check()
+            self.raise_if_cancelled()
             yield
         finally:
             with self._lock:
@@ -138,37 +138,46 @@ class QueryTiming:
         began = self._began
         return began is not None and self._monotonic() - began > self._seconds
 
-    def begin(self) -> None:
-        """Wait for a turn with the engine."""
+    def acquire_slot(self) -> None:
+        """Block until an engine slot is free, then start the deadline clock.
+
+        Raises `EngineFailed` if the query was cancelled while it waited.
+        """
         self.progress = Progress.CHARGED
         while not self._turns.acquire(timeout=_LOOK_AGAIN):
-            self.check()
+            self.raise_if_cancelled()
         with self._lock:
             self._began = self._monotonic()
         self._touched = True
         self.progress = Progress.READING
-        self.check()
+        self.raise_if_cancelled()
 
-    def end(self) -> None:
-        """Give the turn back; doing so twice is doing so once. Progress does not tell: when is not to be seen."""
+    def release_slot(self) -> None:
+        """Release the engine slot; does nothing if it was released before.
+
+        `progress` stays READING, so that a caller cannot see when the engine finished.
+        """
         with self._lock:
             had, self._began = self._began is not None, None
         if had:
             self._turns.release()
 
-    def pad(self) -> None:
-        """Give the turn back and wait for the padded moment, when data was touched; once."""
-        self.end()
+    def wait_for_padded_time(self) -> None:
+        """Release the engine slot and sleep until the next padded time after the request, if data was read.
+
+        Answers and failures both leave at such a time, so that it reveals only the number of steps.
+        """
+        self.release_slot()
         if self._touched:
             self._touched = False
             elapsed = self._monotonic() - self._asked
             self._sleep(max(0.0, padded(elapsed, self._step) - elapsed))
 
-    def check(self) -> None:
-        """Raise `EngineFailed` when the query was stopped.
+    def raise_if_cancelled(self) -> None:
+        """Raise `EngineFailed` if the query was stopped.
 
-        Asked once more at the padded moment: were an answer that is ready kept from being stopped, stopping would tell
-        when the engine was done, again and again under one charge.
+        Also called after the padded wait. If a finished query could no longer be stopped, stopping again and again
+        under one charge would reveal when the engine finished.
         """
         if self._stop is not None:
             raise EngineFailed(self._stop)
@@ -185,7 +194,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class QueryRequest:
     """A request as it came: who asks what, under which key, and the text of the body."""
 
     identity: Identity
@@ -207,7 +216,7 @@ class RunsElsewhere(Exception):
 class RunningQuery:
     """A query that this replica plans, waits with or runs; `job` is there once it is charged."""
 
-    asked: Asked
+    asked: QueryRequest
     timing: QueryTiming
     jobs: Jobs = field(repr=False)
     job: Job | None = None
@@ -257,7 +266,7 @@ class Runner:
         self._running: dict[tuple[str, str, str], RunningQuery] = {}
         self._closing = False
 
-    def start(self, asked: Asked) -> RunningQuery:
+    def start(self, asked: QueryRequest) -> RunningQuery:
         """Start a query, or return the one that runs here under the same key.
 
         Raise `KeyConflict` when that is another request, and `TooManyRequests` when there is no room.
@@ -358,7 +367,7 @@ class Runner:
             assert running.job is not None
             return running.job
         except Exception as error:
-            timing.pad()
+            timing.wait_for_padded_time()
             told = EngineFailed(timing.stopped) if timing.stopped and isinstance(error, SetwiseError) else error
             if running.job is None:
                 raise told from None

@@ -160,7 +160,7 @@ class LentTable:
 
     def user_groups(self, aggregation: Aggregation) -> "pa.Table":
         """Return one line for every user and group."""
-        with self._engines.lent(self._dataset) as engine:
+        with self._engines.borrow(self._dataset) as engine:
             return engine.user_groups(aggregation)
 
 
