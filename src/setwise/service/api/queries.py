@@ -286,7 +286,7 @@ async def cancel_query(request: Request, query: QueryId) -> Response:
 
 def start_query(service: Service, identity: Identity, read: ReadQuestion, key: str) -> RunningQuery:
     """Start a query under a key, or return the one that runs under it; every door of the service asks through this."""
-    return service.runner.start(QueryRequest(identity=identity, question=read.question, key=key, request=read.text))
+    return service.runner.start(QueryRequest(identity=identity, question=read.question, key=key, text=read.text))
 
 
 async def _response(request: Request, job: Job) -> Response:

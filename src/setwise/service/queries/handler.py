@@ -78,7 +78,7 @@ class QuestionService:
 
     def answer(self, running: RunningQuery) -> str:
         """Check, plan, charge, run, and return the text of the answer that is stored."""
-        question = self._checked(running.asked.identity, running.asked.question)
+        question = self._checked(running.request.identity, running.request.question)
         if question.is_explained:
             with at_field("query.text"):
                 raise InvalidParameter("EXPLAIN has a plan and no rows: ask for a preview of the SELECT")
@@ -97,7 +97,7 @@ class QuestionService:
                 planned,
                 reader,
                 TimedAccount(question.account, running.timing, running.charged),
-                key=running.asked.key,
+                key=running.request.key,
                 request=request_text(self._identity(question), question.query, spending, question.schema),
                 randomness=self._randomness,
                 searches=self._searches,

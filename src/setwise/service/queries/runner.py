@@ -75,7 +75,7 @@ class BothSlots:
 
 
 class QueryTiming:
-    """Holds a query back until an engine is free, and its end until a padded moment after it was asked.
+    """Holds a query back until an engine is free, and its end until a padded moment after it was request.
 
     What an analyst can see of a query that touched data (its answer, the draws given back, its failure) happens at
     padded moments only.
@@ -185,7 +185,10 @@ class QueryTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked of which data set, who pays, and how much, unless SQL says so: not checked yet."""
+    """A question as its body states it, still to be checked: the data set, the paying account, the query, the budget.
+
+    `spending` is None where the SQL of the query states its own budget.
+    """
 
     dataset: str
     account: str
@@ -195,16 +198,16 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryRequest:
-    """A request as it came: who asks what, under which key, and the text of the body."""
+    """A request to answer a query: who asks, the question, its idempotency key, and the text that is stored of it."""
 
     identity: Identity
     question: Question
     key: str
-    request: str
+    text: str
 
     @property
     def place(self) -> tuple[str, str]:
-        """The account and the key, under which there is one query."""
+        """The account and the key; together they name one query."""
         return self.question.account, self.key
 
 
@@ -216,7 +219,7 @@ class RunsElsewhere(Exception):
 class RunningQuery:
     """A query that this replica plans, waits with or runs; `job` is there once it is charged."""
 
-    asked: QueryRequest
+    request: QueryRequest
     timing: QueryTiming
     jobs: Jobs = field(repr=False)
     job: Job | None = None
@@ -224,17 +227,17 @@ class RunningQuery:
 
     def resume(self) -> None:
         """Take up what is known of the query; raise `RunsElsewhere` when it has been answered or runs already."""
-        account, key = self.asked.place
-        self.job, ours = self.jobs.resume(account=account, key=key, request=self.asked.request)
+        account, key = self.request.place
+        self.job, ours = self.jobs.resume(account=account, key=key, request=self.request.text)
         if self.job is not None and not ours:
             raise RunsElsewhere
 
     def charged(self) -> None:
         """Record the query, unless it is; raise `RunsElsewhere` when another has recorded it since."""
         if self.job is None:
-            account, key = self.asked.place
+            account, key = self.request.place
             self.job, ours = self.jobs.begin(
-                person=self.asked.identity.person.name, account=account, key=key, request=self.asked.request
+                person=self.request.identity.person.name, account=account, key=key, request=self.request.text
             )
             if not ours:
                 raise RunsElsewhere
@@ -266,28 +269,28 @@ class Runner:
         self._running: dict[tuple[str, str, str], RunningQuery] = {}
         self._closing = False
 
-    def start(self, asked: QueryRequest) -> RunningQuery:
+    def start(self, request: QueryRequest) -> RunningQuery:
         """Start a query, or return the one that runs here under the same key.
 
         Raise `KeyConflict` when that is another request, and `TooManyRequests` when there is no room.
         """
-        place = (asked.identity.person.name, *asked.place)
+        place = (request.identity.person.name, *request.place)
         if (running := self._running.get(place)) is not None:
-            if running.asked.request != asked.request:
-                raise KeyConflict(f"the key {asked.key!r} is in use for a different request on this account")
+            if running.request.text != request.text:
+                raise KeyConflict(f"the key {request.key!r} is in use for a different request on this account")
             return running
-        person = asked.identity.person.name
+        person = request.identity.person.name
         if len(self._running) >= self._settings.waiting:
             raise TooManyRequests("too many queries are waiting; try again in 1 s")
         if sum(owner == person for owner, _, _ in self._running) >= self._most_each:
             raise TooManyRequests("too many of your queries are waiting; try again in 1 s")
         slots: EngineSlots = self._turns.of(person)
-        if len(asked.request) > _LARGE_REQUEST:
+        if len(request.text) > _LARGE_REQUEST:
             slots = BothSlots(self._large_turns.of(person), slots)
         timing = QueryTiming(slots, step=self._settings.answer_step, seconds=self._settings.query_seconds)
         if self._closing:
             timing.stop(_LEAVING)
-        running = RunningQuery(asked=asked, timing=timing, jobs=self._jobs)
+        running = RunningQuery(request=request, timing=timing, jobs=self._jobs)
         run = partial(copy_context().run, self._run, running)
         running.task = asyncio.get_running_loop().run_in_executor(self._threads, run)
         running.task.add_done_callback(lambda task: self._ended(place, task))
