@@ -147,14 +147,6 @@ def clickhouse_definitions() -> Iterator[Definition]:
             stopped = ("SYSTEM STOP MERGES t",)
             changed = (f"ALTER TABLE t MODIFY COLUMN s {native} SETTINGS mutations_sync = 0, alter_sync = 0",)
             yield Definition(f"stopped MODIFY COLUMN {native}", (plain, insert.format("t"), *stopped, *changed), row)
-    dictionary = (
-        "CREATE TABLE b (u String, s String, n Int64) ENGINE = MergeTree ORDER BY tuple()",
-        "INSERT INTO b (u, s, n) VALUES {rows}",
-        "CREATE DICTIONARY d (n UInt64, u String, s Int64) PRIMARY KEY n SOURCE(CLICKHOUSE(QUERY "
-        "'SELECT toUInt64(n) AS n, u, toInt64(s) AS s FROM {database}.b')) LAYOUT(HASHED()) LIFETIME(0)",
-        "CREATE TABLE t (n UInt64, u String, s Int64) ENGINE = Dictionary('{database}.d')",
-    )
-    yield Definition("Dictionary", dictionary, "text")
 
 
 def duckdb_definitions() -> Iterator[Definition]:

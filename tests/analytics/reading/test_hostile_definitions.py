@@ -239,6 +239,20 @@ def test_a_stuck_change_of_a_column_refuses_every_question(native: str, clickhou
         open_engine("t", url)
 
 
+def test_tables_of_dictionaries_are_refused(clickhouse_server: ClickHouseServer):
+    url = clickhouse_server.database()
+    name = url.rpartition("/")[2]
+    for statement in (
+        "CREATE TABLE b (u String, n UInt64) ENGINE = MergeTree ORDER BY tuple()",
+        "CREATE DICTIONARY d (n UInt64, u String) PRIMARY KEY n SOURCE(CLICKHOUSE(QUERY "
+        f"'SELECT n, u FROM {name}.b')) LAYOUT(HASHED()) LIFETIME(0)",
+        f"CREATE TABLE t (n UInt64, u String) ENGINE = Dictionary('{name}.d')",
+    ):
+        clickhouse_server.run(statement, url)
+    with pytest.raises(UnsuitableTable, match="of the engine Dictionary"):
+        open_engine("t", url)
+
+
 def test_foreign_tables_and_partitions_are_refused(postgresql_server: PostgresqlServer):
     url = postgresql_server.schema()
     with psycopg.connect(url, autocommit=True) as connection:
