@@ -411,7 +411,7 @@ def test_calculations_of_accounts_run_in_workers(team: Team, monkeypatch: pytest
 
     monkeypatch.setattr("setwise.ledger.terms.compose", refuse)
     monkeypatch.setattr("setwise.ledger.status.compose", refuse)
-    monkeypatch.setattr("setwise.ledger.status.lower_bound", refuse)
+    monkeypatch.setattr("setwise.ledger.status.epsilon_reached", refuse)
     body = {"kind": "setwise", "name": "ada-certified", "analyst": "ada", "dataset": "events", "delta": 1e-6}
     made(team.steward.post("/accounts", json=body | {"uses": ["pure:0.11x3", "bounded-range:0.12x3"]}))
     assert ask(team.ada, "drawn").status_code == 200

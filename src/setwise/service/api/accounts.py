@@ -222,11 +222,8 @@ async def show_account(request: Request, account: AccountName) -> dict[str, obje
 
 
 async def show_status(service: Service, status: AccountStatus) -> dict[str, object]:
-    """Return the status of an account.
-
-    The odometer of registered draws is a composition, which a worker process computes; that of a filter is a formula.
-    """
-    return await service.calculators.run(ShowStatus(status=status)) if status.drawn else status.to_dict()
+    """Return the status of an account; a worker process computes the odometers of one that was charged."""
+    return await service.calculators.run(ShowStatus(status=status)) if status.charges else status.to_dict()
 
 
 @router.get("/accounts/{account}/history", response_model=list[EntryView])
