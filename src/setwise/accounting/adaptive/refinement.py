@@ -37,8 +37,8 @@ class RefinementConfig:
     """Cells across the largest epsilon beyond which a grid is out of reach."""
     most_work: float = 2e9
     """Allowed for a width that was asked for."""
-    most_unasked_work: float = 4e8
-    """Allowed for the default width: a few seconds."""
+    most_unasked_work: float = 1.2e9
+    """Allowed for the default width: some seconds at most, and three runs of priced draws."""
     most_runs: int = 12
     most_short_runs: int = 4
     """Runs as long as none has a finite upper end."""
