@@ -53,7 +53,9 @@ def test_killed_updates_release_each_period_once_and_lose_none(store_url, tmp_pa
             contributions=2, epsilon=5.0, delta=1e-6, domain=["x", "y", "z"], state=str(tmp_path / "state.db"),
             late_days=0,
         )  # fmt: skip
-        seen: dict[str, str] = {}
+        took = _seconds_of_two_updates(store_url)
+        seen = _released(ledger)
+        assert len(seen) == 2
         killed = 0
         while killed < kills:
             done = len(_released(ledger))
@@ -65,7 +67,7 @@ def test_killed_updates_release_each_period_once_and_lose_none(store_url, tmp_pa
             )
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
-            time.sleep(choice.random() * 0.15)
+            time.sleep(choice.random() * took)
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGKILL)
                 killed += 1
@@ -90,6 +92,17 @@ def test_killed_updates_release_each_period_once_and_lose_none(store_url, tmp_pa
         assert not ledger.verify().faults
         assert ledger.account("live:reach").status().charges == 1
         assert killed == kills or len(seen) == periods
+        assert len(seen) > 2, "some kills came after a release"
+
+
+def _seconds_of_two_updates(url):
+    """How long the first two updates of a process take, so that kills fall before, in and after updates."""
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", UPDATE, url, "0", "2"], check=True, capture_output=True)
+    whole = time.monotonic() - began
+    began = time.monotonic()
+    subprocess.run([sys.executable, "-c", UPDATE, url, "0", "0"], check=True, capture_output=True)
+    return max(0.1, whole - (time.monotonic() - began))
 
 
 def _released(ledger):
