@@ -38,7 +38,7 @@ def test_the_odometer_of_each_moment_is_what_the_account_showed_then(
                 account.settle(receipt, answer="done", returned=returned)
             shown.append(account.status().odometer.upper)
         charges = charges_of(ledger.history("ada"))
-        readings = odometer_readings(account, charges, "")
+        readings = odometer_readings(account, charges, "", account.status().loss_so_far)
         assert [each.number for each in charges] == list(range(1, len(steps) + 1))
         assert [each.answered for each in charges] == [settled for *_, settled in steps]
         assert len(readings) == len(shown)
@@ -57,7 +57,7 @@ def test_of_many_charges_some_readings_are_kept_and_the_last(tmp_path: Path) -> 
         account = ledger.account("ada")
         for number in range(130):
             account.charge([parse_use("pure:0.01")], key=f"k{number}", request="{}")
-        readings = odometer_readings(account, charges_of(ledger.history("ada")), "")
+        readings = odometer_readings(account, charges_of(ledger.history("ada")), "", account.status().loss_so_far)
         assert len(readings) <= 61
         assert readings[-1].charge == 130
         assert readings[-1].epsilon == account.status().loss_so_far
