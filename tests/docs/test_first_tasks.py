@@ -18,7 +18,7 @@ from setwise.cli.main import app
 TASKS = tasks(PAGE.read_text(encoding="utf-8"))
 
 
-NOTES = ("list", "measure", "intervals", "promise", "...")
+NOTES = ("numbers", "hint", "promise", "cost", "...")
 
 
 def shape(output: str) -> list[str]:
