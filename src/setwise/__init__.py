@@ -9,6 +9,6 @@ Everything to import is listed in `__init__.pyi`. Mechanisms to use by hand are 
 
 from setwise._lazy import attach_stub
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
