@@ -7,15 +7,15 @@ RUN = $(VENV)/bin
 
 unexport PYTHONDONTWRITEBYTECODE  # tests start hundreds of processes, and each would compile the sources again
 
-.PHONY: demo java browser test test-all pictures check format bench mutants docs notebooks peers clean
+.PHONY: demo java browser clients test test-all pictures check format bench mutants docs notebooks peers clean
 
 demo: $(VENV)/.installed  ## the main job end to end on embedded defaults
 	$(RUN)/setwise demo
 
-test: $(VENV)/.tested-with java browser  ## everything the tests need, then the tests: every engine, store, page and law, small
+test: $(VENV)/.tested-with java browser clients  ## everything the tests need, then the tests: every engine, store, page and law, small
 	$(RUN)/python -m pytest -n 3 -m "not slow"
 
-test-all: $(VENV)/.tested-with java browser  ## every test at full size, before a release (about a quarter of an hour)
+test-all: $(VENV)/.tested-with java browser clients  ## every test at full size, before a release (about a quarter of an hour)
 	SETWISE_TESTS=all $(RUN)/python -m pytest -n 2
 
 java:  ## Spark needs one: installed where that is possible, and said where it is not
@@ -25,6 +25,9 @@ java:  ## Spark needs one: installed where that is possible, and said where it i
 
 browser:  ## Chromium, which the tests of the web pages drive; installed when it is missing and we may
 	.ci/browser
+
+clients:  ## psql and the JDBC driver, which ask the service over PostgreSQL's protocol; installed when missing and we may
+	.ci/clients
 
 pictures: $(VENV)/.tested-with browser  ## the screenshots of docs/pages.md, from the tests of the web pages
 	$(RUN)/python -m pytest tests/web/test_browser.py tests/web/test_looks.py
