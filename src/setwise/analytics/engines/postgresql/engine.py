@@ -93,7 +93,8 @@ class PostgresqlEngine(Engine):
     def _question(self, aggregation: Aggregation) -> Iterator["PostgresqlQuestion"]:
         with self._connected() as connection:
             # Takes locks on every table below, so that none is redefined before the question is answered.
-            connection.execute(f"SELECT FROM {self._base.text} LIMIT 0")
+            # The empty list of parameters makes the driver read %% in the quoted name as a percent sign.
+            connection.execute(f"SELECT FROM {self._base.text} LIMIT 0", [])
             self._base.check_same(self._looked_up(connection))
             yield PostgresqlQuestion(aggregation, self._relation, connection, self._salts, self._repetition)
 
