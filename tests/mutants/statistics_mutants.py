@@ -228,7 +228,7 @@ MUTANTS = (
     _Analytics(
         "bounds: the answer has all of epsilon again",
         "bounds_search.py",
-        "remaining=replace(total, epsilon=total.epsilon * (1 - SHARE))",
+        "remaining=replace(total, epsilon=total.epsilon * (1 - SHARE) * (1 - _ROUNDING))",
         "remaining=total",
         _AUTO,
     ),
