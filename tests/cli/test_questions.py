@@ -335,7 +335,7 @@ def test_a_replay_and_too_little_left_are_told(setwise, folder, tmp_path):
     assert "charge: Number of users" in setwise("ledger", "history", "ada", *ledger).stdout
 
 
-@pytest.mark.parametrize("width", [40, 60, 80, 100])
+@pytest.mark.parametrize("width", [32, 40, 60, 80, 100])
 def test_no_bar_and_no_number_is_cut(folder, width):
     from rich.console import Console
 

@@ -147,7 +147,6 @@ def test_only_the_person_with_the_token_and_the_account_gets_in(door):
     ):
         with pytest.raises(psycopg.OperationalError) as refused:
             psycopg.connect(**(good | change))
-        assert code in {"28P01": "28P01", "3D000": "3D000"}
         assert ("password authentication failed" in str(refused.value)) == (code == "28P01")
         assert team.ada_token not in str(refused.value)
 
