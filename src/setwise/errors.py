@@ -1,29 +1,29 @@
-"""The whole tree of errors, and the exit status each gives the command line.
+"""All error classes, and the exit status that each gives the command line.
 
     SetwiseError
-    ├── BadRequest                     exit 2: the caller can mend it
-    │   ├── InvalidParameter           a value that cannot be (negative, NaN, out of range, malformed)
-    │   ├── Unattainable               a target no parameter in range can meet, or a width that cannot be reached
+    ├── BadRequest                     exit 2: the caller can correct the request
+    │   ├── InvalidParameter           a value that is not allowed (negative, NaN, out of range, malformed)
+    │   ├── Unattainable               a target that no parameter in range meets, or a width that cannot be reached
     │   ├── InvalidFilter              a filter expression that is not plain comparisons of allowed columns
-    │   ├── UnknownColumn              a column the table does not have
+    │   ├── UnknownColumn              a column that the table does not have
     │   ├── UnsuitableTable            a table that cannot be read as users and items
     │   ├── UnknownAccount             no account of that name in the ledger
-    │   ├── AccountExists              an account of that name is open already
-    │   ├── KeyConflict                an idempotency key used before for a different request
+    │   ├── AccountExists              an account of that name exists already
+    │   ├── KeyConflict                an idempotency key that was used for a different request
     │   ├── NotSignedIn                no token, or one that is unknown, expired or revoked
-    │   ├── Forbidden                  a person without the right to do this
+    │   ├── Forbidden                  a person without the permission that the request needs
     │   ├── UnknownName                no data set, query, token or person of that name
-    │   ├── NameTaken                  a data set or person of that name is there already
+    │   ├── NameTaken                  a data set or person of that name exists already
     │   ├── TooManyRequests            more requests than a person may make at once
     │   └── MissingExtra               an optional dependency that is not installed
-    ├── BudgetExhausted                exit 3: the account cannot pay for this
+    ├── BudgetExhausted                exit 3: the account cannot pay for the question
     ├── AnswerWithheld                 exit 4: a charged question that could not be answered; its stored outcome
     └── Unavailable                    exit 4: something outside the request failed
         ├── EngineFailed               the database engine that reads the data
         └── StoreFailed                the database that keeps the ledger
 
-Messages are one sentence that names the offending value and, where there is one, the remedy. They never
-contain anything computed from private data.
+A message is one sentence that names the offending value and, if there is one, the remedy. Messages never contain
+anything that was computed from private data.
 """
 
 from collections.abc import Mapping
@@ -31,67 +31,67 @@ from typing import Any, ClassVar
 
 
 class SetwiseError(Exception):
-    """Anything Setwise raises on purpose."""
+    """Base class of all errors that Setwise raises deliberately; `exit_code` is the exit status of the command line."""
 
     exit_code: ClassVar[int] = 4
 
 
 class BadRequest(SetwiseError):
-    """The request cannot be served as it stands; the caller can mend it."""
+    """The request cannot be served as it is, but the caller can correct it."""
 
     exit_code = 2
 
 
 class InvalidParameter(BadRequest, ValueError):
-    """A value that cannot be: negative, NaN, out of range, or malformed."""
+    """A parameter has a value that is not allowed: negative, NaN, out of range, or malformed."""
 
 
 class Unattainable(BadRequest):
-    """A target that no parameter in range can meet, or an accuracy that cannot be reached."""
+    """No parameter in range meets the target or accuracy, or a calculation exceeds its limit of time or memory."""
 
 
 class InvalidFilter(BadRequest):
-    """A filter expression that is not plain comparisons of allowed columns."""
+    """A filter expression is not made of plain comparisons of allowed columns."""
 
 
 class UnknownColumn(BadRequest):
-    """A column the table does not have."""
+    """The table has no column of that name."""
 
 
 class UnsuitableTable(BadRequest):
-    """A table that cannot be read as users and items."""
+    """The table cannot be used for the request, for example because of its format or the type of a column."""
 
 
 class UnknownAccount(BadRequest):
-    """No account of that name in the ledger."""
+    """The ledger has no account of that name."""
 
 
 class AccountExists(BadRequest):
-    """An account of that name is open already."""
+    """An account of that name exists already."""
 
 
 class KeyConflict(BadRequest):
-    """An idempotency key used before for a different request."""
+    """An idempotency key was used before for a different request."""
 
 
 class NotSignedIn(BadRequest):
-    """No token, or one that is unknown, expired or revoked."""
+    """The request has no token, or one that is unknown, expired or revoked."""
 
 
 class Forbidden(BadRequest):
-    """A person without the right to do this."""
+    """The person does not have the permission that the request needs."""
 
 
 class UnknownName(BadRequest):
-    """No data set, query, token or person of that name."""
+    """There is no data set, query, token or person of that name."""
 
 
 class NameTaken(BadRequest):
-    """A data set or person of that name is there already."""
+    """A data set or person of that name exists already."""
 
 
 class TooManyRequests(BadRequest):
-    """More requests than a person may make at once; `seconds` says when to try again."""
+    """A person made more requests than allowed; `seconds` is the number of seconds to wait before trying again."""
 
     def __init__(self, message: str, seconds: int = 1) -> None:
         super().__init__(message)
@@ -99,23 +99,23 @@ class TooManyRequests(BadRequest):
 
 
 class MissingExtra(BadRequest):
-    """An optional dependency that is not installed."""
+    """An optional dependency is not installed."""
 
 
 class BudgetExhausted(SetwiseError):
-    """The account cannot pay for this."""
+    """The account cannot pay for the question."""
 
     exit_code = 3
 
 
 class AnswerWithheld(SetwiseError):
-    """A question that was charged and could not be answered: its stored outcome, which a retry returns again."""
+    """The question was charged but could not be answered. This outcome is stored, and a retry returns it again."""
 
     exit_code = 4
 
 
 class Unavailable(SetwiseError):
-    """Something outside the request failed."""
+    """Something that the request needs failed: the service, a database, or the provider of single sign-on."""
 
     exit_code = 4
 
@@ -129,14 +129,16 @@ class StoreFailed(Unavailable):
 
 
 PROBLEM_TYPE = "urn:setwise:problem:"
-"""How the type of a problem document begins; the error's name in lower case, with dashes, follows."""
+"""The prefix of the type of a problem document; the name of the error follows in lower case, with dashes."""
 
 FIELD_NOTE = "field: "
-"""How a note on an error begins that names the part of the request at fault."""
+"""The prefix of a note on an error that names the part of the request at fault."""
 
 
 def error_of(problem: Mapping[str, Any]) -> SetwiseError:
-    """Return the error that a problem document of the service stands for.
+    """Return the error that a problem document (the JSON body of the service's error responses) describes.
+
+    An unknown type gives `Unavailable` for a status of 500 or more, and `BadRequest` otherwise.
 
     >>> error_of({"type": "urn:setwise:problem:key-conflict", "detail": "the key was used before"})
     KeyConflict('the key was used before')

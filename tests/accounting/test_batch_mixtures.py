@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setwise.accounting.bounds import classify
 from setwise.accounting.brackets import Bracket
+from setwise.accounting.classified_uses import classify
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian, Laplace
 from setwise.accounting.methods import batch_mixture

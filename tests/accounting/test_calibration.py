@@ -4,6 +4,7 @@ import pytest
 
 from setwise.accounting.calibrate import FIND, largest_count, parse_plan, smallest_noise
 from setwise.accounting.compose import Composition, compose
+from setwise.errors import Unattainable
 
 CASES = [
     (["gaussian:?x25"], 1.0, 1e-6, 1e-6, 12),
@@ -31,13 +32,13 @@ def delta(uses, epsilon):
 @pytest.mark.parametrize(("written", "epsilon", "target", "close", "most"), CASES, ids=str)
 def test_what_is_found_meets_the_target_and_little_less_would_do(written, epsilon, target, close, most, monkeypatch):
     certified = []
-    plain = Composition._certified
+    plain = Composition._certify
 
     def counted(self, *asked):
         certified.append(self.uses)
         return plain(self, *asked)
 
-    monkeypatch.setattr(Composition, "_certified", counted)
+    monkeypatch.setattr(Composition, "_certify", counted)
     free, plan = parse_plan(written)
     found = FIND[free](plan, epsilon=epsilon, delta=target)
     assert len(certified) <= most
@@ -50,3 +51,16 @@ def test_what_is_found_meets_the_target_and_little_less_would_do(written, epsilo
 def test_the_ends_of_the_range_are_found():
     assert smallest_noise(parse_plan(["gaussian:?"])[1], epsilon=1e5, delta=0.5, smallest=1.0).value == 1.0
     assert largest_count(parse_plan(["gaussian:1e9x?"])[1], epsilon=1.0, delta=1e-6, most=7).value == 7
+
+
+@pytest.mark.parametrize(
+    ("written", "refusal"),
+    [
+        ("gaussian:?", "not even a noise scale of 1e\\+09 meets"),
+        ("pure:?", "not even a per-use epsilon of 1e-09 meets"),
+    ],
+)
+def test_a_target_out_of_reach_is_refused_with_the_best_value_tried(written, refusal):
+    free, plan = parse_plan([written, "approx:0.1,1e-3"])
+    with pytest.raises(Unattainable, match=refusal):
+        FIND[free](plan, epsilon=1.0, delta=1e-6)

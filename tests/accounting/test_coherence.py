@@ -239,3 +239,61 @@ def test_a_larger_count_never_lowers_the_upper_end(uses, place, more, interactio
     use = uses[place % len(uses)]
     larger = [Use(each.guarantee, each.count + more) if each is use else each for each in uses]
     assert compose(larger, interaction).epsilon(1e-6).upper >= compose(uses, interaction).epsilon(1e-6).upper
+
+
+GROWING = [
+    (("bounded-range:0.033x2",), "bounded-range:0.0002", "ordered", 1e-6),
+    (("pure:0.0913x30", "gaussian:14.84x1", "bounded-range:0.1252x30"), "discrete-gaussian:1667", "setwise", 1e-3),
+    (("bounded-range:0.8386x1", "laplace:66.23x1", "bounded-range:0.2136x1"), "bounded-range:0.0128", "batch", 1e-3),
+    (("discrete-gaussian:1x2", "gaussian:17.95x1", "pure:0.016x10"), "laplace:5000", "batch", 1e-3),
+    (("pure:0.196x30", "pure:0.4211x1"), "bounded-range:0.0012", "setwise", 1e-6),
+]
+"""Sets whose upper end one further small use lowered by up to 0.15% while every set was computed by itself."""
+
+
+@pytest.mark.parametrize(("uses", "extra", "interaction", "delta"), GROWING)
+def test_a_further_small_use_never_lowers_what_is_stated(uses, extra, interaction, delta):
+    before = compose(uses, interaction).epsilon(delta)
+    after = compose([*uses, extra], interaction).epsilon(delta)
+    assert after.upper >= before.upper
+    assert after.lower >= before.lower
+    about = compose(uses, interaction).delta(before.upper * 0.9)
+    assert compose([*uses, extra], interaction).delta(before.upper * 0.9).upper >= about.upper
+
+
+small_uses = st.one_of(
+    st.sampled_from(["gaussian:20000", "laplace:30000", "discrete-gaussian:15000", "bounded-range:0.0001", "pure:1e-5"])
+)
+large_uses = st.one_of(pure, ranges, gaussians).filter(lambda guarantee: guarantee.zero_concentrated().rho > 1e-4)
+
+
+@given(
+    st.lists(st.builds(Use, large_uses, st.integers(1, 6)), min_size=1, max_size=2),
+    small_uses,
+    st.sampled_from(["batch", "ordered", "setwise", "adaptive"]),
+    st.sampled_from([1e-3, 1e-6, 1e-12]),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_kind_smaller_than_all_others_never_lowers_either_end(uses, extra, interaction, delta):
+    """Exact, without a tolerance: the sets that are compared for the larger set are those of the smaller one."""
+    before = compose(uses, interaction).epsilon(delta)
+    after = compose([*uses, extra], interaction).epsilon(delta)
+    assert after.upper >= before.upper
+    assert after.lower >= before.lower
+
+
+@pytest.mark.parametrize(
+    ("uses", "extra", "interaction", "delta"),
+    [
+        (("bounded-range:0.0041x3", "gaussian:33.33x3", "laplace:33.33x2"), "zcdp:0.125", "ordered", 1e-12),
+        (("bounded-range:0.2967x100", "laplace:2.822x10"), "zcdp:0.005", "setwise", 1e-5),
+        (("bounded-range:0.014x10",), "zcdp:0.0032x100", "batch", 1e-6),
+        (("bounded-range:0.2x20", "pure:0.1x10"), "zcdp:0.02", "ordered", 1e-6),
+        (("pure:0.52x1", "gaussian:62.5x1", "bounded-range:0.0053x1"), "zcdp:2e-06,0,1e-9", "ordered", 1e-3),
+        (("zcdp:5e-05x1", "discrete-gaussian:1x1", "laplace:227.3x100"), "bounded-range:0.042", "ordered", 1e-12),
+    ],
+)
+def test_a_zcdp_use_beside_others_keeps_their_lower_end(uses, extra, interaction, delta):
+    before = compose(uses, interaction).epsilon(delta)
+    after = compose([*uses, extra], interaction).epsilon(delta)
+    assert 0.0 < before.lower <= after.lower * (1 + 1e-9)

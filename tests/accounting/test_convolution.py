@@ -10,8 +10,8 @@ import pytest
 import scipy.fft
 
 from setwise.accounting.guarantees import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, PureDP
-from setwise.accounting.losses.dominating_pairs import tabulated
-from setwise.accounting.losses.fft import Window, _transformed, sums, window
+from setwise.accounting.losses.dominating_pairs import tabulate_loss
+from setwise.accounting.losses.fft import Window, _transform, sums, window
 from setwise.accounting.losses.lattice import LossLattice
 from setwise.accounting.losses.tilting import Part, Saddle
 from tests.sizes import crossed
@@ -48,11 +48,12 @@ CASES = [
     ([(laplace_like(160, 0.2), 16)], 8.0),
     ([(laplace_like(700, 0.05), 4)], 3.0),
     ([(laplace_like(90, 0.3), 12), (laplace_like(150, 0.1), 9)], 12.0),
-    ([(whole(tabulated(Gaussian(sigma=4.0), 0.004, 8.0).upper), 3)], 20.0),
+    ([(laplace_like(90, 0.3), 7), (laplace_like(150, 0.1), 7), (laplace_like(70, 0.2), 7)], 10.0),
+    ([(whole(tabulate_loss(Gaussian(sigma=4.0), 0.004, 8.0).upper), 3)], 20.0),
     (
         [
-            (whole(tabulated(Laplace(scale=5.0), 0.002).upper), 9),
-            (whole(tabulated(Laplace(scale=3.0), 0.002).upper), 3),
+            (whole(tabulate_loss(Laplace(scale=5.0), 0.002).upper), 9),
+            (whole(tabulate_loss(Laplace(scale=3.0), 0.002).upper), 3),
         ],
         15.0,
     ),
@@ -87,7 +88,7 @@ def test_the_charge_covers_the_error_of_the_transform_and_is_no_guess(uses, tilt
     exact, bits = exact_sum(parts)
     lowest = sum(part.count * part.lattice.first for part in parts)
     step = parts[0].lattice.step
-    tilted, charge, _, _ = _transformed(parts, tilt, lowest, len(exact))
+    tilted, charge, _, _ = _transform(parts, tilt, lowest, len(exact))
     with mpmath.workdps(60):
         weights = [
             mpmath.mpf(mass)
@@ -103,11 +104,11 @@ def test_the_charge_covers_the_error_of_the_transform_and_is_no_guess(uses, tilt
 @pytest.mark.parametrize(("epsilon", "count"), [(0.1, 40), (0.1, 4000), (1.0, 300)])
 def test_the_charge_covers_the_worst_transform_that_the_assumption_allows(epsilon, count, monkeypatch):
     """A transform may err by a share of the Euclidean norm, all of it where the other factors pass most of it on."""
-    lattice = tabulated(PureDP(epsilon=epsilon), epsilon / 4).upper
+    lattice = tabulate_loss(PureDP(epsilon=epsilon), epsilon / 4).upper
     parts = [Part(lattice, count)]
     size = scipy.fft.next_fast_len(count * (lattice.mass.size - 1) + 1, real=True)
     lowest = count * lattice.first
-    plain, charge, _, _ = _transformed(parts, 0.0, lowest, size)
+    plain, charge, _, _ = _transform(parts, 0.0, lowest, size)
     place = int(plain.argmax())
     share = (8 * (math.log2(size) + 4)) * 2.0**-53
     honest = scipy.fft.rfft
@@ -126,7 +127,7 @@ def test_the_charge_covers_the_worst_transform_that_the_assumption_allows(epsilo
         return spectrum + allowed * direction / norm
 
     monkeypatch.setattr(scipy.fft, "rfft", perturbed)
-    worst, *_ = _transformed(parts, 0.0, lowest, size)
+    worst, *_ = _transform(parts, 0.0, lowest, size)
     assert abs(worst[place] - plain[place]) <= charge
     assert abs(worst[place] - plain[place]) >= 1e-2 * charge
 
@@ -160,8 +161,8 @@ def test_what_lies_beyond_the_window_is_charged(deviations):
 def test_far_from_the_tilt_masses_stay_probabilities():
     """Undoing the tilt magnifies round-off; what is charged there must stay below Chernoff's bound."""
     lattices = [
-        (tabulated(DiscreteGaussian(sigma=15.39, sensitivity=1), 0.001).upper, 5),
-        (tabulated(DiscreteLaplace(scale=100.0, sensitivity=100), 0.001).upper, 1),
+        (tabulate_loss(DiscreteGaussian(sigma=15.39, sensitivity=1), 0.001).upper, 5),
+        (tabulate_loss(DiscreteLaplace(scale=100.0, sensitivity=100), 0.001).upper, 1),
     ]
     parts = [Part(lattice, count) for lattice, count in lattices]
     view = window(Saddle(tuple(parts)), 11.0, whole=True)

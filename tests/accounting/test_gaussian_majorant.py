@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.accounting.adaptive.dynamic_program import quick_in_any_order
-from setwise.accounting.bounds import _majorant, bounds_for, classify
+from setwise.accounting.bounds import _majorant, bounds_for
 from setwise.accounting.brackets import Effort, Interaction
+from setwise.accounting.classified_uses import classify
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import BoundedRange, DiscreteGaussian, Gaussian, Laplace, PureDP, Use
 from setwise.accounting.methods.gaussian_majorant import in_any_order, splits_of
@@ -144,6 +145,13 @@ def test_the_upper_end_rises_with_the_count_where_the_grid_gives_way():
 def test_a_width_that_is_asked_for_is_met():
     answer = compose(["bounded-range:0.02x10000"]).epsilon(1e-6, width=5e-4)
     assert answer.upper - answer.lower <= 5e-4 * answer.upper
+
+
+@pytest.mark.parametrize("count", [5, 10])
+def test_where_one_gaussian_is_rough_more_large_parameters_stay_on_the_grid(count):
+    """With two of five parameters on the grid these brackets are wider than one percent."""
+    answer = compose([f"bounded-range:{epsilon}x{count}" for epsilon in (2, 1, 0.75, 0.5, 0.25)]).epsilon(1e-6)
+    assert answer.width <= 0.01 * answer.upper
 
 
 def test_splits_keep_large_parameters_on_the_grid_within_its_work():

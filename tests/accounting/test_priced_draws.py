@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from setwise.accounting.adaptive.dynamic_program import (
     CONFIG,
     DrawOrders,
-    added_up,
     draw_orders_of,
     grid_step,
     in_worst_order,
+    merge_groups,
     variance_of,
 )
 from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, TailProfile, nothing_to_come
-from setwise.accounting.bounds import bounds_for, classify
+from setwise.accounting.bounds import bounds_for
 from setwise.accounting.brackets import Effort, Interaction, quiet
+from setwise.accounting.classified_uses import classify
 from setwise.accounting.compose import compose
 from setwise.accounting.notation import as_uses
 from setwise.errors import Unattainable
@@ -74,7 +75,9 @@ def test_draws_cover_the_groups(groups):
     assert draws.steps <= CONFIG.most_priced_steps
     assert sum(count for _, count in draws.groups) == sum(count for _, count in groups)
     left = [epsilon for epsilon, count in draws.groups for _ in range(count)]
-    assert all(a <= b for a, b in zip([e for e, c in added_up(groups) for _ in range(c)], sorted(left), strict=True))
+    assert all(
+        a <= b for a, b in zip([e for e, c in merge_groups(groups) for _ in range(c)], sorted(left), strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,5 +107,5 @@ def test_draws_that_take_long_are_priced_only_for_a_width():
     uses = as_uses([f"bounded-range:{0.08 + 0.05 * i:.2f}x2" for i in range(11)])
     majorant, priced, *_ = bounds_for(classify(uses), Interaction.SETWISE, Effort())
     assert (majorant.method, priced.method) == ("gaussian-majorant", "certified-optimum")
-    with pytest.raises(Unattainable, match="ask for a width"):
+    with pytest.raises(Unattainable, match="give a width"):
         priced.epsilon(1e-6, None)

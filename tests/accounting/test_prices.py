@@ -115,7 +115,7 @@ def test_the_price_of_laplace_is_the_theorem_rounded_up(epsilon, left):
         (64.0, 1.0022, 0.9634, 0.7621, 0.7576, 1.0026),
     ],
 )
-def test_the_table_of_the_page(ratio, small, one, three, laplace, bounded):
+def test_some_prices_as_multiples_of_epsilon_squared(ratio, small, one, three, laplace, bounded):
     """Prices over epsilon^2 with ratio times epsilon^2 left; bounded range in units of epsilon^2 / 4."""
     for epsilon, wanted in ((0.1, small), (1.0, one), (3.0, three)):
         assert pure_price(epsilon, ratio * epsilon**2) / epsilon**2 == pytest.approx(wanted, abs=6e-5)

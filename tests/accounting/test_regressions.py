@@ -9,13 +9,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from setwise.accounting import bounds
+from setwise.accounting import bound
 from setwise.accounting.adaptive import stages
 from setwise.accounting.adaptive.operator import specification
 from setwise.accounting.adaptive.optimum import Optimum
-from setwise.accounting.bounds import bounds_for, classify
+from setwise.accounting.bounds import bounds_for
 from setwise.accounting.brackets import Effort, Interaction
 from setwise.accounting.calibrate import largest_count, parse_plan, smallest_noise
+from setwise.accounting.classified_uses import classify
 from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Gaussian, PureDP, Use
 from setwise.accounting.notation import as_uses
@@ -131,7 +132,7 @@ def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(mo
     assert optimum.method == "certified-optimum"
     fine = optimum.delta(1.5, None)
     monkeypatch.setattr(stages, "CONFIG", replace(stages.CONFIG, most_reads=3e5))
-    bounds._solve.cache_clear()  # answers are kept
+    bound._solve.cache_clear()  # answers are kept
     coarse = optimum.delta(1.5, None)
     assert coarse.lower <= fine.upper
     assert fine.lower <= coarse.upper
@@ -148,13 +149,13 @@ def test_a_long_linear_stage_between_ranges_is_coarsened_before_it_is_refused(mo
 def test_many_uses_far_out_are_narrow_on_the_first_grid(uses, delta, monkeypatch):
     """Grids used to end too early for small deltas, and round-off at typical losses to drown the tail."""
     grids = []
-    solved = Optimum._solved
+    solved = Optimum._solve_on_grid
 
     def counted(self, *args):
         grids.append(args)
         return solved(self, *args)
 
-    monkeypatch.setattr(Optimum, "_solved", counted)
+    monkeypatch.setattr(Optimum, "_solve_on_grid", counted)
     bounds = bounds_for(classify(as_uses(uses)), Interaction.SETWISE, Effort())
     found = next(bound for bound in bounds if bound.method == "certified-optimum").epsilon(delta, None)
     assert found.relative_width <= 2e-3

@@ -9,7 +9,7 @@ import pytest
 
 from setwise.accounting.adaptive.operator import BoundedRangeStep, Profile, nothing_to_come
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Laplace, PureDP
-from setwise.accounting.losses.dominating_pairs import tabulated
+from setwise.accounting.losses.dominating_pairs import tabulate_loss
 from setwise.accounting.losses.lattice import Atoms, binomial_masses, lattice_tail, two_point_atoms
 
 
@@ -79,7 +79,7 @@ def test_lattices_keep_their_side_of_every_tail():
         (Laplace(scale=2.7), lambda x: 1 - math.exp(0.5 * (x - 1 / 2.7)) if x < 1 / 2.7 else 0.0),
     ]:
         for step in (0.05, 0.11, 0.3):
-            pair = tabulated(known, step)
+            pair = tabulate_loss(known, step)
             for x in np.linspace(0.0, 0.5, 23):
                 for lattice, above in ((pair.upper, True), (pair.lower, False)):
                     losses = lattice.losses()

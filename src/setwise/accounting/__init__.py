@@ -1,4 +1,4 @@
 """Pure mathematics: guarantees, conversions, composition, certified numerics, calibration.
 
-No input, output, clock or randomness in this room.
+Nothing in this package does input or output, reads a clock or draws random numbers.
 """

@@ -1,234 +1,119 @@
-"""Which proven bounds cover which uses under which interaction, tightest first.
+"""The proven bounds on the delta or epsilon of a composition, chosen by its uses and its interaction, tightest first.
 
-Uses are classified once by how they compose: linear (a fixed dominating pair), bounded range, or a class of which only
-moments are known. A `Bound` answers one `Target`: the delta at an epsilon, or the epsilon at a delta.
+Uses are classified once by how they compose: linear (a fixed dominating pair), bounded range, or a class of mechanisms
+of which only moments of the privacy loss are known. A `Bound` answers one `Target`: the delta at an epsilon, or the
+epsilon at a delta.
 """
 
 import contextlib
 import math
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Protocol
+from functools import cache
 
 from setwise.accounting.adaptive.dynamic_program import Group, quick_in_any_order, quick_in_one_order, quick_when_priced
 from setwise.accounting.adaptive.optimum import Optimum
 from setwise.accounting.adaptive.stages import LinearStage, RangeStage, Stage, proxy_saddle, upper_bound_order
-from setwise.accounting.brackets import Bracket, Effort, Interaction, Target, any_fails, either_fails, epsilon_at, up
+from setwise.accounting.bound import Bound, either, evaluate_bounds, from_curve, linear_bound, solved_by
+from setwise.accounting.brackets import Bracket, Effort, Interaction, Target, epsilon_at, up
+from setwise.accounting.classified_uses import ClassifiedUses, classify
 from setwise.accounting.guarantees import (
     BoundedRange,
     DiscreteGaussian,
     Gaussian,
     Guarantee,
-    PureDP,
     Use,
     ZeroConcentratedDP,
     largest_loss,
 )
-from setwise.accounting.losses.dominating_pairs import KnownNoise, TwoPointLaw, enumerated, spread
+from setwise.accounting.losses.dominating_pairs import (
+    KnownNoise,
+    TwoPointLaw,
+    enumerate_losses,
+    variance_and_continuous_mass,
+)
 from setwise.accounting.losses.lattice import worst_t
+from setwise.accounting.moment_bounds import LARGEST_WALLET, MAJORANT, filter_bounds, moment_bounds
 from setwise.errors import Unattainable
 
-# Methods are imported where they are tried: most compositions need one or two of them.
+# Methods are imported inside functions, because most compositions need only one or two of them and imports take time.
 
-
-@dataclass(frozen=True, slots=True)
-class ClassifiedUses:
-    """A multiset of uses: `linear` have fixed dominating pairs, `ranges` are bounded-range, `classes` all others.
-
-    `uses` are the uses as they were given, in their order. `failed` lists (delta, count) of outright failures. They
-    separate from everything else, because a profile that is raised by a constant share stays so under every operator.
-    """
-
-    uses: tuple[Use, ...]
-    linear: tuple[tuple[KnownNoise, int], ...]
-    ranges: tuple[Group, ...]
-    failed: tuple[Group, ...]
-    classes: tuple[Use, ...]
-
-    @property
-    def failure(self) -> Bracket:
-        """The chance that any use fails outright."""
-        return any_fails(self.failed)
-
-    def pure_epsilons(self) -> list[float] | None:
-        """Return the epsilons of the linear uses when all are pure DP, else None."""
-        epsilons = [known.epsilon for known, _ in self.linear if isinstance(known, PureDP)]
-        return epsilons if len(epsilons) == len(self.linear) else None
-
-
-def classify(uses: Sequence[Use]) -> ClassifiedUses:
-    """Classify the uses, merging equal ones and all Gaussians."""
-    linear: dict[KnownNoise, int] = {}
-    ranges: dict[float, int] = {}
-    failed: list[Group] = []
-    classes: list[Use] = []
-    gaussians: list[tuple[Gaussian, int]] = []
-    for use in uses:
-        successful, failure = use.guarantee.split_off_failure()
-        if failure:
-            failed.append((failure, use.count))
-        match successful:
-            case None:
-                pass
-            case BoundedRange(epsilon=epsilon):
-                ranges[epsilon] = ranges.get(epsilon, 0) + use.count
-            case Gaussian():
-                gaussians.append((successful, use.count))
-            case _ if isinstance(successful, KnownNoise):
-                linear[successful] = linear.get(successful, 0) + use.count
-            case _:
-                classes.append(Use(successful, use.count))
-    if gaussians:
-        linear[Gaussian.merged(gaussians)] = 1
-    return ClassifiedUses(
-        tuple(uses), tuple(linear.items()), tuple(sorted(ranges.items())), tuple(failed), tuple(classes)
-    )
-
-
-_OUT_OF_REACH = (
-    "delta = {delta!r} is not above {failure:.3g}, the chance that some use fails outright; ask for a larger delta"
-)
 
 _SETWISE = "docs/optimal-composition.md, the set-wise optimum"
-_LINEAR = "docs/optimal-composition.md, linear mechanisms"
 _MIXTURE = "docs/closed-forms.md, batch mixtures"
-_WALLETS = "docs/optimal-composition.md, Gaussian wallets"
-_MAJORANT = "docs/optimal-composition.md, the Gaussian majorant"
-_ZCDP = "lem:zCDPgenbound with CanonneKaSt20"
-_CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
 
 
 @dataclass(frozen=True, slots=True)
 class BoundsConfig:
-    """Which bounds are tried; each of them holds, whatever these numbers are."""
+    """Constants that decide which proven bounds on delta and epsilon are tried, and for how many uses.
 
-    largest_wallet: float = 1e6
-    """mu^2 beyond which a Gaussian promises nothing."""
+    They affect time and accuracy only: each bound holds, whatever these numbers are. The text below each constant says
+    what it decides.
+    """
+
+    equal_ranges: int = 250
+    """From this many bounded-range uses of one epsilon on, a search tries the bound by one Gaussian before the grid.
+    With fewer uses its bracket would be wider than a search accepts."""
     many_ranges: int = 1_000
-    """Bounded-range uses from which on one Gaussian is about as tight as the grid, and follows the count smoothly."""
+    """From this many bounded-range uses on, one Gaussian is about as tight as the grid, and its bound changes
+    smoothly with the count."""
     most_in_batch: int = 50_000
-    """Bounded-range uses up to which the closed form of a batch is searched for its worst t."""
+    """Largest number of bounded-range uses for which the closed form of a batch is searched for its worst t."""
     most_integer_gaussians: int = 16
-    """Integer Gaussian mechanisms with different noise up to which each is tabulated."""
+    """Largest number of integer Gaussian mechanisms with different noise that are tabulated one by one."""
     most_witnessed: int = 20_000
-    """Losses up to which a lower bound is enumerated; a lattice is quicker beyond."""
+    """Largest number of losses that are enumerated for a lower bound. With more, a lattice is quicker."""
     most_laws: int = 40
-    """Uses of one zCDP class up to which they are composed as losses with two values."""
+    """Largest number of uses of one zCDP guarantee that are composed as two-valued losses for a lower bound."""
     law_rounds: int = 3
-    """Times that such a loss is fitted to the epsilon that the last one reached."""
+    """Number of times that such a loss is fitted to the epsilon that the previous one reached."""
     most_beside: int = 100_000
-    """Atoms of linear uses beside it, or beside one bounded-range use, up to which these are enumerated."""
+    """Largest number of atoms of linear uses that are enumerated next to a batch or next to one bounded-range use."""
 
 
 CONFIG = BoundsConfig()
 
-AnswerTarget = Callable[[Target, float | None], Bracket]
-"""From a target and a relative width, or None for the usual one, to a certified bracket of what the target wants."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """One proven bound: its name, the statement it rests on, and what it answers.
-
-    Some analyst reaches the lower ends of a `tight` bound; lower ends of other bounds say nothing. A `preliminary`
-    bound is quick, and the next one is asked unless the bracket is already as narrow as grids aim for. `registered`
-    are the name and the statement when parameters are preregistered, where a filter's words do not fit.
-    """
-
-    method: str
-    statement: str
-    tight: bool
-    answer: AnswerTarget
-    preliminary: bool = False
-    registered: tuple[str, str] | None = None
-
-    def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return the bracket of delta at epsilon."""
-        return self.answer(Target("delta", epsilon), width)
-
-    def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return the bracket of epsilon at delta."""
-        return self.answer(Target("epsilon", delta), width)
-
-
-class Solver(Hashable, Protocol):
-    """A computation that answers both kinds of target; it is a value, so that its answers can be kept."""
-
-    def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return the bracket of delta at epsilon."""
-        ...
-
-    def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return the bracket of epsilon at delta."""
-        ...
-
-
-def _solved_by(solver: Solver) -> AnswerTarget:
-    """Return the answers of a solver, which is a value."""
-    return lambda target, width: _solve(solver, target, width)
-
-
-@lru_cache(maxsize=128)
-def _solve(solver: Solver, target: Target, width: float | None) -> Bracket:
-    """Return what a solver answers, computed once: several interactions of the same uses ask for the same."""
-    return solver.delta(target.given, width) if target.wanted == "delta" else solver.epsilon(target.given, width)
-
-
-def _from_curve(
-    method: str,
-    statement: str,
-    curve: Callable[[float], Bracket],
-    failure: Bracket,
-    *,
-    tight: bool,
-    largest: float = math.inf,
-) -> Bound:
-    """Return a bound from its delta; epsilon is found by inverting it, unless delta is below the chance of failure.
-
-    Only failures lose more than `largest`.
-    """
-
-    def answer(target: Target, _: float | None) -> Bracket:
-        if target.wanted == "delta":
-            return curve(target.given)
-        if target.given < failure.lower:
-            raise Unattainable(_OUT_OF_REACH.format(delta=target.given, failure=failure.upper))
-        found = epsilon_at(target.given, curve)
-        most = largest if failure.upper <= target.given else math.inf
-        return Bracket(min(found.lower, most), min(found.upper, most))
-
-    return Bound(method, statement, tight, answer)
-
 
 def bounds_for(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield the bounds that cover the uses, the tight ones first."""
+    """Yield the proven bounds on delta and epsilon that cover the classified uses `kinds`, tight ones first.
+
+    `interaction` says what the analyst may choose on the fly (batch, ordered, set-wise or adaptive). `effort` says how
+    narrow a bracket must be and how much work to spend on it. Every bound is valid, so a caller may stop at the first
+    bracket that is narrow enough.
+    """
     if interaction is Interaction.ADAPTIVE:
-        yield from _adaptive_bounds(kinds)
+        yield from filter_bounds(kinds)
         return
     if not kinds.classes:
         yield from _optimal(kinds, interaction, effort)
-    yield from _by_moments(kinds)
+    yield from moment_bounds(kinds)
 
 
 def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield bounds that bracket the optimum: exact where there is a closed form, certified numerics elsewhere."""
+    """Yield bounds that bracket the optimal delta or epsilon of uses that all have dominating pairs or bounded range.
+
+    `kinds` are the classified uses, `interaction` says what the analyst may choose on the fly, and `effort` how narrow
+    a bracket must be. The bound is exact if there is a closed form; otherwise bounds are computed numerically, quick
+    ones first.
+    """
     merged = _merged_integer_gaussians(kinds, interaction, effort)
     if merged is not None:
         yield merged
         return
     if not kinds.ranges:
-        yield linear_bound(kinds)
+        yield linear_bound(kinds, tolerance=effort.tolerance)
         return
     closed = _closed_form(kinds, interaction)
     if closed is not None:
         yield closed
         return
-    # The first to be narrow ends the search: the grid where it is quick, else the majorant. Where the grid is quick but
-    # rough, or draws are many, both are asked.
+    # The caller stops at the first narrow bracket. So the grid comes first if it is quick, and otherwise the Gaussian
+    # majorant. If the grid is quick but rough, or there are many draws, both are evaluated.
     on_the_grid = _on_the_grid(kinds, interaction, effort)
     any_order = interaction is Interaction.SETWISE
     if (quick_in_any_order if any_order else quick_in_one_order)(kinds.ranges):
+        if any_order and effort.one_gaussian and len(kinds.ranges) == 1 and kinds.ranges[0][1] >= CONFIG.equal_ranges:
+            yield from _for_search(kinds, effort)
         if sum(count for _, count in kinds.ranges) >= CONFIG.many_ranges:
             yield _all_in_one_gaussian(kinds)
         yield from on_the_grid
@@ -236,11 +121,16 @@ def _optimal(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) ->
     else:
         worth_pricing = any_order and effort.pricing and quick_when_priced(kinds.ranges)
         yield replace(_majorant(kinds, interaction, effort), preliminary=worth_pricing)
-        yield from on_the_grid if worth_pricing else map(_if_asked, on_the_grid)
+        yield from on_the_grid if worth_pricing else map(_only_for_width, on_the_grid)
 
 
 def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Iterator[Bound]:
-    """Yield the certified optimum of bounded-range uses beside linear ones."""
+    """Yield numerical bounds that bracket the optimal delta or epsilon under `interaction`: batch, ordered or set-wise.
+
+    They cover bounded-range uses next to uses with fixed dominating pairs, all in `kinds`. Ordered and set-wise optima
+    are computed by recursion on a grid of epsilons, batches also by branch and bound. `effort` says how narrow a
+    bracket must be.
+    """
     match interaction:
         case Interaction.ORDERED:
             yield _optimum(_in_order(kinds.uses), kinds.failure, effort, "lem:adap_recursion_hetero", tight=True)
@@ -251,9 +141,12 @@ def _on_the_grid(kinds: ClassifiedUses, interaction: Interaction, effort: Effort
 
 
 def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound | None:
-    """Return the bound in which one Gaussian stands for many integer Gaussians with different noise, None for few.
+    """Return the bound in which Gaussians replace many integer Gaussian mechanisms with different noise.
 
-    From above they are priced in any order; from below they are Gaussians with a little more noise.
+    For the upper end, one Gaussian replaces them, with enough mu squared (sensitivity / sigma, squared) to dominate the
+    integer mechanisms in any order. For the lower end, each is replaced by a Gaussian with a little more noise.
+    `interaction` and `effort` are those of the whole composition. Returns None if `kinds` has at most
+    `CONFIG.most_integer_gaussians` kinds of integer Gaussians, or if the mu squared exceeds `LARGEST_WALLET`.
     """
     merged = [(known, count) for known, count in kinds.linear if isinstance(known, DiscreteGaussian)]
     if len(merged) <= CONFIG.most_integer_gaussians:
@@ -263,7 +156,7 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     from setwise.accounting.wallet import gaussian_of
 
     size = in_any_order(merged)
-    if size > CONFIG.largest_wallet:
+    if size > LARGEST_WALLET:
         return None
     below = gaussians_below(merged)
     others = [use for use in kinds.uses if not isinstance(use.guarantee.split_off_failure()[0], DiscreteGaussian)]
@@ -271,9 +164,14 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
     with_some_below = classify([*others, *(Use(known, count) for known, count in below.gaussians)])
 
     def answer(target: Target, width: float | None) -> Bracket:
+        """Return the bracket for `target` in which Gaussians replace the integer Gaussian mechanisms.
+
+        `target` asks for a delta or an epsilon. `width` is the wanted width of the bracket, relative to its upper end,
+        or None. The lower end is 0 if the lower bound cannot be computed.
+        """
         upper = _first_narrow(with_one_above, interaction, target, width, effort).upper
         with contextlib.suppress(Unattainable):
-            # delta is at least exp(-ripple) times that of the Gaussians below, at an epsilon larger by the ripple
+            # delta is at least exp(-ripple) times the delta of `below.gaussians` at an epsilon larger by the ripple
             shrink = math.exp(-below.ripple) * (1.0 - 1e-15)
             if target.wanted == "delta":
                 at = Target("delta", up(target.given + below.ripple))
@@ -284,131 +182,192 @@ def _merged_integer_gaussians(kinds: ClassifiedUses, interaction: Interaction, e
             return Bracket(max(0.0, min(lower, upper)), upper)
         return Bracket(0.0, upper)
 
-    return Bound("gaussian-majorant", _MAJORANT, True, answer)
+    return Bound("gaussian-majorant", MAJORANT, True, answer)
 
 
 def _first_narrow(
     kinds: ClassifiedUses, interaction: Interaction, target: Target, width: float | None, effort: Effort
 ) -> Bracket:
-    """Return what the bounds that bracket the optimum say together, up to the first that is narrow."""
-    return certified(_optimal(kinds, interaction, effort), target, width, effort)[0]
+    """Return a bracket for the optimal delta or epsilon of the uses in `kinds` under `interaction`.
 
-
-def certified(bounds: Iterator[Bound], target: Target, width: float | None, effort: Effort) -> tuple[Bracket, Bound]:
-    """Return the bracket that bounds give together, and the bound with the least upper end.
-
-    Bounds are asked until the bracket is narrow: to the relative `width`, or else to what the effort calls enough.
+    `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated one by one and their
+    brackets intersected, until the result is as narrow as `width` relative to its upper end. If `width` is None, the
+    widths of `effort` apply.
     """
-    found: list[tuple[Bracket, Bound]] = []
-    refusals: list[Unattainable] = []
-    for bound in bounds:
-        try:
-            bracket = bound.answer(target, width)
-        except Unattainable as refusal:
-            refusals.append(refusal)
-            continue
-        found.append((bracket, bound))
-        enough = width or (effort.width if bound.preliminary else effort.enough)
-        if _together(found).relative_width <= enough:
-            break
-    if not found:
-        raise refusals[0]
-    return _together(found), min(found, key=lambda pair: pair[0].upper)[1]
-
-
-def _together(found: Sequence[tuple[Bracket, Bound]]) -> Bracket:
-    """Return the intersection of brackets: only tight bounds have a lower end that some analyst reaches."""
-    upper = min(bracket.upper for bracket, _ in found)
-    return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in found if bound.tight)])), upper)
+    return evaluate_bounds(_optimal(kinds, interaction, effort), target, width, effort)[0]
 
 
 def _all_in_one_gaussian(kinds: ClassifiedUses) -> Bound:
-    """Return the bound in which one Gaussian stands for all bounded-range uses: quick, and tight when they are many."""
+    """Return the upper bound in which one Gaussian mechanism replaces all bounded-range uses of `kinds`.
+
+    The Gaussian dominates these uses in any adaptive order. The bound is quick to compute, and close to the optimal
+    delta or epsilon if there are many such uses.
+    """
     from setwise.accounting.methods.gaussian_majorant import in_any_order
     from setwise.accounting.wallet import gaussian_of
 
     size = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in kinds.ranges])
-    stand_in = gaussian_of(min(size, CONFIG.largest_wallet))
+    stand_in = gaussian_of(min(size, LARGEST_WALLET))
     merged = classify([Use(stand_in), *(Use(known, count) for known, count in _guarantees(kinds.linear))])
     above = linear_bound(replace(merged, failed=kinds.failed))
 
     def answer(target: Target, width: float | None) -> Bracket:
-        if size > CONFIG.largest_wallet:
-            raise Unattainable("a Gaussian that stands for these uses promises nothing")
+        """Return [0, upper end] for the delta or epsilon of `target`, with one Gaussian for all bounded-range uses.
+
+        Raises: `Unattainable` if the mu squared of the Gaussian is above `LARGEST_WALLET`.
+        """
+        if size > LARGEST_WALLET:
+            raise Unattainable(
+                "these uses have too little noise for a bound by one Gaussian; add noise, or compose fewer uses"
+            )
         return Bracket(0.0, above.answer(target, width).upper)
 
-    return Bound("gaussian-majorant", _MAJORANT, False, answer)
+    return Bound("gaussian-majorant", MAJORANT, False, answer)
+
+
+def _for_search(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
+    """Yield two bounds for a search with hundreds of bounded-range uses of one epsilon; the second is the tighter one.
+
+    `kinds` are the classified uses. A search, for example for the noise that meets a budget, evaluates bounds many
+    times, so they must be quick. For the upper end of the first bound, one Gaussian replaces all bounded-range uses,
+    which takes milliseconds. The upper end of the second is computed on a grid. The lower end of both is attained by an
+    analyst who does not adapt to earlier answers and uses the worst randomized responses. The grid computes lower
+    values of its own only if that lower end is not enough, which halves the work. The second bound is evaluated only if
+    the bracket of the first is wider than `effort.one_gaussian`, relative to its upper end.
+    """
+    above = _all_in_one_gaussian(kinds)
+
+    @cache
+    def reached(target: Target) -> float:
+        """Return a lower bound on the delta or epsilon that `target` asks for, which randomized responses reach."""
+        return max((bound.answer(target, None).lower for bound in _worst_responses(kinds, target)), default=0.0)
+
+    def by_one_gaussian(target: Target, width: float | None) -> Bracket:
+        """Return the bracket for `target` whose upper end is computed with one Gaussian for all bounded-range uses.
+
+        `target` asks for a delta or an epsilon. Raises: `Unattainable` if there is no such upper end.
+        """
+        upper = above.answer(target, width).upper
+        return Bracket(min(reached(target), upper), upper)
+
+    def by_grid(target: Target, width: float | None) -> Bracket:
+        """Return the bracket for `target` whose upper end is computed by recursion on a grid of epsilons.
+
+        Raises: `Unattainable` if the grid is too short for the target, or if the relative `width` cannot be met.
+        """
+        floor = reached(target) if target.wanted == "epsilon" else None
+        wider = replace(effort, width=effort.one_gaussian)
+        return solved_by(Optimum(_linear_first(kinds), kinds.failure, wider, floor))(target, width)
+
+    yield Bound(above.method, above.statement, True, by_one_gaussian, enough=effort.one_gaussian)
+    yield Bound("certified-optimum", _SETWISE, True, by_grid, enough=effort.one_gaussian)
 
 
 def _guarantees(linear: Sequence[tuple[KnownNoise, int]]) -> list[tuple[Guarantee, int]]:
-    """Return the linear uses that are guarantees, all but two-point laws."""
+    """Return the uses in `linear` without two-point laws, as (guarantee, count).
+
+    A `TwoPointLaw` is an example of a loss distribution, not a guarantee, and serves lower bounds only.
+    """
     return [(known, count) for known, count in linear if not isinstance(known, TwoPointLaw)]
 
 
 def _majorant(kinds: ClassifiedUses, interaction: Interaction, effort: Effort) -> Bound:
-    """Return the bound in which one Gaussian stands for the small bounded-range parameters.
+    """Return the bound in which one Gaussian replaces the bounded-range uses of small epsilon in `kinds`.
 
-    It covers every order. The lower end is that of a batch; if the interaction is set-wise, also that of an analyst
-    who draws the small ones as randomized responses and then the large ones, the smaller first.
+    The Gaussian dominates these uses in any order, so this gives the upper end. The lower end is the delta (or epsilon)
+    of known mechanisms with the same guarantees, used as a batch (chosen up front). If `interaction` is set-wise (the
+    analyst chooses the order), the lower end may be raised to that of an analyst who first uses randomized responses
+    for the small epsilons, and then the bounded-range mechanisms of large epsilon in ascending order. `effort` says how
+    narrow a bracket must be.
     """
-    from setwise.accounting.methods.gaussian_majorant import splits_of
+    from setwise.accounting.methods import gaussian_majorant
     from setwise.accounting.wallet import gaussian_of
 
     linear = [Use(known, count) for known, count in _guarantees(kinds.linear)]
 
     def bound(others: Sequence[Use], *stages: tuple[Group, ...]) -> Bound:
-        """Return the bound of the others and then of bounded-range uses, in any order within each stage."""
+        """Return the bound on linear uses followed by the bounded-range uses in `stages`.
+
+        Linear uses have fixed dominating pairs; here they are the linear uses of the composition and, in addition,
+        `others`. A stage is a tuple of (epsilon, count) groups, used in any order within the stage.
+        """
         merged = replace(classify([*linear, *others]), failed=kinds.failed)
-        ranges = [RangeStage(groups) for groups in stages if groups]
-        if not ranges:
+        if not (ranges := [RangeStage(groups) for groups in stages if groups]):
             return linear_bound(merged)
-        first = [LinearStage(merged.linear)] if merged.linear else []
+        first = (LinearStage(merged.linear),) if merged.linear else ()
         return _optimum((*first, *ranges), kinds.failure, effort, _SETWISE, tight=True)
 
-    splits = splits_of(kinds.ranges, math.fsum(count * spread(known)[0] for known, count in kinds.linear))
-    above = [
-        bound([Use(gaussian_of(part.wallet))] if part.small else [], part.large)
-        for part in splits
-        if part.wallet < CONFIG.largest_wallet
-    ]
-    below = [lower_bound(kinds)]
-    if interaction is Interaction.SETWISE and splits[-1].large:
+    variance = math.fsum(count * variance_and_continuous_mass(known)[0] for known, count in kinds.linear)
+    splits = gaussian_majorant.splits_of(kinds.ranges, variance)
+
+    @cache
+    def above(split: gaussian_majorant.Split) -> Bound:
+        """Return the bound for the upper end: one Gaussian for the small epsilons of `split`, then the large ones.
+
+        A split divides the bounded-range uses into small and large epsilons.
+        """
+        return bound([Use(gaussian_of(split.wallet))] if split.small else [], split.large)
+
+    @cache
+    def below(split: gaussian_majorant.Split) -> Bound:
+        """Return the bound for the lower end: responses for the small epsilons of `split`, then the large ones.
+
+        A split divides the bounded-range uses into small and large epsilons. The responses are randomized responses,
+        and the large epsilons are used in ascending order.
+        """
         attained = [
             Use(known, count)
-            for epsilon, count in splits[-1].small
+            for epsilon, count in split.small
             if (known := BoundedRange(epsilon=epsilon).worst_known_example()) is not None
         ]
-        below.append(bound(attained, *((group,) for group in sorted(splits[-1].large))))
+        return bound(attained, *((group,) for group in sorted(split.large)))
 
     def answer(target: Target, _: float | None) -> Bracket:
+        """Return the bracket for `target`: the lowest upper end and the highest lower end over all splits of the uses.
+
+        If the bracket is wide, a further split with more uses on the grid is tried.
+        Raises: `Unattainable` if no upper bound is finite.
+        """
+
         def ask(bound: Bound) -> Bracket:
-            try:
+            """Return the bracket that `bound` gives for `target`; [0, infinity] if it raises `Unattainable`."""
+            with contextlib.suppress(Unattainable):
                 return bound.answer(target, None)
-            except Unattainable:
-                return Bracket(0.0, math.inf)
+            return Bracket(0.0, math.inf)
 
-        upper = min((ask(each).upper for each in above), default=math.inf)
-        if upper == math.inf:
-            raise Unattainable("no Gaussian is known to stand for these uses")
-        lower = 0.0
-        for each in below:
-            lower = max(lower, min(ask(each).lower, upper))
-            if upper - lower <= effort.width * upper:
-                break
-        return Bracket(lower, upper)
+        def narrowed(bracket: Bracket, tried: Sequence[gaussian_majorant.Split]) -> Bracket:
+            """Return `bracket` narrowed by the bounds of the splits in `tried`."""
+            uppers = [ask(above(split)).upper for split in tried if split.wallet < LARGEST_WALLET]
+            upper, lower = min([bracket.upper, *uppers]), bracket.lower
+            if interaction is Interaction.SETWISE and tried[-1].large and upper - lower > effort.width * upper:
+                lower = max(lower, ask(below(tried[-1])).lower)
+            return Bracket(min(lower, upper), upper)
 
-    return Bound("gaussian-majorant", _MAJORANT, True, answer)
+        bracket = narrowed(Bracket(ask(lower_bound(kinds)).lower, math.inf), splits)
+        if bracket.upper == math.inf:
+            raise Unattainable("no bound by one Gaussian is known for these uses; add noise, or compose fewer uses")
+        if bracket.relative_width > gaussian_majorant.CONFIG.wide:
+            finer = gaussian_majorant.splits_of(kinds.ranges, variance, thorough=True)[-1]
+            if finer.large != splits[-1].large:
+                bracket = narrowed(bracket, [finer])
+        return bracket
+
+    return Bound("gaussian-majorant", MAJORANT, True, answer)
 
 
 def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the optimum of bounded-range uses beside linear ones where it has a closed form, else None."""
+    """Return the closed form, as a bound, of the optimal delta of bounded-range and linear uses under `interaction`.
+
+    `kinds` are the classified uses; linear ones are those with fixed dominating pairs. Returns None if no closed form
+    is known for them, or if it has too many terms.
+    """
     uses = kinds.uses
     if interaction is Interaction.ORDERED:
         from setwise.accounting.methods.closed_forms import three_in_order
 
         three = three_in_order(uses)
         if three is not None:
-            return _from_curve("three-closed-form", "lem:ordbrdp2", three, kinds.failure, tight=True)
+            return from_curve("three-closed-form", "lem:ordbrdp2", three, kinds.failure, tight=True)
     pure = kinds.pure_epsilons()
     one_range = sum(count for _, count in kinds.ranges) == 1
     alone = one_range and pure is not None and len({kinds.ranges[0][0], *pure}) == 1
@@ -425,28 +384,40 @@ def _closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | Non
     statement = "thm:opt_nonadaptive" if kinds.linear else "thm:non-adaptive"
     if interaction is not Interaction.BATCH and kinds.linear:
         statement = f"prop:sbr-ord with {statement}"
-    return _from_curve("batch-optimum", statement, batch, kinds.failure, tight=True)
+    return from_curve("batch-optimum", statement, batch, kinds.failure, tight=True)
 
 
 def _one_range(kinds: ClassifiedUses) -> Bound | None:
-    """Return the set-wise optimum of one bounded-range use after linear ones whose losses can be enumerated."""
+    """Return a bound with the optimal delta of one bounded-range use among linear uses, in any adaptive order.
+
+    `kinds` are the classified uses; linear ones are those with fixed dominating pairs. None if the privacy losses of
+    the linear uses cannot be enumerated.
+    """
     from setwise.accounting.methods.exact import ExactLinear, OneRange
 
-    before = enumerated(kinds.linear, CONFIG.most_beside)
+    before = enumerate_losses(kinds.linear, CONFIG.most_beside)
     if before is None:
         return None
     exact = ExactLinear(before, OneRange(kinds.ranges[0][0]), kinds.failure)
     largest = largest_loss([*kinds.linear, (BoundedRange(epsilon=kinds.ranges[0][0]), 1)])
-    return _from_curve("exact", _SETWISE, exact.delta, kinds.failure, tight=True, largest=largest)
+    return from_curve("exact", _SETWISE, exact.delta, kinds.failure, tight=True, largest=largest)
 
 
 def closed_form(kinds: ClassifiedUses, interaction: Interaction) -> Bound | None:
-    """Return the optimum of bounded-range uses, beside others or not, where it has a closed form, else None."""
+    """Return the closed form, as a bound, of the optimal delta of the classified uses `kinds` under `interaction`.
+
+    None if no closed form is known. There is one only if some uses have bounded range and all others have fixed
+    dominating pairs.
+    """
     return _closed_form(kinds, interaction) if kinds.ranges and not kinds.classes else None
 
 
 def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
-    """Return the optimal batch delta when all bounded-range epsilons agree and the rest is pure DP on their lattice."""
+    """Return the optimal delta, as a function of epsilon, of all uses of `kinds` chosen as a batch up front.
+
+    The closed form needs bounded-range uses of a single epsilon; all other uses must be pure DP, and their epsilons
+    must be multiples of half that epsilon. None if there is no closed form, or if it has too many terms.
+    """
     from setwise.accounting.methods.closed_forms import BatchBoundedRange, shared_offset
 
     epsilons = kinds.pure_epsilons()
@@ -455,89 +426,69 @@ def _batch(kinds: ClassifiedUses) -> Callable[[float], Bracket] | None:
     epsilon, count = kinds.ranges[0]
     if count > CONFIG.most_in_batch:
         return None
-    beside = enumerated(kinds.linear, CONFIG.most_beside)
+    beside = enumerate_losses(kinds.linear, CONFIG.most_beside)
     return None if beside is None else BatchBoundedRange(epsilon, count, beside, kinds.failure).delta
 
 
 def _batch_mixture(kinds: ClassifiedUses, effort: Effort) -> Iterator[Bound]:
-    """Yield the bounds of a batch of bounded-range mechanisms without a common lattice."""
+    """Yield bounds for a batch of bounded-range uses and uses with fixed dominating pairs, the classified uses `kinds`.
+
+    They are for batches without a closed form: several bounded-range epsilons, or other losses that are not multiples
+    of one unit. `effort` says how narrow a bracket must be.
+    """
     from setwise.accounting.methods import batch_mixture
 
     mixture = batch_mixture.batch_mixture(kinds.ranges, kinds.linear, kinds.failure)
-    found = [] if mixture is None else [Bound("batch-optimum", _MIXTURE, True, _solved_by(mixture))]
+    bounds = [] if mixture is None else [Bound("batch-optimum", _MIXTURE, True, solved_by(mixture))]
     one_range = sum(count for _, count in kinds.ranges) == 1
     if one_range and (exact := _one_range(kinds)) is not None:
         yield replace(exact, tight=False)
-        yield from found
+        yield from bounds
         return
     one_order = upper_bound_order(kinds.ranges, kinds.linear)
     in_order = _optimum(one_order, kinds.failure, effort, _MIXTURE, tight=False)
-    found.append(_either(in_order, _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=False)))
-    # With one or two distinct epsilons the first is narrow; with more, either may be the better one.
-    yield from found if len(kinds.ranges) <= batch_mixture.CONFIG.most_fixed else reversed(found)
+    bounds.append(either(in_order, _optimum(_linear_first(kinds), kinds.failure, effort, _SETWISE, tight=False)))
+    # With one or two distinct epsilons the batch optimum is narrow; with more, either bound may be the better one.
+    yield from bounds if len(kinds.ranges) <= batch_mixture.CONFIG.most_fixed else reversed(bounds)
 
 
 def _optimum(stages: tuple[Stage, ...], failure: Bracket, effort: Effort, statement: str, *, tight: bool) -> Bound:
-    return Bound("certified-optimum", statement, tight, _solved_by(Optimum(stages, failure, effort)))
+    """Return, as a bound, the largest delta over all analysts who go through `stages` in order, computed on a grid.
+
+    A stage is a set of uses that are used in any order. `failure` is a bracket for the probability of outright failure,
+    and `effort` says how narrow a bracket must be. `statement` names the proof, and `tight` says whether some analyst
+    reaches the lower ends of the brackets.
+    """
+    return Bound("certified-optimum", statement, tight, solved_by(Optimum(stages, failure, effort)))
 
 
-def _if_asked(bound: Bound) -> Bound:
-    """Return the bound for answers of which a width is asked: it is slow, and mostly wider than those before it."""
+def _only_for_width(bound: Bound) -> Bound:
+    """Return `bound` changed so that it raises `Unattainable` unless the caller asks for a width of the bracket.
+
+    The bound is slow and usually wider than the bounds evaluated before it, so it is worth its time only if the caller
+    wants a narrower bracket than they gave.
+    """
 
     def answer(target: Target, width: float | None) -> Bracket:
+        """Return the bracket of the slow `bound` for `target`.
+
+        Raises: `Unattainable` if `width` is None, because the caller is then content with the quicker bounds.
+        """
         if width is None:
-            raise Unattainable("the grid of these uses takes long; ask for a width")
+            raise Unattainable("the grid for these uses takes long, so it is computed only on request; give a width")
         return bound.answer(target, width)
 
     return replace(bound, answer=answer)
 
 
-def _either(first: Bound, second: Bound) -> Bound:
-    """Return the first bound, with the second where that refuses; both must cover the same."""
-
-    def answer(target: Target, width: float | None) -> Bracket:
-        try:
-            return first.answer(target, width)
-        except Unattainable:
-            return second.answer(target, width)
-
-    return replace(first, answer=answer)
-
-
-def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None) -> Bound:
-    """Return the optimum of linear uses alone, whatever the interaction: they commute.
-
-    Up to `most_atoms` losses are enumerated, or as many as takes about a second.
-    """
-    from setwise.accounting.methods.exact import MOST_ATOMS, exact_linear, nearly_no_noise
-
-    exact = exact_linear(kinds.linear, kinds.failure, MOST_ATOMS if most_atoms is None else most_atoms)
-    if exact is None:
-        from setwise.accounting.losses.pld import LatticeSum
-
-        lattice = LatticeSum(kinds.linear, kinds.failure)
-        bound = Bound("privacy-loss-lattice", _LINEAR, True, _solved_by(lattice))
-        certain = nearly_no_noise(kinds.linear, kinds.failure)
-        return (
-            bound
-            if certain is None
-            else _either(_from_curve("exact", _LINEAR, certain.delta, kinds.failure, tight=True), bound)
-        )
-    if kinds.pure_epsilons() is not None:
-        statement = "thm:opt_DPCOMP" if len(kinds.linear) == 1 and not kinds.failed else "MurtaghVa16"
-    else:
-        statement = "lem:AGM" if len(kinds.linear) == 1 and isinstance(kinds.linear[0][0], Gaussian) else _LINEAR
-    largest = largest_loss(kinds.linear)
-    return _from_curve("exact", statement, exact.delta, kinds.failure, tight=True, largest=largest)
-
-
 def _linear_first(kinds: ClassifiedUses) -> tuple[Stage, ...]:
+    """Return the stages of the set-wise optimum: all uses with fixed dominating pairs, then all bounded-range uses."""
     ranges = RangeStage(kinds.ranges)
     return (LinearStage(kinds.linear), ranges) if kinds.linear else (ranges,)
 
 
 def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
-    """Return the uses as stages in their order, neighbouring linear ones together."""
+    """Return `uses` as stages in their given order; neighbouring uses with fixed dominating pairs form one stage."""
     stages: list[Stage] = []
     waiting: list[Use] = []
     for use in uses:
@@ -554,85 +505,18 @@ def _in_order(uses: Sequence[Use]) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def _by_moments(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield the bounds that need only sums over the uses; they hold in any adaptive order."""
-    uses = kinds.uses
-    from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
-
-    subgaussian = subgaussian_sum(uses)
-    if subgaussian is not None:
-        yield _from_curve("subgaussian-sum", "lem:genbound", subgaussian.delta, subgaussian.failure, tight=False)
-    zcdp = zero_concentrated_sum(uses)
-    beside = _beside_gaussians(kinds)
-    if beside is not None:
-        yield beside
-    yield _from_curve("zcdp-sum", _ZCDP, zcdp.delta, zcdp.failure, tight=False)
-    yield from _basic(uses, kinds.failure)
-
-
-def _beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
-    """Return the bound of classes beside Gaussian noise, None where either is missing."""
-    from setwise.accounting.methods.moments import ClassesBesideGaussian, zero_concentrated_sum
-
-    gaussians = [known for known, _ in kinds.linear if isinstance(known, Gaussian)]
-    rest = zero_concentrated_sum([use for use in kinds.uses if not isinstance(use.guarantee, Gaussian)])
-    if not (kinds.classes and gaussians) or rest.rho == 0.0:
-        return None
-    together = ClassesBesideGaussian(rest.xi, rest.rho, gaussians[0].sigma, rest.failure)
-    return _from_curve("zcdp-beside-gaussian", _CLASSES, together.delta, rest.failure, tight=False)
-
-
-def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
-    from setwise.accounting.methods.exact import BASIC, BASIC_STATEMENT, BasicSum
-
-    total = largest_loss((use.guarantee, use.count) for use in uses)
-    if total == math.inf:
-        return
-
-    basic = BasicSum(total, failure)
-
-    def answer(target: Target, _: float | None) -> Bracket:
-        if target.wanted == "delta":
-            return basic.delta(target.given)
-        if target.given < failure.upper:
-            raise Unattainable(_OUT_OF_REACH.format(delta=target.given, failure=failure.upper))
-        return Bracket(0.0, total)
-
-    yield Bound(BASIC, BASIC_STATEMENT, False, answer)
-
-
-def _adaptive_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
-    """Yield the bounds of filters: they hold when parameters too are chosen on the fly, up to these totals."""
-    uses = kinds.uses
-    from setwise.accounting.filters import filter_parameters
-    from setwise.accounting.methods.gaussian_majorant import in_any_order
-    from setwise.accounting.wallet import gaussian_of
-
-    spent = filter_parameters(uses)
-    size = in_any_order([(use.guarantee, use.count) for use in uses])
-    if size < CONFIG.largest_wallet:
-        budget = f"a wallet of mu = {up(math.sqrt(size)):.9g}, if no larger one is enforced"
-        wallet = linear_bound(classify([Use(gaussian_of(size))] if size else []))
-
-        def paid(x: float) -> Bracket:
-            return Bracket(0.0, either_fails(spent.failure, wallet.delta(x)).upper)
-
-        bound = _from_curve("gaussian-wallet", f"{_WALLETS}: {budget}", paid, spent.failure, tight=False)
-        yield replace(bound, registered=("gaussian-majorant", _MAJORANT))
-    budget = f"rho = {spent.rho:.9g}, if no larger one is enforced"
-    statement = f"WhitehouseRaRoWu23 with CanonneKaSt20: {budget}"
-    bound = _from_curve("zcdp-filter", statement, spent.delta, spent.failure, tight=False)
-    yield replace(bound, registered=("zcdp-sum", _ZCDP))
-    yield from _basic(uses, spent.failure)
-
-
 def lower_bound(kinds: ClassifiedUses) -> Bound:
-    """Return the exact composition of mechanisms that satisfy the guarantees, in a batch: no promise can be below it.
+    """Return a lower bound on the delta or epsilon that any proof can promise for the guarantees in `kinds`.
 
-    Of the upper ends of this bound nothing is claimed.
+    It is the delta or epsilon of known mechanisms that satisfy the guarantees, chosen up front (as a batch) and
+    composed exactly. The brackets of the returned bound are [lower bound, infinity].
     """
 
     def answer(target: Target, width: float | None) -> Bracket:
+        """Return [lower bound, infinity] for the delta or epsilon of `target`.
+
+        The lower bound is the largest value that known mechanisms with the same guarantees reach; 0 if none is known.
+        """
         best = 0.0
         for witnesses in (_fixed_witnesses, _worst_responses, _worst_laws):
             for bound in witnesses(kinds, target):
@@ -644,12 +528,20 @@ def lower_bound(kinds: ClassifiedUses) -> Bound:
 
 
 def epsilon_reached(uses: Sequence[Use], delta: float) -> float:
-    """Return an epsilon at which mechanisms that satisfy the guarantees are known to exceed `delta`, or 0."""
+    """Return a lower bound on the epsilon that any proof can promise for `uses` at `delta`.
+
+    Some mechanisms that satisfy the guarantees of `uses` have a larger delta than `delta` at this epsilon. 0 if no such
+    mechanisms are known.
+    """
     return lower_bound(classify(uses)).epsilon(delta).lower
 
 
 def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
-    """Yield the composition of one known example of each guarantee, and each of them alone: fewer uses betray less."""
+    """Yield lower bounds: the composition of one known example per guarantee in `kinds`, and each example on its own.
+
+    An example is known noise that satisfies the guarantee of a use. Leaving uses out reveals less, so the composition
+    of a single example is a lower bound too.
+    """
     witnesses = [
         Use(known, use.count) for use in kinds.uses if (known := use.guarantee.worst_known_example()) is not None
     ]
@@ -661,9 +553,11 @@ def _fixed_witnesses(kinds: ClassifiedUses, _: Target) -> Iterator[Bound]:
 
 
 def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield the composition in which bounded-range uses are the generalized responses that are worst at the target.
+    """Yield a lower bound in which bounded-range uses are the randomized responses that are worst at `target`.
 
-    Their t is the best one against a tail that falls like exp(-tilt x), with the tilt that points at the target.
+    `kinds` are the classified uses. A randomized response has the losses t and t - epsilon. Near the epsilon or delta
+    of `target`, delta falls with epsilon at about some rate, the tilt; t is the worst parameter if delta falls like
+    exp(-tilt epsilon). Yields nothing if some use has neither a dominating pair nor bounded range.
     """
     if not kinds.ranges or kinds.classes:
         return
@@ -671,8 +565,8 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     if target.wanted == "delta":
         tilt = saddle.for_loss(target.given)
     else:
-        spare = target.given - kinds.failure.upper
-        tilt = saddle.for_delta(spare) if spare > 0.0 else 0.0
+        target_delta = target.given - kinds.failure.upper
+        tilt = saddle.for_delta(target_delta) if target_delta > 0.0 else 0.0
     if tilt <= 0.0:
         return
     highs = ((epsilon, count, worst_t(epsilon, tilt)) for epsilon, count in kinds.ranges)
@@ -681,10 +575,13 @@ def _worst_responses(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
-    """Yield the composition in which the zCDP uses of one kind have the worst losses with two values.
+    """Yield lower bounds in which the uses of one zCDP guarantee have the worst privacy losses with two values.
 
-    These are all uses of the kind with the largest sum of rho; other classes are Gaussian noise. The law is fitted to
-    the epsilon that the sum of zCDP promises, and then to the epsilon that it reaches.
+    The guarantee is the zCDP guarantee in `kinds` with the largest count times rho. Other guarantees without a
+    dominating pair are replaced by known examples. The two values are chosen so that delta at one epsilon is largest.
+    If `target` asks for the delta at an epsilon, it is that epsilon. If it asks for the epsilon at a delta, several are
+    tried: first the epsilon that zCDP promises at this delta, and then each time the one that the last choice has
+    reached.
     """
     from setwise.accounting.methods.concentrated_laws import best_high
 
@@ -700,10 +597,17 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
     counts = [use.count for use in kinds.classes if use is not worst]
     others = [Use(known, count) for known, count in zip(witnesses, counts, strict=True) if known is not None]
     beside = classify([*(Use(known, count) for known, count in _guarantees(kinds.linear)), *others])
-    if enumerated([(known, count) for known, count in beside.linear if not isinstance(known, Gaussian)], 1000) is None:
+    if (
+        enumerate_losses([(known, count) for known, count in beside.linear if not isinstance(known, Gaussian)], 1000)
+        is None
+    ):
         return
 
     def composed(law: TwoPointLaw) -> Bound:
+        """Return the bound on all uses if the uses of the chosen zCDP guarantee have the two-valued privacy loss `law`.
+
+        The chosen guarantee is the zCDP guarantee with the largest count times rho; the other uses are unchanged.
+        """
         linear = (*beside.linear, (law, worst.count))
         return linear_bound(replace(beside, linear=linear, failed=kinds.failed))
 
@@ -712,6 +616,7 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
         at = max(epsilon, 1e-9)
 
         def reached(candidate: TwoPointLaw, at: float = at) -> float:
+            """Return a lower bound on delta at epsilon `at` if the zCDP uses have the two-valued loss `candidate`."""
             return composed(candidate).delta(at).lower
 
         law = best_high(xi, rho, reached, (at + math.sqrt(rho)) / worst.count + math.sqrt(rho))
@@ -724,7 +629,7 @@ def _worst_laws(kinds: ClassifiedUses, target: Target) -> Iterator[Bound]:
 
 
 def _concentrated_above(kinds: ClassifiedUses) -> Callable[[float], Bracket]:
-    """Return the delta that the sum of the zCDP parameters promises."""
+    """Return the upper bound on delta from the summed zCDP parameters of `kinds`, as a function of epsilon."""
     from setwise.accounting.methods.moments import zero_concentrated_sum
 
     return zero_concentrated_sum(kinds.uses).delta

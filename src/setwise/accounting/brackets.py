@@ -1,7 +1,8 @@
-"""Certified intervals around numbers that cannot be computed exactly, and what a composition answers.
+"""Certified brackets around numbers that cannot be computed exactly, and the result of a composition.
 
-First directed rounding and the inverse of a curve of delta over epsilon; then the kinds of interaction, what is asked
-of a composition (`Target`), how much work an answer is worth (`Effort`), and the answer (`CertifiedBound`).
+The module has directed rounding, the inverse of delta as a function of epsilon, the kinds of interaction with an
+analyst, the question that a composition answers (`Target`), the work to spend on the answer (`Effort`), and the answer
+(`CertifiedBound`).
 """
 
 import math
@@ -10,17 +11,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from setwise.accounting.checks import check_choice
 from setwise.errors import InvalidParameter, Unattainable
 
+if TYPE_CHECKING:
+    from setwise.contract import BracketRecord, CompositionRecord
+
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """A certified [lower, upper]: the truth is inside.
+    """A certified interval [lower, upper] that contains the true value.
 
-    The upper end is what is promised; the lower end says how much could still be gained.
+    The upper end is what is promised; the lower end shows how much a better proof could still gain.
 
     >>> Bracket(0.25, 0.5).width
     0.25
@@ -40,16 +44,16 @@ class Bracket:
 
     @property
     def width(self) -> float:
-        """The distance between the ends."""
+        """Length of the bracket: its upper end minus its lower end."""
         return self.upper - self.lower
 
     @property
     def relative_width(self) -> float:
-        """The width over the upper end; 0 when both ends are 0."""
+        """Length of the bracket divided by its upper end; 0 if both ends are 0."""
         return self.width / self.upper if self.upper else 0.0
 
     def overlaps(self, other: "Bracket") -> bool:
-        """Whether some number lies in both."""
+        """Return whether some number lies both in this bracket and in the bracket `other`."""
         return self.lower <= other.upper and other.lower <= self.upper
 
 
@@ -57,19 +61,20 @@ UNIT = 2.0**-53
 """Half the distance between 1 and the next float: the relative error of one correctly rounded operation."""
 
 ELEMENTARY = 8.0
-"""Units charged for one call of exp, expm1, log, log1p, sqrt."""
+"""Relative error assumed for one call of exp, expm1, log, log1p or sqrt, in multiples of `UNIT`."""
 
 SPECIAL = 1000.0
-"""Units charged for one call of erfc, erfcx, ndtr: about 1e-13, the accuracy documented for them."""
+"""Relative error assumed for one call of erfc, erfcx or ndtr, in multiples of `UNIT`: about 1e-13, their documented
+accuracy."""
 
 
 def up(value: float) -> float:
-    """Return the next float above."""
+    """Return the next float above `value`."""
     return math.nextafter(value, math.inf)
 
 
 def down(value: float) -> float:
-    """Return the next float below."""
+    """Return the next float below `value`."""
     return math.nextafter(value, -math.inf)
 
 
@@ -90,12 +95,16 @@ def float_above(exact: Fraction) -> float:
 
 
 def cover_rounding(value: float) -> float:
-    """Return the value raised by 32 units: more than the few roundings and elementary functions behind it lost."""
+    """Return `value`, which is not negative, raised by 32 units of rounding (32 times 2^-53 of itself).
+
+    If the value was computed by a few operations and elementary functions, the result is an upper bound on the exact
+    value.
+    """
     return value * (1.0 + 4 * ELEMENTARY * UNIT)
 
 
 def sum_above(first: float, second: float) -> float:
-    """Return the sum of two floats, rounded up only where it is not exact.
+    """Return the sum of the floats `first` and `second`, rounded up if it is not exact.
 
     >>> sum_above(0.0, 1e-6), sum_above(1.0, 1e-20) > 1.0
     (1e-06, True)
@@ -105,9 +114,9 @@ def sum_above(first: float, second: float) -> float:
 
 
 def probability(value: float, error: float) -> Bracket:
-    """Return the bracket of a probability computed as `value` with at most `error` of absolute error.
+    """Return a bracket for a probability that was computed as `value` with an absolute error of at most `error`.
 
-    Where either is not a number, the bracket is [0, 1].
+    The bracket is cut to [0, 1], and is [0, 1] if `value` or `error` is NaN.
     """
     if math.isnan(value) or math.isnan(error):
         return Bracket(0.0, 1.0)
@@ -116,7 +125,10 @@ def probability(value: float, error: float) -> Bracket:
 
 
 def either_fails(first: Bracket, second: Bracket) -> Bracket:
-    """Return 1 - (1 - a)(1 - b), written without cancellation: either of two independent failures.
+    """Return a bracket for 1 - (1 - a)(1 - b), the probability that at least one of two independent failures happens.
+
+    `first` is a bracket for the probability a of one failure, `second` for the probability b of the other. No digits
+    cancel in the computation.
 
     >>> either_fails(Bracket(0.0, 0.0), Bracket(0.25, 0.25))
     Bracket(lower=0.25, upper=0.25)
@@ -131,7 +143,9 @@ def either_fails(first: Bracket, second: Bracket) -> Bracket:
 
 
 def any_fails(deltas: Sequence[tuple[float, int]]) -> Bracket:
-    """Return 1 - prod (1 - delta_i)^count_i: the chance that any of several independent failures happens.
+    """Return a bracket for 1 - prod (1 - delta_i)^count_i, the probability that at least one of many failures happens.
+
+    `deltas` are pairs (delta_i, count_i): a probability, and the number of independent failures that have it.
 
     >>> any_fails([])
     Bracket(lower=0.0, upper=0.0)
@@ -148,31 +162,44 @@ def any_fails(deltas: Sequence[tuple[float, int]]) -> Bracket:
 
 @dataclass(frozen=True, slots=True)
 class CrossingConfig:
-    """When a search for a crossing ends. What is returned was evaluated, whatever these numbers are."""
+    """Constants of the search for the epsilon at which delta, a falling function of epsilon, has a wanted value.
+
+    The search looks for the point at which the function log(delta / wanted delta) crosses 0. Every returned point was
+    evaluated, so no proof depends on these numbers. The text below each constant says what it decides.
+    """
 
     most_steps: int = 200
-    """Evaluations; a dozen is usual."""
+    """Largest number of evaluations; a dozen is usual."""
     close: float = 1e-13
-    """Distance of log delta from the target's at which a point is near enough: about its rounding."""
+    """A point is close enough if its log delta differs from the target's by at most this, which is about its
+    rounding error."""
     halve_every: int = 6
-    """Steps of which one is a bisection, so that a curve with a jump is enclosed as well."""
-    first_lower: float = 0.99
-    """Share of the upper end at which the search for the lower end begins; from 0 where that is too much."""
+    """One in this many steps is a bisection, so that a curve with a jump is enclosed as well."""
+    first_lower: tuple[float, ...] = (1.0 - 1e-7, 0.99)
+    """The search for the lower end starts at the first of these shares of the upper end at which delta is still above
+    the target, or at 0. The first share saves evaluations of exact curves, whose ends nearly meet."""
+    first_step: float = 0.01
+    """First step from a guess to a point on the other side of the crossing, as a share of the guess."""
+    lower_near: float = 30.0
+    """Relative accuracy of the lower end of a bracket, as a multiple of that of the upper end."""
     largest: float = 1e30
-    """Epsilon beyond which none is looked for."""
+    """Largest epsilon that is tried."""
     lowest: float = -60.0
-    """Stands in for log(delta(x) / delta) where delta(x) vanishes."""
+    """Value of log(delta(x) / delta) where delta(x) is 0."""
 
 
 CONFIG = CrossingConfig()
 
 
 def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1.0) -> Bracket:
-    """Return the bracket of the smallest epsilon >= 0 whose delta is at most `delta`.
+    """Return a bracket for the smallest epsilon >= 0 whose delta is at most `delta`.
 
-    Requires: the truth inside `curve(x)` does not rise with x and reaches `delta`.
-    Ensures: curve(upper).upper <= delta, and curve(lower).lower > delta unless lower is 0. Where a curve ends flat at
-    just delta, as an outright failure does, upper is where that begins.
+    `curve` maps an epsilon to a bracket for its delta, and `guess` is the epsilon where the search starts.
+
+    Requires: the true delta inside `curve(x)` does not rise with x and reaches `delta`.
+    Ensures: curve(upper).upper <= delta, and curve(lower).lower > delta unless lower is 0. If the curve is constant and
+    equal to delta from some epsilon on, because only outright failures remain, upper is that epsilon.
+    Raises: `Unattainable` if no epsilon up to 1e30 brings delta down to `delta`.
     """
     at = cache(curve)
     return epsilon_between(delta, lambda x: at(x).upper, lambda x: at(x).lower, guess, near=0.0)
@@ -181,43 +208,81 @@ def epsilon_at(delta: float, curve: Callable[[float], Bracket], guess: float = 1
 def epsilon_between(
     delta: float, upper: Callable[[float], float], lower: Callable[[float], float], guess: float, near: float
 ) -> Bracket:
-    """Return what `epsilon_at` does where the ends of a curve are read one by one, each end to the share `near`."""
+    """Return a bracket for the smallest epsilon >= 0 whose delta is at most `delta`, from two bounds on delta.
+
+    `upper` and `lower` map an epsilon to an upper and a lower bound on delta. The search starts at the epsilon `guess`.
+    The upper end of the result, which is promised, is found to the relative accuracy `near`, and the lower end, on
+    which no promise depends, to `CONFIG.lower_near` times `near`.
+
+    Raises: `Unattainable` if no epsilon up to 1e30 brings `upper` down to `delta`.
+    """
 
     @cache
     def from_above(x: float) -> float:
+        """Return log(upper bound on delta at epsilon `x` / wanted delta).
+
+        It falls with `x` and crosses 0 at the upper end of the epsilon bracket.
+        """
         return _height(upper(x), delta)
 
     @cache
     def from_below(x: float) -> float:
+        """Return log(lower bound on delta at epsilon `x` / wanted delta).
+
+        It falls with `x` and crosses 0 at the lower end of the epsilon bracket.
+        """
         return _height(lower(x), delta)
 
     if from_above(0.0) <= 0.0:
         return Bracket(0.0, 0.0)
-    high = crossing(from_above, *_enclosed(from_above, max(guess, 1e-9), delta), keep_left=False, near=near)
-    below = next((low for low in (CONFIG.first_lower * high, 0.0) if from_below(low) > 0.0), None)
-    return Bracket(0.0 if below is None else crossing(from_below, below, high, keep_left=True, near=near), high)
+    high = crossing(from_above, *_enclose_root(from_above, max(guess, 1e-9), delta), keep_left=False, near=near)
+    lower_near = CONFIG.lower_near * near
+    below = next((share * high for share in (*CONFIG.first_lower, 0.0) if from_below(share * high) > 0.0), None)
+    return Bracket(0.0 if below is None else crossing(from_below, below, high, keep_left=True, near=lower_near), high)
 
 
 def _height(value: float, delta: float) -> float:
+    """Return log(value / delta), where `value` is a computed delta and `delta` the wanted one.
+
+    The result is positive if the computed delta is too large. It is at least `CONFIG.lowest`, also if `value` is 0.
+    """
     return max(math.log(value / delta), CONFIG.lowest) if value > 0.0 else CONFIG.lowest
 
 
-def _enclosed(height: Callable[[float], float], start: float, delta: float) -> tuple[float, float]:
-    """Return a point where the height is positive and one where it is not, by doubling from the start."""
-    left = 0.0
-    while height(start) > 0.0:
-        left, start = start, 2.0 * start
-        if start > CONFIG.largest:
-            raise Unattainable(f"no epsilon brings delta down to {delta!r} for these uses")
-    return left, start
+def _enclose_root(height: Callable[[float], float], start: float, delta: float) -> tuple[float, float]:
+    """Return (left, right), two epsilons between which the falling function `height` crosses 0.
+
+    `height` is not positive at right, and positive at left unless left is 0. The search walks away from `start`. Its
+    first step is the share `CONFIG.first_step` of `start`, so that a good guess is enclosed closely, and steps grow
+    fourfold. `delta` is the wanted delta, for the error message.
+
+    Raises: `Unattainable` if `height` is still positive at `CONFIG.largest`.
+    """
+    left = right = start
+    step = CONFIG.first_step
+    if height(start) <= 0.0:
+        while height(left) <= 0.0:
+            if step >= 1.0:
+                return 0.0, right
+            left, right = left * (1.0 - step), left
+            step *= 4.0
+        return left, right
+    while height(right) > 0.0:
+        left, right = right, right * (1.0 + min(step, 1.0))
+        step *= 4.0
+        if right > CONFIG.largest:
+            raise Unattainable(f"no epsilon brings delta down to {delta!r} for these uses; ask for a larger delta")
+    return left, right
 
 
 def crossing(
     height: Callable[[float], float], left: float, right: float, *, keep_left: bool, near: float = 0.0
 ) -> float:
-    """Return a point just left (height > 0) or just right (height <= 0) of where the falling height crosses 0.
+    """Return a point next to the place where the falling function `height` crosses 0, between `left` and `right`.
 
-    It is at most a share `near` away from there, or as near as floats are, or `CONFIG.close` in height.
+    With `keep_left` the point is just left of the crossing (height > 0), otherwise just right (height <= 0). The search
+    ends when the crossing is known to the relative accuracy `near` or to a few floats, or when the height at the point
+    is within `CONFIG.close` of 0.
     """
     f_left, f_right = height(left), height(right)
     if keep_left and f_right > 0.0:
@@ -239,7 +304,7 @@ def crossing(
         value = height(point)
         if value > 0.0:
             left, f_left, weight_left = point, value, value
-            weight_right = weight_right / 2 if side == 1 else f_right  # the Illinois remedy against a stuck end
+            weight_right = weight_right / 2 if side == 1 else f_right  # Illinois method: keeps the other end moving
             side = 1
         else:
             right, f_right, weight_right = point, value, value
@@ -249,17 +314,20 @@ def crossing(
 
 
 Progress = Callable[[float], None]
-"""A function that a long computation calls with the share done, from 0 to 1."""
+"""A function that a long computation calls with the share of work done, from 0 to 1."""
 
 
 def quiet(_: float) -> None:
-    """Report no progress."""
+    """Do nothing with the reported share of work. This is the default progress callback."""
 
 
 class Interaction(StrEnum):
     """What an analyst may decide after seeing earlier answers.
 
-    Each kind allows all that the one before it allows, so a bound for a later kind holds for the earlier ones.
+    In a batch, the analyst chooses everything up front. If ordered, the analyst chooses each mechanism on the fly, but
+    the parameters (such as epsilons) come in a fixed order. If set-wise, also their order is chosen on the fly, and if
+    adaptive, also the parameters themselves. Each kind allows everything that the kind before it allows, so a bound for
+    a later kind also holds for earlier ones.
     """
 
     BATCH = "batch"
@@ -273,47 +341,57 @@ class Interaction(StrEnum):
 
     @classmethod
     def parse(cls, value: "str | Interaction") -> "Interaction":
-        """Return the interaction of that name or raise `InvalidParameter`."""
+        """Return the interaction with the name `value`; raise `InvalidParameter` if there is none."""
         return check_choice("interaction", value, cls)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is asked of a composition: the delta at the epsilon `given`, or the epsilon at the delta `given`."""
+    """The question that a composition answers: the delta at the epsilon `given`, or the epsilon at the delta `given`.
+
+    `wanted` is "delta" or "epsilon".
+    """
 
     wanted: Literal["delta", "epsilon"]
     given: float
 
     def point(self, answer: float) -> tuple[float, float]:
-        """Return epsilon and delta when the answer is `answer`."""
+        """Return the pair (epsilon, delta) in which the wanted number is `answer` and the other one is `given`."""
         return (self.given, answer) if self.wanted == "delta" else (answer, self.given)
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much work an answer is worth: the relative width that grids aim for when none is asked for.
+    """How narrow a certified bracket should be, and how much work may be spent on it.
 
-    A bracket that is no wider than `enough` is not compared with other bounds and weaker interactions. `progress` is
-    told the share done. Without `pricing`, no draws of many parameters are priced, which takes seconds.
+    Widths are relative to the upper end. `width` is the width that computations on a grid aim for if the caller asks
+    for no width. Once a bracket is no wider than `enough`, no further bound for the same interaction is computed to
+    tighten it. `progress` is called with the share of work done. If `pricing` is False, an upper bound for
+    bounded-range uses of many different epsilons, which takes seconds, is left out. `one_gaussian` is for many
+    bounded-range uses of one epsilon: if the quick bound by one Gaussian has a bracket no wider than this, the grid is
+    skipped; 0 never skips it. `tolerance` is the variance that rounding losses to a lattice may add, as a share of the
+    variance of the total loss; None takes the default.
     """
 
     width: float = 1e-3
     enough: float = 1e-2
     progress: Progress = quiet
     pricing: bool = True
+    one_gaussian: float = 0.0
+    tolerance: float | None = None
 
 
 USUAL = Effort()
-"""What an answer is worth unless something else is said."""
+"""The default effort."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedBound:
-    """What a composition answers: a certified bracket of an epsilon or a delta, and what the bracket rests on.
+    """The result of a composition: a certified bracket [`lower`, `upper`] for an epsilon or a delta, and its proof.
 
-    `upper` is what is promised. `lower` is reached by some analyst, so the difference is what a better proof could
-    still gain. `interaction` says what the analyst may decide on the way, `method` names the computation, and
-    `statement` the theorem or the section of the documentation with its proof.
+    `upper` is promised. `lower` is reached by some analyst, so a better proof could lower `upper` at most to `lower`.
+    `interaction` says what the analyst may decide on the fly, `method` names the computation, and `statement` names the
+    theorem, or the section of the documentation, that proves it.
     """
 
     lower: float
@@ -324,21 +402,25 @@ class CertifiedBound:
 
     @property
     def bracket(self) -> Bracket:
-        """The bare bracket."""
+        """The certified lower and upper bound on the composition's epsilon or delta, as a `Bracket`."""
         return Bracket(self.lower, self.upper)
 
     @property
     def width(self) -> float:
-        """The distance between the ends."""
+        """Length of the certified bracket for epsilon or delta: its upper end minus its lower end."""
         return self.upper - self.lower
 
-    def to_dict(self, *, epsilon: float | None = None, delta: float | None = None) -> dict[str, object]:
-        """Return the JSON object of a composition: the epsilon found for a delta, or the delta for an epsilon."""
-        found = {"lower": self.lower, "upper": self.upper}
+    def to_dict(self, *, epsilon: float | None = None, delta: float | None = None) -> "CompositionRecord":
+        """Return the composition as a JSON object with brackets of epsilon and delta, the method and its proof.
+
+        Give exactly one of `epsilon` and `delta`, the number that the caller fixed; its bracket has equal ends. The
+        bracket of the other one is this bound.
+        """
+        bracket: BracketRecord = {"lower": self.lower, "upper": self.upper}
         return {
             "interaction": str(self.interaction),
-            "epsilon": found if epsilon is None else {"lower": epsilon, "upper": epsilon},
-            "delta": found if delta is None else {"lower": delta, "upper": delta},
+            "epsilon": bracket if epsilon is None else {"lower": epsilon, "upper": epsilon},
+            "delta": bracket if delta is None else {"lower": delta, "upper": delta},
             "method": self.method,
             "statement": self.statement,
         }

@@ -1,7 +1,7 @@
-"""Calibration: the noise, epsilon or count that meets a target for a planned set of uses.
+"""Calibration: the noise, epsilon or count with which a planned set of uses meets an (epsilon, delta) target.
 
-A plan is a function from the free parameter to uses. What is found never violates the target: the parameter returned
-is one that was checked, with its upper bound.
+A plan is a function from its one free parameter (the noise scale, the epsilon of a use, or the number of uses) to a
+list of uses. The returned parameter never violates the target, because the delta of its uses was certified.
 """
 
 import math
@@ -20,43 +20,50 @@ from setwise.errors import InvalidParameter, Unattainable
 
 @dataclass(frozen=True, slots=True)
 class CalibrationConfig:
-    """How a boundary is searched. The value returned was certified, whatever these numbers are.
+    """Constants of the search for the noise scale, the epsilon per use or the number of uses that meets a budget.
 
-    An excess is log(delta found / delta wanted). Values other than counts are searched by their logarithm.
+    No guarantee depends on them, because the returned value is certified. The excess of a value is log(its delta /
+    wanted delta); a value is good if its excess is at most 0. Noise scales and epsilons are searched on a logarithmic
+    scale, numbers of uses on a linear one. The text below each constant says what it decides.
     """
 
     spacing: float = 1e-9
-    """Distance in log value at which a good and a bad value are neighbours; counts are neighbours at 1."""
+    """Distance in log value at which a good and a bad value count as neighbours; counts are neighbours at 1."""
     rounding: float = 1e-12
-    """Excess below which a good value is at the boundary whatever its bracket: about the rounding of delta."""
+    """A good value with an excess above minus this is at the boundary, whatever its bracket: about the rounding
+    error of delta."""
     clearly: float = 0.25
-    """A count is the largest when its bracket is narrower than this share of what one more is estimated to add."""
+    """A count is accepted as the largest if its bracket is narrower than this share of what one more use is
+    estimated to add."""
     most_certified: int = 60
-    """Compositions certified in one search; a handful is usual."""
+    """Largest number of certified compositions in one search; a handful is usual."""
     out_of_reach: float = 60.0
-    """Excess that stands for a composition that is refused, or with the other sign for a delta that vanishes."""
+    """Excess assigned to a composition that is refused, and minus this to a delta of 0."""
     most_estimates: int = 60
     estimate_close: float = 1e-6
-    """Bisections of the estimate at most, and the relative distance at which they end: far closer than it is right."""
+    """Relative distance at which bisection of the estimate ends, after at most `most_estimates` steps. The estimate
+    itself is far less accurate."""
     rate_apart: float = 1e-3
-    """Distance in log value, or share of a count, over which the slope of the estimate is taken."""
+    """Distance in log value, or share of a count, over which the slope of the estimate is measured."""
     inside: float = 0.3
-    """Share of a bracket by which points aim below the target, so that what is certified is good."""
+    """Share of a bracket by which the next point aims below the target, so that the certified value is good."""
     most_inside: float = 0.5
-    """That aim as a share of the excess of the last good value at most: each step must gain."""
+    """Largest such aim, as a share of the excess of the last good value, so that each step gains."""
     further: float = 4.0
-    """Factor on each step away from the start while only one side of the boundary is known."""
+    """Factor by which steps away from the start grow while only one side of the boundary is known."""
     least_share: float = 0.05
     most_share: float = 0.95
-    """Part of the way from the bad to the good value where a secant may point: nearer the ends it would crawl."""
+    """A secant may point to between `least_share` and this share of the way from the bad to the good value. Nearer
+    to the ends the search would slow down."""
     beyond: float = 0.02
-    """Part of the rest of the way that a secant goes further, to end on the good side."""
+    """Share of the remaining way to the good value by which a secant step goes further, so that it ends on the good
+    side."""
     slow_steps: int = 2
-    """Steps that do not halve the interval before one takes its middle."""
+    """Number of steps that may fail to halve the interval before a step takes its middle."""
     least_epsilon: float = 1e-9
-    """The smallest per-use epsilon that is tried."""
+    """Smallest per-use epsilon that is tried."""
     largest_epsilon: float = 4.0
-    """The largest per-use epsilon that is tried, over the larger of the total and 1: one use loses up to its own."""
+    """Largest per-use epsilon that is tried, as a multiple of the larger of the overall epsilon and 1."""
 
 
 CONFIG = CalibrationConfig()
@@ -64,7 +71,11 @@ CONFIG = CalibrationConfig()
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """The value found for the free parameter, the uses it makes, what they compose to, and their certified delta."""
+    """Result of a calibration: the `value` of the one free parameter (noise, epsilon or count) of a plan.
+
+    `uses` are the planned uses at that value, `composition` their composition, and `answer` their certified delta at
+    the target epsilon.
+    """
 
     value: float
     uses: tuple[Use, ...]
@@ -73,14 +84,16 @@ class Calibrated:
 
 
 UsesForParameter = Callable[[float], Sequence[Use]]
-"""From the free parameter to uses."""
+"""A plan: a function from the free parameter to uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a plan is to meet. An excess is log(delta found / delta wanted): a value is good when it is not positive.
+    """The (epsilon, delta) that the uses of a plan must meet together under `interaction`.
 
-    `certified` keeps what was found for each value.
+    `plan` maps the value of its one free parameter (noise, epsilon or count) to uses. The excess of a value is log(d /
+    `delta`), where d is the delta of these uses at `epsilon`; a value is good if its excess is not positive.
+    `certified` stores the bound that was computed for each value.
     """
 
     plan: UsesForParameter
@@ -90,31 +103,45 @@ class _Target:
     certified: dict[float, CertifiedBound] = field(default_factory=dict)
 
     def excess(self, value: float) -> tuple[float, float]:
-        """Return the certified excess of a value, and how much less it may be in truth."""
+        """Return log(certified delta / wanted delta) at `value` of the free parameter, and the width of its bracket.
+
+        The width is the logarithm of the ratio of the upper to the lower end of the delta bracket. The first number is
+        at most 0 if `value` meets the target, and `CONFIG.out_of_reach` if the composition is refused.
+        """
         try:
-            found = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
+            bound = compose(self.plan(value), self.interaction).quick_delta(self.epsilon)
         except Unattainable:
             return CONFIG.out_of_reach, 0.0
-        self.certified[value] = found
-        return self._log(found.upper), self._log(found.upper) - self._log(found.lower)
+        self.certified[value] = bound
+        return self._log(bound.upper), self._log(bound.upper) - self._log(bound.lower)
 
     def estimated_excess(self, value: float) -> float:
-        """Return about the excess of a value, in a moment."""
+        """Return approximately log(delta / wanted delta) at `value` of the free parameter.
+
+        It takes about a millisecond and is not certified.
+        """
         return self._log(estimated_delta(self.plan(value), self.epsilon))
 
     def calibrated(self, value: float) -> Calibrated:
-        """Return a value that was certified, with its delta compared with those of other interactions."""
+        """Return the result of the calibration for the parameter value `value`, whose certified delta is already known.
+
+        The delta is tightened by bounds for stronger and weaker interactions (see `Composition.compared`).
+        """
         uses = tuple(self.plan(value))
         composition = compose(uses, self.interaction)
         return Calibrated(value, uses, composition, composition.compared(self.certified[value], self.epsilon))
 
-    def _log(self, found: float) -> float:
-        excess = math.log(found / self.delta) if found > 0.0 else -math.inf
+    def _log(self, delta: float) -> float:
+        """Return log(`delta` / wanted delta), limited to ±`CONFIG.out_of_reach`; at most 0 if the target is met."""
+        excess = math.log(delta / self.delta) if delta > 0.0 else -math.inf
         return min(max(excess, -CONFIG.out_of_reach), CONFIG.out_of_reach)
 
 
 def _crossing(height: Callable[[float], float], bad: float, good: float) -> float:
-    """Return about where a height falls through 0 between a bad and a good value."""
+    """Return approximately the point at which the function `height` falls through 0, found by bisection.
+
+    `height` is positive at the point `bad` and not positive at the point `good`.
+    """
     for _ in range(CONFIG.most_estimates):
         middle = 0.5 * (bad + good)
         if abs(good - bad) <= CONFIG.estimate_close * max(1.0, abs(good)):
@@ -123,27 +150,32 @@ def _crossing(height: Callable[[float], float], bad: float, good: float) -> floa
     return good
 
 
-def _boundary(target: _Target, worst: float, best: float, what: str) -> float:
-    """Return a good value at the boundary; values grow better from `worst` to `best`.
+def _boundary(target: _Target, worst: float, best: float, name: str) -> float:
+    """Return the value of a plan's free parameter (noise or epsilon) that just meets the target delta.
 
-    The search starts where an estimate crosses the target and goes on by secants, all in the logarithm of the value.
-    Only certified values are returned.
+    The value lies between `worst`, which has the largest delta, and `best`, which has the smallest. The search starts
+    where a quick estimate of delta has the wanted value and goes on by secants, all in the logarithm of the parameter.
+    Only values whose delta was certified are returned. `name` names the parameter in the error message.
+
+    Raises: `Unattainable` if even `best` does not meet the target.
     """
     ends = math.log(worst), math.log(best)
 
     def at(point: float) -> float:
+        """Return the value of the free parameter whose logarithm is `point`; exactly `worst` or `best` at the ends."""
         return worst if point == ends[0] else best if point == ends[1] else math.exp(point)
 
     def estimate(point: float) -> float:
+        """Return the estimated log(delta / wanted delta) at the parameter value exp(`point`)."""
         return target.estimated_excess(math.exp(point))
 
     start = _crossing(estimate, *ends)
     apart = CONFIG.rate_apart
     rate = abs(estimate(start + apart) - estimate(start - apart)) / (2 * apart)
-    found = _search(lambda point: target.excess(at(point)), start, rate, *ends, spacing=CONFIG.spacing)
-    if found is None:
-        raise Unattainable(f"no {what} up to {best:g} meets the target; allow a larger epsilon or delta")
-    return at(found)
+    point_found = _search(lambda point: target.excess(at(point)), start, rate, *ends, spacing=CONFIG.spacing)
+    if point_found is None:
+        raise Unattainable(f"not even a {name} of {best:g} meets the target; allow a larger epsilon or delta")
+    return at(point_found)
 
 
 def _search(
@@ -155,10 +187,13 @@ def _search(
     *,
     spacing: float,
 ) -> float | None:
-    """Return a good point next to the boundary between `worst` and `best`, or None when even the best is bad.
+    """Return a point between `worst` and `best` whose delta just meets the wanted delta; None if even `best` does not.
 
-    Near the start the excess changes by about `rate` per unit. With a spacing of 1 points are whole numbers. A good
-    point is accepted when its excess may be 0 in truth, or when one more would clearly be too much.
+    A point is the logarithm of a plan's free parameter or, if `spacing` is 1, a number of uses. `excess` maps a point
+    to log(delta / wanted delta), which is at most 0 at a good point, and to the width of the bracket of that number.
+    The search starts at `start`, near which the excess changes by about `rate` per unit. It ends at a good point whose
+    excess is no further below 0 than its bracket is wide, or that is no further than `spacing` from a bad point. A
+    number of uses is also accepted if its bracket is so narrow that one more use would clearly be too much.
     """
     whole = spacing == 1.0
     left, right = min(worst, best), max(worst, best)
@@ -179,13 +214,13 @@ def _search(
                 return point
             if whole and 0.0 < slack < CONFIG.clearly * (value + rate):
                 return point
-        if bad is None or good is None:  # go on to where the rate says, just on the good side, then further and further
+        if bad is None or good is None:  # only one side is known: step as far as `rate` suggests, then ever further
             aim = value + CONFIG.inside * slack
             move = further * max(abs(aim) / rate if rate > 0.0 else spacing, spacing)
             point, further = point + (forward if bad else -forward) * move, CONFIG.further * further
         elif abs(good[0] - bad[0]) <= spacing:
             return good[0]
-        else:  # just beyond the crossing, on the good side; the middle where the excess jumps and secants crawl
+        else:  # secant to just beyond the crossing, on the good side; the middle if secants make slow progress
             aim = min(CONFIG.inside * slack, -CONFIG.most_inside * good[1])
             share = min(max((bad[1] + aim) / (bad[1] - good[1]), CONFIG.least_share), CONFIG.most_share)
             now = abs(good[0] - bad[0])
@@ -209,7 +244,12 @@ def smallest_noise(
     smallest: float = 2e-3,
     largest: float = 1e9,
 ) -> Calibrated:
-    """Return the smallest noise for which the planned uses are together (epsilon, delta)-DP.
+    """Return the smallest noise for which the planned uses together are (epsilon, delta)-DP under `interaction`.
+
+    `plan` maps a noise scale to uses. Noise scales from `smallest` to `largest` are tried. `interaction` says what the
+    analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive".
+
+    Raises: `Unattainable` if even `largest` does not meet the target.
 
     >>> from setwise.accounting.guarantees import Gaussian
     >>> found = smallest_noise(lambda sigma: [Use(Gaussian(sigma=sigma), 25)], epsilon=1.0, delta=1e-6)
@@ -220,7 +260,7 @@ def smallest_noise(
     check_total_epsilon(epsilon)
     check_delta(delta)
     target = _Target(plan, epsilon, delta, how)
-    return target.calibrated(_boundary(target, smallest, largest, "noise"))
+    return target.calibrated(_boundary(target, smallest, largest, "noise scale"))
 
 
 def largest_epsilon(
@@ -230,7 +270,13 @@ def largest_epsilon(
     delta: float,
     interaction: str | Interaction = Interaction.SETWISE,
 ) -> Calibrated:
-    """Return the largest per-use epsilon for which the planned uses are together (epsilon, delta)-DP."""
+    """Return the largest per-use epsilon for which the planned uses together are (epsilon, delta)-DP.
+
+    `plan` maps a per-use epsilon to uses. `epsilon` and `delta` are the target for all uses together, and `interaction`
+    says what the analyst may choose on the fly: "batch", "ordered", "setwise" or "adaptive".
+
+    Raises: `Unattainable` if even the smallest epsilon tried does not meet the target.
+    """
     how = Interaction.parse(interaction)
     check_total_epsilon(epsilon)
     check_delta(delta)
@@ -247,7 +293,12 @@ def largest_count(
     interaction: str | Interaction = Interaction.SETWISE,
     most: int = LARGEST_COUNT,
 ) -> Calibrated:
-    """Return the largest count for which the planned uses are together (epsilon, delta)-DP.
+    """Return the largest count for which the planned uses together are (epsilon, delta)-DP under `interaction`.
+
+    `plan` maps a count to uses. Counts from 1 to `most` are tried. `interaction` says what the analyst may choose on
+    the fly: "batch", "ordered", "setwise" or "adaptive".
+
+    Raises: `Unattainable` if not even one use meets the target.
 
     >>> from setwise.accounting.guarantees import PureDP
     >>> largest_count(lambda n: [Use(PureDP(epsilon=0.1), n)], epsilon=2.0, delta=1e-6).value
@@ -258,15 +309,17 @@ def largest_count(
     check_delta(delta)
 
     target = _Target(lambda value: plan(int(value)), epsilon, delta, how)
-    about = math.exp(_crossing(lambda at: target.estimated_excess(math.exp(at)), math.log(most), 0.0))
-    start = min(max(float(round(about)), 1.0), float(most))
+    estimate = math.exp(_crossing(lambda at: target.estimated_excess(math.exp(at)), math.log(most), 0.0))
+    start = min(max(float(round(estimate)), 1.0), float(most))
     apart = max(1.0, CONFIG.rate_apart * start)
     further = start + apart if start + apart <= most else max(start - apart, 1.0)  # no count beyond `most` is tried
     rate = abs(target.estimated_excess(further) - target.estimated_excess(start)) / apart
-    found = _search(target.excess, start, rate, float(most), 1.0, spacing=1.0)
-    if found is None:
-        raise Unattainable(f"not even one use meets epsilon = {epsilon:g} at delta = {delta:g}")
-    return replace(target.calibrated(found), value=int(found))
+    count = _search(target.excess, start, rate, float(most), 1.0, spacing=1.0)
+    if count is None:
+        raise Unattainable(
+            f"not even one use meets epsilon = {epsilon:g} at delta = {delta:g}; allow a larger epsilon or delta"
+        )
+    return replace(target.calibrated(count), value=int(count))
 
 
 FIND: dict[str, Callable[..., Calibrated]] = {
@@ -274,16 +327,19 @@ FIND: dict[str, Callable[..., Calibrated]] = {
     "epsilon": largest_epsilon,
     "count": largest_count,
 }
-"""What finds the value of the ? in a plan, by what it stands for."""
+"""The function that finds the value of the "?" in a plan, by the kind of value that it stands for."""
 
 _FREE = "?"
 _PLANNED = re.compile(r"(?P<kind>[a-z-]+):\?(?:x(?P<count>[0-9]{1,12}))?|(?P<fixed>[a-z-]+:[^x?]+)x\?")
 
 
 def parse_plan(texts: Sequence[str]) -> tuple[str, Callable[[float], list[Use]]]:
-    """Read uses of which exactly one has a ``?``: ``gaussian:?x10``, ``pure:?x25``, ``bounded-range:0.1x?``.
+    """Return which parameter is free in a written plan ("noise", "epsilon" or "count"), and the plan as a function.
 
-    Returns what is free ("noise", "epsilon" or "count") and the plan.
+    The function maps a value of the free parameter to the list of uses. `texts` are uses of which exactly one contains
+    a ``?``, such as ``gaussian:?x10``, ``pure:?x25``, ``bounded-range:0.1x?``.
+
+    Raises: `InvalidParameter` if there is not exactly one ``?``, or it stands where none is allowed.
 
     >>> parse_plan(["gaussian:?x10", "pure:0.1x5"])[0]
     'noise'
@@ -292,16 +348,16 @@ def parse_plan(texts: Sequence[str]) -> tuple[str, Callable[[float], list[Use]]]
     if len(free) != 1 or free[0].count(_FREE) != 1:
         raise InvalidParameter(f"exactly one use must have a ? in it, such as gaussian:?x10, not {' '.join(texts)!r}")
     (open_use,) = free
-    place = texts.index(open_use)
-    before, after = (list(as_uses(part)) if part else [] for part in (texts[:place], texts[place + 1 :]))
+    index = texts.index(open_use)
+    before, after = (list(as_uses(group)) if group else [] for group in (texts[:index], texts[index + 1 :]))
     form = _PLANNED.fullmatch(open_use)
     if form is None:
         raise InvalidParameter(f"{open_use!r} is not a plan such as gaussian:?x10, pure:?x25 or bounded-range:0.1x?")
     if form["fixed"]:
-        parse_use(form["fixed"])  # refuses what cannot be counted
+        parse_use(form["fixed"])  # raises `InvalidParameter` for a malformed use now, not when the plan is called
         return "count", lambda count: [*before, parse_use(f"{form['fixed']}x{int(count)}"), *after]
     kind, count = KINDS.get(form["kind"]), int(form["count"] or 1)
     if kind is None or kind.calibrates is None:
-        known = ", ".join(name for name, each in KINDS.items() if each.calibrates)
+        known = ", ".join(name for name, guarantee in KINDS.items() if guarantee.calibrates)
         raise InvalidParameter(f"a ? can stand for the parameter of {known}, or for a count, not in {open_use!r}")
     return kind.calibrates, lambda value: [*before, Use(parse_guarantee(kind.kind, [value]), count), *after]

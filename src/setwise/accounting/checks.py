@@ -1,4 +1,7 @@
-"""Checks of the numbers that people give: each returns a valid value or raises `InvalidParameter` naming it."""
+"""Checks of numbers that people give.
+
+Each function returns a valid value, or raises `InvalidParameter` with the parameter's name and value.
+"""
 
 import math
 import operator
@@ -8,16 +11,17 @@ from typing import TypeVar
 from setwise.errors import InvalidParameter
 
 LARGEST_EPSILON = 500.0
-"""Beyond this a guarantee promises nothing useful, and exp(epsilon) leaves the range of floats."""
+"""Largest epsilon of one use. Beyond it a guarantee promises nothing useful, and exp(epsilon) leaves the range of
+floats."""
 
 SMALLEST_EPSILON = 1e-12
-"""Below this a parameter is a mistake, and exp(epsilon) - 1 has lost its digits."""
+"""Smallest epsilon of one use. A smaller one is a mistake, and exp(epsilon) - 1 has lost its digits."""
 
 LARGEST_RHO = 1e15
-"""Enough for the zCDP of the largest epsilon and of the smallest noise."""
+"""Largest rho and xi: enough for the zCDP of the largest epsilon and of the smallest noise."""
 
 LARGEST_TOTAL = 1e6
-"""Overall epsilons beyond this are a mistake."""
+"""Largest overall epsilon. A larger one is a mistake."""
 
 SMALLEST_SIGMA = 1e-6
 
@@ -31,20 +35,25 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def check_choice(name: str, value: object, choices: type[Choice]) -> Choice:
-    """Return the choice of that name.
+    """Return the member of the enumeration `choices` with the given value; raise `InvalidParameter` if there is none.
+
+    `name` is the parameter's name for the error message.
 
     >>> from setwise.accounting.brackets import Interaction
     >>> check_choice("interaction", "batch", Interaction)
     <Interaction.BATCH: 'batch'>
     """
     try:
-        return choices(value)  # type: ignore[arg-type]  # what is no name is refused
+        return choices(value)  # type: ignore[arg-type]  # an enumeration raises ValueError for any other value
     except ValueError:
         raise InvalidParameter(f"{name} must be one of {', '.join(choices)}, not {value!r}") from None
 
 
 def check_number(name: str, value: object) -> float:
-    """Return a finite number."""
+    """Return `value` as a float; raise `InvalidParameter` unless it is a finite int or float.
+
+    `name` is the parameter's name for the error message.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidParameter(f"{name} must be a number, not {value!r}")
     if not math.isfinite(value):
@@ -53,7 +62,10 @@ def check_number(name: str, value: object) -> float:
 
 
 def check_within(name: str, value: object, smallest: float, largest: float) -> float:
-    """Return a number within the limits."""
+    """Return `value` as a float; raise `InvalidParameter` unless it lies between `smallest` and `largest`.
+
+    `name` is the parameter's name for the error message.
+    """
     number = check_number(name, value)
     if not smallest <= number <= largest:
         raise InvalidParameter(
@@ -63,7 +75,7 @@ def check_within(name: str, value: object, smallest: float, largest: float) -> f
 
 
 def limit_text(limit: float) -> str:
-    """Return a limit with as many digits as it needs: six, or all where six would state another limit.
+    """Return a limit as text with six significant digits, or with all digits if six would state another limit.
 
     >>> limit_text(500 * (1 + 1e-12)), limit_text(246913.578)
     ('500', '246913.578')
@@ -73,13 +85,16 @@ def limit_text(limit: float) -> str:
 
 
 def check_epsilon(value: object, name: str = "epsilon") -> float:
-    """Return a valid privacy-loss parameter."""
-    # A converted epsilon was rounded up, and may pass the limit by its rounding.
+    """Return `value` as an epsilon of one use; raise `InvalidParameter` if it is outside of [1e-12, 500].
+
+    `name` is the parameter's name for the error message.
+    """
+    # A converted epsilon was rounded up, so it may exceed the limit by its rounding error.
     return check_within(name, value, SMALLEST_EPSILON, LARGEST_EPSILON * (1 + 1e-12))
 
 
 def check_total_epsilon(value: object) -> float:
-    """Return a valid overall epsilon (non-negative, finite)."""
+    """Return `value` as an overall epsilon; raise `InvalidParameter` if it is outside of [0, 1e6]."""
     number = check_number("epsilon", value)
     if number < 0:
         raise InvalidParameter(f"epsilon must not be negative, not {value!r}")
@@ -89,7 +104,7 @@ def check_total_epsilon(value: object) -> float:
 
 
 def check_delta(value: object) -> float:
-    """Return a probability strictly between 0 and 1."""
+    """Return `value` as a delta; raise `InvalidParameter` unless it lies strictly between 0 and 1."""
     number = check_number("delta", value)
     if not 0.0 < number < 1.0:
         raise InvalidParameter(f"delta must lie strictly between 0 and 1, not {value!r}")
@@ -97,7 +112,10 @@ def check_delta(value: object) -> float:
 
 
 def check_positive_integer(name: str, value: object, largest: int = LARGEST_INTEGER) -> int:
-    """Return a whole number from 1 to `largest`."""
+    """Return `value`; raise `InvalidParameter` unless it is an int from 1 to `largest`.
+
+    `name` is the parameter's name for the error message.
+    """
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
     if not 1 <= value <= largest:
@@ -106,7 +124,10 @@ def check_positive_integer(name: str, value: object, largest: int = LARGEST_INTE
 
 
 def check_failure(name: str, value: object) -> float:
-    """Return a chance of failure: at least 0, below 1."""
+    """Return `value` as a failure probability; raise `InvalidParameter` unless it is at least 0 and below 1.
+
+    `name` is the parameter's name for the error message.
+    """
     number = check_number(name, value)
     if not 0.0 <= number < 1.0:
         raise InvalidParameter(f"{name} must be at least 0 and below 1, not {value!r}")
@@ -114,7 +135,10 @@ def check_failure(name: str, value: object) -> float:
 
 
 def check_count(value: object, name: str = "count") -> int:
-    """Return a whole number of uses between 1 and a billion."""
+    """Return `value` as a number of uses; raise `InvalidParameter` unless it is a whole number from 1 to a billion.
+
+    `name` is the parameter's name for the error message.
+    """
     if isinstance(value, bool):
         raise InvalidParameter(f"{name} must be a whole number, not {value!r}")
     try:

@@ -1,4 +1,4 @@
-"""Compose any mixture of uses under any interaction, by the best proven bound.
+"""Composition of any mixture of mechanism uses, under any interaction with the analyst, by the best proven bound.
 
 >>> from setwise.accounting.guarantees import BoundedRange, PureDP
 >>> both = compose([Use(PureDP(epsilon=0.1), 25), Use(BoundedRange(epsilon=0.1), 25)])
@@ -9,8 +9,9 @@ True
 (<Interaction.SETWISE: 'setwise'>, 'certified-optimum')
 """
 
+import contextlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, overload
@@ -22,24 +23,47 @@ from setwise.accounting.notation import as_uses
 from setwise.errors import InvalidParameter, Unattainable
 
 if TYPE_CHECKING:
-    from setwise.accounting.bounds import Bound, ClassifiedUses
+    from setwise.accounting.bound import Bound
+    from setwise.accounting.classified_uses import ClassifiedUses
 
 _QUICK = Effort(width=1e-2, enough=0.1)
-"""For searches: ten percent of delta is less than one of epsilon."""
+"""Effort for searches: a change of delta by ten percent moves epsilon by less than one percent."""
+
+_ONE_GAUSSIAN = 2.5e-3
+"""Largest relative width of the bracket that a search for noise accepts from the bound by one Gaussian. Its upper end
+was at most 0.15% above the usual one, because the lower end, reached without adapting, is as far away. That is less
+than the 0.3% of epsilon which the search leaves unspent."""
+
+_SEARCH_TOLERANCE = 1e-6
+"""Share of the variance of the loss that rounding to a lattice may add in a search. It raises epsilon by a few parts in
+a hundred thousand at most, and the lattice has a fifth of the usual number of losses."""
 
 _EXACT = 1e-9
-"""A bracket narrower than this is not compared with those of other interactions."""
+"""A bracket with a relative width below this is not compared with those of other interactions."""
 
 _MOST_PRICED = 4
-"""Different bounded-range parameters of a batch up to which its upper end is compared with that of priced draws."""
+"""Largest number of distinct bounded-range parameters of a batch for which its upper end is compared with that of
+priced draws."""
 
 _MOST_COMPARED = 500
-"""Bounded-range uses up to which lower ends are compared with those of weaker interactions."""
+"""Largest number of bounded-range uses for which the lower end is compared with those of weaker interactions."""
+
+_SMALL_SHARE = 0.02
+"""Kinds of uses that together have at most this share of the whole rho are small: a set is compared with the sets that
+remain without some of them. Larger kinds raise epsilon by more than the width of a bracket."""
+
+_MOST_PARTS = 2
+"""Largest number of such smaller sets that are composed, so that a set with small kinds takes no longer than three
+compositions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """What a set of uses adds up to when an analyst interacts with it in the given way."""
+    """The composition of `uses` (guarantees with counts) by an analyst who may decide some things on the fly.
+
+    `interaction` says which things: none (batch), the mechanisms (ordered), also their order (set-wise) or also their
+    parameters (adaptive). `progress` is called with the share of work done during long computations.
+    """
 
     uses: tuple[Use, ...]
     interaction: Interaction
@@ -52,9 +76,12 @@ class Composition:
     def delta(
         self, epsilon: float | Iterable[float], *, width: float | None = None
     ) -> CertifiedBound | tuple[CertifiedBound, ...]:
-        """Return the smallest delta for which the uses are together (epsilon, delta)-DP; one for each of several.
+        """Return a certified bracket for the smallest delta at which the uses together are (epsilon, delta)-DP.
 
-        With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
+        `epsilon` may also be several epsilons; the result is then a tuple with one bound for each. `width` is the
+        wanted width of the bracket, relative to its upper end; None accepts the width that the default effort gives.
+
+        Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
         """
         if isinstance(epsilon, Iterable) and not isinstance(epsilon, str):
             return tuple(self.delta(each, width=width) for each in epsilon)
@@ -67,74 +94,133 @@ class Composition:
     def epsilon(
         self, delta: float | Iterable[float], *, width: float | None = None
     ) -> CertifiedBound | tuple[CertifiedBound, ...]:
-        """Return the smallest epsilon for which the uses are together (epsilon, delta)-DP; one for each of several.
+        """Return a certified bracket for the smallest epsilon at which the uses together are (epsilon, delta)-DP.
 
-        With `width`, the bracket is no wider than that share of its upper end, or `Unattainable` says it cannot be.
+        `delta` may also be several deltas; the result is then a tuple with one bound for each. `width` is the wanted
+        width of the bracket, relative to its upper end; None accepts the width that the default effort gives.
+
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket cannot be
+        made as narrow as `width`.
         """
         if isinstance(delta, Iterable) and not isinstance(delta, str):
             return tuple(self.epsilon(each, width=width) for each in delta)
         return self._answer(Target("epsilon", check_delta(delta)), _check_width(width))
 
     def quick_delta(self, epsilon: float) -> CertifiedBound:
-        """Return a certified delta to a few percent, not compared with other interactions: for searches."""
+        """Return a certified bracket for the delta of the composition at `epsilon`, quickly but about ten percent wide.
+
+        It is for searches, for example for the noise that meets a budget. To save time it is not compared with bounds
+        for stronger and weaker interactions; `compared` does that.
+        """
         return self._best(Target("delta", check_total_epsilon(epsilon)), None, _QUICK)
 
     def quick_epsilon(self, delta: float) -> CertifiedBound:
-        """Return a certified epsilon, not compared with other interactions, which could only lower it: for searches."""
-        return self._best(Target("epsilon", check_delta(delta)), None, Effort(progress=self.progress))
+        """Return a certified bracket for the epsilon of the composition at `delta`, quickly, for searches.
+
+        It is not tightened by bounds for other interactions (what else an analyst might decide on the fly), which takes
+        time and could only lower its upper end; `compared_epsilon` does that. With hundreds of equal bounded-range
+        uses, its upper end may exceed that of `epsilon(delta)` by up to the share `_ONE_GAUSSIAN`.
+        """
+        effort = Effort(progress=self.progress, one_gaussian=_ONE_GAUSSIAN, tolerance=_SEARCH_TOLERANCE)
+        return self._best(Target("epsilon", check_delta(delta)), None, effort)
 
     def compared(self, quick: CertifiedBound, epsilon: float) -> CertifiedBound:
-        """Return what `quick_delta(epsilon)` found in line with the deltas of other interactions."""
-        return self._coherent(quick, Target("delta", epsilon), _QUICK)
+        """Return the bound `quick`, a result of `quick_delta(epsilon)`, tightened by bounds for other interactions.
+
+        An interaction is what the analyst may decide on the fly; from weakest to strongest they are batch, ordered,
+        set-wise and adaptive. The upper end for a stronger interaction, and the lower end for a weaker one, hold for
+        this composition too.
+        """
+        return self._tighten(quick, Target("delta", epsilon), _QUICK)
 
     def compared_epsilon(self, quick: CertifiedBound, delta: float) -> CertifiedBound:
-        """Return what `quick_epsilon(delta)` found in line with other interactions: the same as `epsilon(delta)`."""
-        return self._coherent(quick, Target("epsilon", delta), Effort(progress=self.progress))
+        """Return the bound `quick`, a result of `quick_epsilon(delta)`, tightened by bounds for other interactions.
+
+        An interaction is what the analyst may decide on the fly. The upper end for a stronger interaction, and the
+        lower end for a weaker one, hold for this composition too. The upper end of the result exceeds the upper end of
+        `epsilon(delta)` by at most 0.15% if `quick` replaced hundreds of bounded-range uses by one Gaussian, and
+        otherwise by at most 0.005%.
+        """
+        return self._tighten(quick, Target("epsilon", delta), Effort(progress=self.progress))
 
     def _answer(self, target: Target, width: float | None) -> CertifiedBound:
-        """Return the default answer where it is narrow enough, else one as narrow as asked for."""
-        effort = Effort(progress=self.progress)
-        found = self._coherent(self._best(target, None, effort), target, effort)
-        if width is None or found.width <= width * found.upper:
-            return found
-        finer = self._best(target, width, effort)
-        lower = max(finer.lower, min(found.lower, finer.upper))
-        return replace(finer if finer.upper <= found.upper else found, lower=lower)
+        """Return the certified bound for the delta or epsilon of `target`, tightened by bounds for other interactions.
 
-    def _coherent(self, own: CertifiedBound, target: Target, effort: Effort) -> CertifiedBound:
-        """Return the answer in line with those of other interactions.
+        An interaction is what the analyst may decide on the fly. `width` is the wanted width of the bracket, relative
+        to its upper end. None accepts the bound at the default effort; otherwise more work is done if the default bound
+        is wider than `width`.
 
-        A stronger interaction allows all that a weaker one does, so its upper ends hold for the weaker, and the lower
-        ends of the weaker for it. Upper ends are taken over. So are lower ends that are quick to have; a lower end
-        above that of a stronger interaction is lowered to it.
+        Raises: `Unattainable` if `width` cannot be reached.
         """
-        if own.width <= _EXACT * own.upper:
-            return own
+        effort = Effort(progress=self.progress)
+        default = self._not_below_parts(self._tighten(self._best(target, None, effort), target, effort), target)
+        if width is None or default.width <= width * default.upper:
+            return default
+        finer = self._best(target, width, effort)
+        lower = max(finer.lower, min(default.lower, finer.upper))
+        return replace(finer if finer.upper <= default.upper else default, lower=lower)
+
+    def _not_below_parts(self, bound: CertifiedBound, target: Target) -> CertifiedBound:
+        """Return `bound` with both ends raised to at least the ends of the bounds of some subsets of the uses.
+
+        The optimal delta (or epsilon) of a set of uses is at least that of each subset. But each computed upper end
+        exceeds its optimum by the error of its own grid, so without this step a further use that adds less than that
+        error could lower the upper end. The subsets leave out the smallest kinds of uses (see
+        `_sets_without_small_kinds`). `target` says which delta or epsilon `bound` is about.
+
+        Theorem: docs/numerics.md, "Upper ends of growing sets".
+        """
+        effort = Effort(progress=self.progress)
+        lower, upper = bound.lower, bound.upper
+        for uses in _sets_without_small_kinds(self.uses):
+            part = Composition(uses, self.interaction, self.progress)
+            with contextlib.suppress(Unattainable):
+                of_part = part._tighten(part._best(target, None, effort), target, effort)
+                lower, upper = max(lower, of_part.lower), max(upper, of_part.upper)
+        return replace(bound, lower=min(lower, upper), upper=upper)
+
+    def _tighten(self, bound: CertifiedBound, target: Target, effort: Effort) -> CertifiedBound:
+        """Return `bound`, a certified bracket for this composition, tightened by bounds for other interactions.
+
+        An interaction is what the analyst may decide after seeing earlier answers. From weakest to strongest they are
+        batch (nothing), ordered (the mechanisms, with parameters in a fixed order), set-wise (also the order) and
+        adaptive (also the parameters). A stronger one allows everything that a weaker one allows. So the upper end for
+        a stronger interaction holds for this composition too, and so does the lower end for a weaker one; the latter is
+        used if it is quick to compute. `target` says which delta or epsilon is bounded, and `effort` how much work may
+        be done.
+
+        The lower end of `bound` is lowered to that of a stronger interaction if it is above it, so that results never
+        show a weaker analyst learning more than a stronger one.
+        """
+        if bound.width <= _EXACT * bound.upper:
+            return bound
         order = list(Interaction)
         strength = order.index(self.interaction)
-        if self.interaction is Interaction.BATCH and len(_classified(self.uses).ranges) > _MOST_PRICED:
-            effort = replace(effort, pricing=False)  # adapting gains more than prices could take away
+        if self.interaction is Interaction.BATCH and len(_classify(self.uses).ranges) > _MOST_PRICED:
+            effort = replace(effort, pricing=False)  # the adaptive optimum would be above the batch bound anyway
         ranges = sum(use.count for use in self.uses if isinstance(use.guarantee, BoundedRange))
         for other in order[strength + 1 :]:
             if other is Interaction.ADAPTIVE:
-                worth_asking = self._filter_may_be_below(*target.point(own.upper))
+                worth_asking = self._filter_may_be_below(*target.point(bound.upper))
             else:
-                worth_asking = ranges > 0  # without bounded ranges interactions up to set-wise agree
+                worth_asking = ranges > 0  # without bounded-range uses, interactions up to set-wise have equal optima
             if worth_asking:
-                own = self._below_stronger(own, other, target, effort)
+                bound = self._below_stronger(bound, other, target, effort)
         if ranges <= _MOST_COMPARED:
             for other in order[:strength]:
-                own = self._above_weaker(own, other, target, effort)
-        return own
+                bound = self._above_weaker(bound, other, target, effort)
+        return bound
 
     def _filter_may_be_below(self, epsilon: float, delta: float) -> bool:
-        """Return whether a filter over all uses might promise epsilon at less than delta.
+        """Return whether a privacy filter over all uses might have a smaller delta at `epsilon` than `delta`.
 
-        Each use costs a filter at least twice its mean loss, so its bound is at least that of the Gaussian mechanism
-        with mu^2 twice the sum of the means. Where rounding leaves that open, the filter is asked.
+        A privacy filter bounds uses whose parameters are chosen on the fly, by charging each use to a budget of mu
+        squared. The charge is at least twice the mean privacy loss of the use. So the filter's delta is at least that
+        of the Gaussian mechanism whose mu^2 is twice the sum of the means; if this is clearly above `delta`, the result
+        is False. If rounding leaves the comparison open, it is True.
         """
         parameters = [(use.guarantee.zero_concentrated(), use.count) for use in self.uses]
-        mu = math.sqrt(max(0.0, 2.0 * math.fsum(count * (each.xi + each.rho) for each, count in parameters)))
+        mu = math.sqrt(max(0.0, 2.0 * math.fsum(count * (zcdp.xi + zcdp.rho) for zcdp, count in parameters)))
         if mu == 0.0 or epsilon > 700.0:
             return True
         above, below = (0.5 * math.erfc((epsilon / mu + side * mu / 2) * math.sqrt(0.5)) for side in (-1, 1))
@@ -142,44 +228,62 @@ class Composition:
         return gaussian <= max(delta * (1.0 + 1e-6), 1e-6 * above)
 
     def _below_stronger(
-        self, own: CertifiedBound, other: Interaction, target: Target, effort: Effort
+        self, weaker: CertifiedBound, other: Interaction, target: Target, effort: Effort
     ) -> CertifiedBound:
-        """Return the answer with the upper end of a stronger interaction, if that is lower."""
-        try:
-            found, bound = self._certified(other, target, None, effort)
-        except Unattainable:
-            return own
-        if found.upper < own.upper:
-            method, statement = bound.registered or (bound.method, bound.statement)
-            own = replace(own, upper=found.upper, method=method, statement=statement)
-        if other is not Interaction.ADAPTIVE:
-            own = replace(own, lower=min(own.lower, found.lower))
-        return own
+        """Return `weaker`, the bound of this composition, with its upper end lowered to that of a stronger interaction.
 
-    def _above_weaker(self, own: CertifiedBound, other: Interaction, target: Target, effort: Effort) -> CertifiedBound:
-        """Return the answer with the lower end of a weaker interaction, if that is quick to have and higher."""
+        A stronger interaction, `other`, lets the analyst decide more on the fly, so its upper end holds for this
+        composition too; it is used if it is smaller. The lower end of `weaker` is lowered to that of `other` if it was
+        above, so that results never show a weaker analyst learning more. `weaker` is returned unchanged if `target` (a
+        delta or an epsilon) has no bound under `other`. `effort` says how narrow the bracket under `other` must be.
+        """
+        try:
+            stronger, bound = self._certify(other, target, None, effort)
+        except Unattainable:
+            return weaker
+        if stronger.upper < weaker.upper:
+            method, statement = bound.registered or (bound.method, bound.statement)
+            weaker = replace(weaker, upper=stronger.upper, method=method, statement=statement)
+        # Bounds on classes of mechanisms, such as zCDP, have no lower ends of their own.
+        if other is not Interaction.ADAPTIVE and not _classify(self.uses).classes:
+            weaker = replace(weaker, lower=min(weaker.lower, stronger.lower))
+        return weaker
+
+    def _above_weaker(
+        self, stronger: CertifiedBound, other: Interaction, target: Target, effort: Effort
+    ) -> CertifiedBound:
+        """Return `stronger`, the bound of this composition, with its lower end raised to that of a weaker interaction.
+
+        A weaker interaction, `other`, lets the analyst decide less on the fly, so its lower end holds for this
+        composition too. It is used only if it is quick to compute: a closed form, or the set-wise bound. `target` asks
+        for a delta or an epsilon, and `effort` says how narrow the bracket under `other` must be.
+        """
         from setwise.accounting.bounds import closed_form
 
         try:
             if other is Interaction.SETWISE:
-                lower = self._certified(other, target, None, effort)[0].lower
+                lower = self._certify(other, target, None, effort)[0].lower
             else:
-                exact = closed_form(_classified(self.uses), other)
+                exact = closed_form(_classify(self.uses), other)
                 lower = 0.0 if exact is None else exact.answer(target, None).lower
         except Unattainable:
-            return own
-        return replace(own, lower=max(own.lower, min(lower, own.upper)))
+            return stronger
+        return replace(stronger, lower=max(stronger.lower, min(lower, stronger.upper)))
 
     def _best(self, target: Target, width: float | None, effort: Effort) -> CertifiedBound:
-        """Return the answer for this interaction alone.
+        """Return the bound for `target` under this composition's interaction, not compared with other interactions.
 
-        Where bounds say little from below, the lower end is that of known mechanisms which satisfy the guarantees.
+        `target` asks for a delta or an epsilon. If the bracket is wider than `effort.enough`, its lower end is raised
+        to the delta (or epsilon) of known mechanisms with the same guarantees.
+
+        Raises: `Unattainable` if the bracket is wider than `width`, relative to its upper end; None accepts any width.
         """
         from setwise.accounting.bounds import lower_bound
 
-        best, bound = self._certified(self.interaction, target, width, effort)
+        best, bound = self._certify(self.interaction, target, width, effort)
         if best.upper > 0.0 and best.relative_width > effort.enough:
-            reached = lower_bound(_classified(self.uses)).answer(target, None).lower
+            reached = lower_bound(_classify(self.uses)).answer(target, None).lower
+            reached = max(reached, self._reached_without_classes(target, effort))
             best = Bracket(max(best.lower, min(reached, best.upper)), best.upper)
         if width is not None and best.relative_width > width:
             raise Unattainable(
@@ -187,24 +291,76 @@ class Composition:
             )
         return CertifiedBound(float(best.lower), float(best.upper), self.interaction, bound.method, bound.statement)
 
-    def _certified(
+    def _reached_without_classes(self, target: Target, effort: Effort) -> float:
+        """Return a lower bound on the delta or epsilon of `target` from the uses that are neither zCDP nor CDP.
+
+        For these uses the optimum is known. Fewer uses reveal less, so the lower end of their bracket is a lower bound
+        for all uses. 0 if no such uses remain, or if there are no others. `effort` says how narrow the bracket must be.
+        """
+        known = tuple(use for use in self.uses if not _classify((use,)).classes)
+        if not known or len(known) == len(self.uses):
+            return 0.0
+        interaction = Interaction.SETWISE if self.interaction is Interaction.ADAPTIVE else self.interaction
+        try:
+            return Composition(known, interaction, self.progress)._best(target, None, effort).lower
+        except Unattainable:
+            return 0.0
+
+    def _certify(
         self, interaction: Interaction, target: Target, width: float | None, effort: Effort
     ) -> "tuple[Bracket, Bound]":
-        """Return what the bounds for an interaction say together, and the one with the least upper end."""
-        from setwise.accounting.bounds import bounds_for, certified
+        """Return the bracket for `target` under `interaction`, and the bound that gave the bracket's upper end.
 
-        return certified(bounds_for(_classified(self.uses), interaction, effort), target, width, effort)
+        `target` asks for a delta or an epsilon. The bracket is the intersection of the brackets of several proven
+        bounds. They are evaluated one after another until it is as narrow as `width` relative to its upper end; None
+        takes the widths of `effort`.
+        """
+        from setwise.accounting.bound import evaluate_bounds
+        from setwise.accounting.bounds import bounds_for
+
+        return evaluate_bounds(bounds_for(_classify(self.uses), interaction, effort), target, width, effort)
+
+
+def _sets_without_small_kinds(uses: tuple[Use, ...]) -> Iterator[tuple[Use, ...]]:
+    """Yield `uses` without the smallest kind of use, then without the two smallest kinds, and so on.
+
+    A kind is all uses with the same guarantee. The size of a kind is the sum of the rho in the zCDP of its uses (plus
+    xi, if positive); kinds of equal size are ordered by the text of the guarantee. At most `_MOST_PARTS` sets are
+    yielded, and the kinds left out have together at most the share `_SMALL_SHARE` of the sum of all sizes. Uses that do
+    nothing but fail with some probability stay in every set.
+    """
+    sizes: dict[Guarantee, float] = {}
+    for use in uses:
+        if use.guarantee.split_off_failure()[0] is None:
+            continue
+        zcdp = use.guarantee.zero_concentrated()
+        sizes[use.guarantee] = sizes.get(use.guarantee, 0.0) + use.count * (zcdp.rho + max(zcdp.xi, 0.0))
+    smallest_first = sorted(sizes, key=lambda guarantee: (sizes[guarantee], repr(guarantee)))
+    allowed, removed = _SMALL_SHARE * math.fsum(sizes.values()), 0.0
+    for position, guarantee in enumerate(smallest_first[:-1][:_MOST_PARTS]):
+        removed += sizes[guarantee]
+        if removed > allowed:
+            return
+        left_out = set(smallest_first[: position + 1])
+        yield tuple(use for use in uses if use.guarantee not in left_out)
 
 
 @lru_cache(maxsize=64)
-def _classified(uses: tuple[Use, ...]) -> "ClassifiedUses":
-    """Return the uses classified by how they compose, once for all interactions that are asked."""
-    from setwise.accounting.bounds import classify
+def _classify(uses: tuple[Use, ...]) -> "ClassifiedUses":
+    """Return `uses` classified by how they compose: fixed dominating pairs, bounded range, and others.
+
+    The result is cached, because bounds for batch, ordered, set-wise and adaptive analysts all need it.
+    """
+    from setwise.accounting.classified_uses import classify
 
     return classify(uses)
 
 
 def _check_width(width: float | None) -> float | None:
+    """Return `width`, the wanted width of a bracket relative to its upper end, or None if no width is wanted.
+
+    Raises: `InvalidParameter` unless it is None or strictly between 0 and 1.
+    """
     if width is not None and not 0.0 < width < 1.0:
         raise InvalidParameter(f"width must lie strictly between 0 and 1, not {width!r}")
     return width
@@ -216,10 +372,11 @@ def compose(
     *,
     progress: Progress = quiet,
 ) -> Composition:
-    """Return the composition of the uses under an interaction: ask it for `.epsilon(delta)` or `.delta(epsilon)`.
+    """Return the composition of `uses` under an interaction, whose methods are `.epsilon(delta)` and `.delta(epsilon)`.
 
-    `uses` are `Use` values, bare guarantees (one use each) or written forms such as ``"pure:0.1x25"``, one or several;
-    their order matters only when `interaction` is "ordered". `progress` is called with the share done during long
-    computations.
+    `uses` are `Use` values (a guarantee and a count), bare guarantees (one use each) or written forms such as
+    ``"pure:0.1x25"``, one or several. `interaction`, what the analyst may choose on the fly, is "batch", "ordered",
+    "setwise" or "adaptive"; the order of `uses` matters only if it is "ordered". `progress` is called with the share of
+    work done during long computations.
     """
     return Composition(as_uses(uses), Interaction.parse(interaction), progress)

@@ -1,7 +1,7 @@
-"""Conversions between kinds of guarantees that a caller chooses: one function per implication, each with its theorem.
+"""Conversions from one kind of guarantee to another: one function per implication, each with its theorem.
 
-What every kind implies (zCDP, CDP, its largest loss) is a method of its class in guarantees.py. Parameters are rounded
-so that the result is never stronger than the truth.
+The implications that every kind has (zCDP, CDP, its largest loss) are methods of its class in guarantees.py. Parameters
+are rounded so that the result is never stronger than the truth.
 """
 
 import math
@@ -12,7 +12,10 @@ from setwise.accounting.guarantees import ApproxDP, BoundedRange, Gaussian, Pure
 
 
 def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> float:
-    """Return an upper bound on log delta from the divergence of order alpha = 1 + order_less_one."""
+    """Return an upper bound on log delta at `epsilon` for (xi, rho)-zCDP, from the Renyi divergence of one order.
+
+    The order is alpha = 1 + `order_less_one`.
+    """
     a = order_less_one
     alpha = 1.0 + a
     # log(1 - 1/alpha) = log(a / (1 + a)), accurate for small and for large a
@@ -22,7 +25,10 @@ def log_delta(xi: float, rho: float, epsilon: float, order_less_one: float) -> f
 
 
 def best_order(xi: float, rho: float, epsilon: float) -> float:
-    """Return alpha - 1 at the minimum: the root of xi + (2 alpha - 1) rho - epsilon + log(1 - 1/alpha), which rises."""
+    """Return alpha - 1 for the order alpha at which (xi, rho)-zCDP implies the smallest delta at `epsilon`.
+
+    It is the root of xi + (2 alpha - 1) rho - epsilon + log(1 - 1/alpha), which rises with alpha.
+    """
     low, high = -60.0, 60.0  # of log(alpha - 1)
     for _ in range(100):
         middle = 0.5 * (low + high)
@@ -35,7 +41,9 @@ def best_order(xi: float, rho: float, epsilon: float) -> float:
 
 
 def optimised_delta(xi: float, rho: float, epsilon: float) -> Bracket:
-    """Return [0, delta] with the best delta that (xi, rho)-zCDP gives at epsilon.
+    """Return [0, delta] with the smallest delta that (xi, rho)-zCDP implies at `epsilon`.
+
+    It is the smallest over the orders alpha > 1 of the Renyi divergence, rounded up.
 
     Theorem: CanonneKaSt20, AsoodehLiCaKoSa20.
     """
@@ -46,7 +54,7 @@ def optimised_delta(xi: float, rho: float, epsilon: float) -> Bracket:
 
 
 def bounded_range_to_pure(guarantee: BoundedRange) -> PureDP:
-    """epsilon-BR implies epsilon-DP.
+    """Return the epsilon-DP guarantee that the epsilon-bounded range `guarantee` implies.
 
     Theorem: DurfeeRo19.
     """
@@ -54,7 +62,7 @@ def bounded_range_to_pure(guarantee: BoundedRange) -> PureDP:
 
 
 def pure_to_bounded_range(guarantee: PureDP) -> BoundedRange:
-    """epsilon-DP implies 2 epsilon-BR.
+    """Return the 2 epsilon-bounded range guarantee that the epsilon-DP `guarantee` implies.
 
     Theorem: DurfeeRo19.
     """
@@ -62,9 +70,11 @@ def pure_to_bounded_range(guarantee: PureDP) -> BoundedRange:
 
 
 def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
-    """Gaussian noise is (epsilon, delta)-DP for the epsilon that solves the analytic condition, exactly.
+    """Return the (epsilon, delta)-DP guarantee that the Gaussian `guarantee` implies at the given `delta`.
 
-    Theorem: lem:AGM.
+    The epsilon is the exact one, rounded up.
+
+    Theorem: the analytic Gaussian mechanism (lem:AGM).
     """
     import numpy as np
 
@@ -74,6 +84,7 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
     loss = GaussianLoss(guarantee.sigma)
 
     def curve(x: float) -> Bracket:
+        """Return the bracket of the Gaussian's delta at epsilon = `x`."""
         value, error = loss.delta(np.array([x]))
         return probability(float(value[0]), float(error[0]))
 
@@ -81,18 +92,25 @@ def gaussian_to_approx(guarantee: Gaussian, delta: float) -> ApproxDP:
 
 
 def zero_concentrated_to_approx_by_paper(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
-    """(xi, rho)-zCDP implies (xi + rho + 2 sqrt(rho log(1/delta)), delta)-DP: what the figures use.
+    """Return (xi + rho + 2 sqrt(rho log(1/delta)), delta)-DP, which the (xi, rho)-zCDP `guarantee` implies.
 
-    Theorem: BunSt16; lem:zCDPgenbound with one mechanism. A failure probability adds to delta.
+    The paper's figures use this conversion. If the guarantee can fail outright, its failure probability is added to
+    `delta`.
+
+    Theorem: BunSt16; the paper's lem:zCDPgenbound with one mechanism.
     """
     epsilon = guarantee.xi + guarantee.rho + 2.0 * math.sqrt(guarantee.rho * -math.log(check_delta(delta)))
     return ApproxDP(epsilon=cover_rounding(max(epsilon, 0.0)), delta=_sum_of_failures(guarantee.delta, delta))
 
 
 def zero_concentrated_to_approx(guarantee: ZeroConcentratedDP, delta: float) -> ApproxDP:
-    """(xi, rho)-zCDP implies (epsilon, delta)-DP for the best epsilon over all orders alpha.
+    """Return the (epsilon, delta)-DP with the smallest epsilon that the (xi, rho)-zCDP `guarantee` implies.
 
-    Theorem: CanonneKaSt20, AsoodehLiCaKoSa20: never above `zero_concentrated_to_approx_by_paper`.
+    The epsilon is the smallest over all orders alpha of the Renyi divergence. If the guarantee can fail outright, its
+    failure probability is added to `delta`.
+
+    Theorem: CanonneKaSt20, AsoodehLiCaKoSa20; the epsilon is never above that of
+    `zero_concentrated_to_approx_by_paper`.
     """
     check_delta(delta)
     epsilon = epsilon_at(delta, lambda x: optimised_delta(guarantee.xi, guarantee.rho, x)).upper
@@ -100,4 +118,5 @@ def zero_concentrated_to_approx(guarantee: ZeroConcentratedDP, delta: float) -> 
 
 
 def _sum_of_failures(first: float, second: float) -> float:
+    """Return the sum of the failure probabilities `first` and `second`, rounded up but below 1."""
     return min(up(first + second), math.nextafter(1.0, 0.0)) if first else second

@@ -1,27 +1,31 @@
-"""About what uses cost together, in a millisecond: for searches, and never a promise.
+"""Estimates of the composed epsilon and delta in about a millisecond, for searches. They are never promises.
 
-The tail of the total loss is taken from its saddle point: delta is about exp(K(s) - s epsilon) over a factor of order
-one, where K is the cumulant of the loss and K'(s) = epsilon. A bounded-range use has no fixed loss; the analyst is
-taken to choose the one of the largest K(s), and to gain about half a use by adapting. This is within half a percent of
-the certified epsilon for most sets of uses, and within nine where a few bounded-range uses are nearly at their largest
-loss.
+The tail of the total privacy loss is estimated at its saddle point: delta is about exp(K(s) - s epsilon) divided by a
+factor of order one, where K(s) = log E[exp(s loss)] is the cumulant of the loss and K'(s) = epsilon. A bounded-range
+use has no fixed loss; the analyst is assumed to choose the loss with the largest K(s), and to gain by adapting about as
+much as by half a use. The estimate is within half a percent of the certified epsilon for most sets of uses, and within
+nine percent if a few bounded-range uses are nearly at their largest loss.
 """
 
 import math
 from collections.abc import Sequence
 
 from setwise.accounting.adaptive.stages import adapting_saddle
-from setwise.accounting.bounds import classify
 from setwise.accounting.brackets import epsilon_at
+from setwise.accounting.classified_uses import classify
 from setwise.accounting.guarantees import Use, largest_loss
 from setwise.accounting.methods.moments import zero_concentrated_sum
 
 _CAUTION = 1.0015
-"""Factor on an estimated epsilon, its usual error: noise that an estimate finds then mostly proves to be enough."""
+"""Factor on an estimated epsilon, about its usual error, so that noise found by an estimate usually proves to be
+enough."""
 
 
 def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
-    """Return about the set-wise delta of the uses at epsilon."""
+    """Return approximately the delta of `uses` at `epsilon`, if an analyst may use them in any adaptive order.
+
+    It is an estimate, not a bound.
+    """
     kinds = classify(uses)
     if epsilon >= _largest(uses):
         return kinds.failure.upper
@@ -32,7 +36,11 @@ def estimated_delta(uses: Sequence[Use], epsilon: float) -> float:
 
 
 def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
-    """Return about the set-wise epsilon of the uses at delta, which may be 0; infinite when there is none."""
+    """Return approximately the epsilon of `uses` at `delta`, if an analyst may use them in any adaptive order.
+
+    It is an estimate, not a bound. Infinite if `delta` is below the probability of outright failure, or if it equals
+    that probability (which may be 0) and some loss is unbounded.
+    """
     kinds = classify(uses)
     largest = _largest(uses)
     target = delta - kinds.failure.upper
@@ -46,5 +54,5 @@ def estimated_epsilon(uses: Sequence[Use], delta: float) -> float:
 
 
 def _largest(uses: Sequence[Use]) -> float:
-    """Return the largest loss of the uses, failures aside."""
+    """Return the largest privacy loss that all `uses` can have together, given no outright failure; may be infinite."""
     return largest_loss((use.guarantee, use.count) for use in uses)

@@ -1,7 +1,8 @@
-"""Parameters chosen on the fly: a zCDP filter and an odometer, as pure values.
+"""A zCDP filter and an odometer for parameters that are chosen on the fly.
 
-A filter is given its budget in advance and admits or refuses each use before it runs; whatever the analyst does, the
-whole interaction is (epsilon, delta)-DP. An odometer says at any moment what has been spent so far.
+A filter has its budget in advance and admits or refuses each use before it runs; whatever the analyst does, the whole
+interaction is (epsilon, delta)-DP. An odometer bounds at any time the privacy loss of the uses so far. Both are
+immutable values.
 """
 
 import math
@@ -16,27 +17,35 @@ from setwise.accounting.guarantees import Use
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Sums over uses, rounded up: of their rho, and of their probabilities of outright failure."""
+    """The totals over all uses so far by which a zCDP filter decides whether to admit a further use.
+
+    `rho` is the sum of the uses' zCDP parameters, and `failure_sum` the sum of their probabilities of outright failure;
+    both are rounded up.
+    """
 
     rho: float = 0.0
     failure_sum: float = 0.0
 
     @property
     def failure(self) -> Bracket:
-        """The chance of outright failure; chances chosen on the fly add up."""
+        """Bracket [0, `failure_sum`], at most [0, 1], for the probability that some use fails outright.
+
+        The probabilities are added up, because the failures of uses that are chosen on the fly need not be independent.
+        """
         return Bracket(0.0, min(1.0, self.failure_sum))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, delta] of a filter that stops at these sums.
+        """Return [0, delta] with the largest delta at `epsilon` of interactions that a zCDP filter stops at these sums.
 
         Theorem: WhitehouseRaRoWu23 for the filter, CanonneKaSt20 for the conversion.
         """
         return either_fails(self.failure, optimised_delta(0.0, self.rho, epsilon))
 
     def plus(self, use: Use) -> "Spent":
-        """Return the sums after another use.
+        """Return the totals after another `use`, which is (xi, rho)-zCDP given no outright failure.
 
-        xi + alpha rho <= alpha (xi + rho) for alpha > 1, so a positive xi joins rho, and a negative one is dropped.
+        A positive xi is added to rho, because the divergence of order alpha > 1 is at most xi + alpha rho <= alpha (xi
+        + rho). A negative xi is dropped.
         """
         parameters = use.guarantee.zero_concentrated()
         rho = use.count * (parameters.rho + max(parameters.xi, 0.0)) * (1 + 4e-16)
@@ -45,7 +54,7 @@ class Spent:
 
 
 def filter_parameters(uses: Sequence[Use]) -> Spent:
-    """Return the sums of the uses."""
+    """Return the totals over `uses` by which a zCDP filter decides: the sums of rho and of failure probabilities."""
     spent = Spent()
     for use in uses:
         spent = spent.plus(use)
@@ -54,9 +63,11 @@ def filter_parameters(uses: Sequence[Use]) -> Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZcdpFilter:
-    """A total (epsilon, delta) that uses of any parameters, chosen on the fly, may draw on.
+    """An overall (epsilon, delta) budget for uses whose parameters are chosen on the fly, accounted by zCDP.
 
-    `failure_share` of delta is set aside for outright failures (approximate mechanisms); the rest converts zCDP.
+    The share `failure_share` of delta is set aside for outright failures (events in which everything may be revealed),
+    which approximate mechanisms have. At the other part of delta, the sum of the rhos of all uses must imply at most
+    epsilon.
 
     >>> round(ZcdpFilter(epsilon=1.0, delta=1e-6).rho_budget, 5)
     0.02294
@@ -73,7 +84,10 @@ class ZcdpFilter:
 
     @property
     def rho_budget(self) -> float:
-        """The largest total rho that keeps the promise, rounded down."""
+        """The largest sum of rho, rounded down, for which zCDP implies the filter's epsilon at a part of its delta.
+
+        That part is the share 1 - `failure_share`; the other share is set aside for outright failures.
+        """
         delta = self.delta * (1.0 - self.failure_share)
         low, high = 0.0, self.epsilon
         for _ in range(200):
@@ -85,17 +99,19 @@ class ZcdpFilter:
 
 
 _LEVELS = 64
-"""How many levels are looked at; each halves or doubles rho."""
+"""Number of levels of rho that an odometer uses; each halves or doubles the one before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZcdpOdometer:
-    """What has been spent so far, valid at every moment at once, with probability 1 - delta.
+    """An upper bound on the privacy loss of all uses so far; with probability 1 - delta it holds at all times at once.
 
-    Levels of rho are fixed in advance, each with a weight; each bounds the loss by a line in the rho spent, which is
-    tightest at its level, and the least of the lines is read. Levels double from `first_rho` on; where about
-    `most_rho` may be spent, as in a filter, they halve from there on, and those near the end weigh most.
-    `failure_share` of delta is set aside for outright failures; once they use more, nothing is promised.
+    Parameters of uses may be chosen on the fly; `spent` holds the sum of their rho. The bound is the smallest of
+    several, each of which is a linear function of the rho spent and is tightest at one level of rho. The levels are
+    fixed in advance, and each has a share of `delta`. They double from `first_rho` on. If `most_rho` is given, because
+    a filter stops there, they halve from `most_rho` instead, and those near it have the largest shares. The share
+    `failure_share` of delta is set aside for outright failures (events in which everything may be revealed); once these
+    exceed it, nothing is promised.
 
     >>> from setwise.accounting.guarantees import Gaussian
     >>> ZcdpOdometer(delta=1e-6).record(Use(Gaussian(sigma=20), 10)).epsilon() < 1.02
@@ -118,16 +134,17 @@ class ZcdpOdometer:
             object.__setattr__(self, "most_rho", check_epsilon(self.most_rho, "most_rho"))
 
     def record(self, use: Use) -> "ZcdpOdometer":
-        """Return the odometer after the use."""
+        """Return a new odometer that also counts `use`."""
         return replace(self, spent=self.spent.plus(use))
 
     def epsilon(self) -> float:
-        """Return a bound on the privacy loss so far.
+        """Return an upper bound on the privacy loss so far; infinite if outright failures exceed their share of delta.
 
-        Let L be the loss and rho the sum so far. For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale,
-        because each use has at most its rho of Renyi divergence of order t + 1 given the past. So is their average
-        with weights w_j that add up to 1, and by Ville's inequality it ever reaches 1 / delta with probability at most
-        delta. Hence L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at every moment.
+        Let L be the loss, rho the sum of rho so far, and delta the share that is not set aside for outright failures.
+        For every t > 0, exp(t L - t (t + 1) rho) is a supermartingale, because each use has at most its rho of Renyi
+        divergence of order t + 1 given the past. So is the average of such processes for several t_j with weights w_j
+        that add up to 1. By Ville's inequality the average ever reaches 1 / delta with probability at most delta. Hence
+        L <= (t_j + 1) rho + log(1 / (w_j delta)) / t_j for all j and at all times.
 
         Theorem: WhitehouseRaRoWu23 (odometers by time-uniform bounds), RogersRoUlVa16 (the definition).
         """
@@ -145,5 +162,5 @@ class ZcdpOdometer:
         return up(least * (1 + 1e-13))
 
     def answer(self) -> CertifiedBound:
-        """Return the bound as an answer."""
+        """Return the odometer's bound on the epsilon spent so far as a `CertifiedBound`, with its method and proof."""
         return CertifiedBound(0.0, self.epsilon(), Interaction.ADAPTIVE, "zcdp-odometer", "WhitehouseRaRoWu23")

@@ -1,9 +1,11 @@
-"""What one use of a mechanism satisfies: each kind of guarantee is one class, with all that is known about it.
+"""Guarantees that one use of a mechanism satisfies.
+
+Each kind of guarantee is one class with all that is known about it.
 
 Neighbours differ by one user added or removed. A *class* of mechanisms (pure DP, bounded range, concentrated DP) is
-known only by what it satisfies; *known noise* (Laplace, Gaussian and their integer versions) has a known privacy loss,
-which composes better than the class it belongs to. To add a kind, write its class and list it in `KINDS`: notation,
-REST patterns, help texts, page words, conversions and composition all read the class.
+known only by the inequality that it satisfies. *Known noise* (Laplace, Gaussian and their integer versions) has a known
+privacy loss, which composes better than the class it belongs to. To add a kind, write its class and list it in `KINDS`:
+notation, REST patterns, help texts, words on pages, conversions and composition all read the class.
 """
 
 import math
@@ -11,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cache
 from typing import ClassVar, Literal, Protocol
 
 from setwise.accounting import prices
@@ -31,82 +34,118 @@ from setwise.accounting.checks import (
 from setwise.errors import InvalidParameter
 
 MOST_NOISE_VALUES = 4_000_000
-"""Integer noise that takes more values than this is composed by its zCDP, not tabulated."""
+"""Integer noise that takes more values than this is composed by its zCDP guarantee instead of being tabulated."""
+
+
+@cache
+def _parameter_names(kind: "type[Guarantee]") -> tuple[str, ...]:
+    """Return the names of the parameters of a kind of guarantee, in the order in which the notation writes them."""
+    return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]  # every kind is a dataclass
 
 
 class Guarantee(ABC):
-    """What one use of a mechanism satisfies. A subclass describes one kind; its fields are the parameters, in order."""
+    """A guarantee that one use of a mechanism satisfies, such as pure DP, or known noise, such as a Gaussian.
+
+    A subclass describes one kind of guarantee; its fields are the parameters, in the order in which the notation writes
+    them. `kind` and `example` say how the kind is written, as in "pure:0.1x25", and `words` how it is shown to people.
+    `calibrates` says whether a search may look for its noise or its epsilon, and `price_varies` whether its price in a
+    wallet is computed with functions that platforms round differently.
+    """
 
     __slots__ = ()
 
     kind: ClassVar[str]
-    """Its name in the notation KIND:PARAMETERS[xCOUNT]."""
+    """Name of the kind in the notation KIND:PARAMETERS[xCOUNT]."""
 
     example: ClassVar[str]
     """Parameters and count as a help text shows them."""
 
     words: ClassVar[tuple[str, str]]
-    """The noun for one use and the format of its parameters, unless `in_words` has more to say."""
+    """The noun for one use and the format of its parameters, for people; `in_words` may override them."""
 
     calibrates: ClassVar[Literal["noise", "epsilon"] | None] = None
-    """What a ? in place of its one parameter asks for: the smallest noise or the largest epsilon."""
+    """What a "?" in place of the kind's one parameter asks for: the smallest noise or the largest epsilon. None if
+    "?" is not allowed."""
 
     price_varies: ClassVar[bool] = False
-    """Whether its price needs functions that machines round differently; such a price covers what they differ by."""
+    """Whether the price needs functions that machines round differently. Such a price includes a margin larger than
+    the difference."""
 
     def _set(self, **checked: float) -> None:
+        """Store parameters that were checked, given as keyword arguments, in this frozen guarantee."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
     def parameters(self) -> list[float]:
-        """Return the parameters as the notation writes them."""
-        return [getattr(self, field.name) for field in fields(self)]  # type: ignore[arg-type]  # every kind is one
+        """Return the guarantee's parameters in the order in which the notation, such as ``zcdp:0.02``, writes them."""
+        return [getattr(self, name) for name in _parameter_names(type(self))]
 
     def in_words(self) -> tuple[str, str]:
-        """Return the noun for one use and its parameters, as pages show them to people."""
+        """Return two texts for pages that people read: the noun for one use, and its parameters.
+
+        Example: ("pick", "ε 0.1").
+        """
         noun, shown = self.words
         return noun, shown.format(**{field.name: getattr(self, field.name) for field in fields(self)})  # type: ignore[arg-type]
 
     @abstractmethod
     def zero_concentrated(self) -> "ZeroConcentratedDP":
-        """Return the approximate zCDP it implies; every guarantee implies one."""
+        """Return the approximate (xi, rho)-zCDP guarantee that this guarantee implies. Every guarantee implies one."""
 
     def pure(self) -> "PureDP | None":
-        """Return the pure DP that it is converted and priced by; None for a kind with conversions of its own."""
+        """Return the pure DP guarantee from which this kind's other conversions and its price are derived, or None.
+
+        Only Laplace noise, continuous or on integers, has one. None does not mean that this guarantee implies no pure
+        DP.
+        """
         return None
 
     def concentrated(self) -> "ConcentratedDP | None":
-        """Return the (mu, tau)-CDP it implies apart from outright failure, or None where none is known."""
+        """Return the (mu, tau)-CDP that this guarantee implies unless it fails outright; None if none is known.
+
+        An outright failure is an event in which everything may be revealed. Callers account for its probability
+        separately (see `split_off_failure`).
+        """
         pure = self.pure()
         return None if pure is None else pure.concentrated()
 
     def largest_loss(self) -> Fraction | None:
-        """Return a bound on the privacy loss apart from outright failure, as a rational; None when it is unbounded.
+        """Return an exact bound on the privacy loss of one use, given no outright failure; None if it is unbounded.
 
-        Noise reaches it; of a class, no mechanism of it loses more.
+        For known noise, such as Laplace noise, the bound is attained. A class, such as pure DP, is known only by an
+        inequality; no mechanism of the class has a larger loss.
         """
         return None
 
-    def price(self, left: float) -> float:
-        """Return what a use costs a Gaussian wallet with `left` behind it, failures aside; infinite without a pair."""
+    def price(self, remaining: float) -> float:
+        """Return the price of one use that leaves `remaining` in a Gaussian wallet.
+
+        A Gaussian wallet is a budget of mu squared, from which uses are paid; price and balance are in mu squared. The
+        less remains, the dearer a use may be. The probability of outright failure is not included. Infinite if no
+        dominating pair is known.
+        """
         pure = self.pure()
-        return math.inf if pure is None else pure.price(left)
+        return math.inf if pure is None else pure.price(remaining)
 
     def split_off_failure(self) -> "tuple[Guarantee | None, float]":
-        """Return the guarantee that composes in its place when nothing fails, None for nothing, and P[failure]."""
+        """Return a pair: this guarantee given no outright failure, and the probability of outright failure.
+
+        An outright failure is an event in which everything may be revealed. The first member is None for a mechanism
+        that reveals nothing unless it fails, such as a threshold.
+        """
         return self, 0.0
 
     def worst_known_example(self) -> "Guarantee | None":
-        """Return known noise that satisfies the guarantee, as bad as we know some to be, or None.
+        """Return known noise that satisfies this guarantee and reveals as much as any known example of it, or None.
 
-        What such mechanisms compose to is a lower bound on what the guarantees alone can promise.
+        The delta of this noise is a lower bound on the delta that the guarantee alone can promise.
         """
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class PureDP(Guarantee):
-    """epsilon-differential privacy: every outcome's likelihood ratio lies within exp(±epsilon)."""
+    """epsilon-differential privacy: every outcome's likelihood ratio lies between exp(-epsilon) and exp(epsilon)."""
 
     kind = "pure"
     example = "0.1x25"
@@ -120,21 +159,23 @@ class PureDP(Guarantee):
         self._set(epsilon=check_epsilon(self.epsilon))
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
-        """epsilon-DP implies epsilon tanh(epsilon/2)-zCDP, and no less.
+        """Return epsilon tanh(epsilon/2)-zCDP, which epsilon-DP implies.
+
+        No smaller rho holds for all epsilon-DP mechanisms.
 
         Theorem: docs/optimal-composition.md, "zCDP constants".
         """
         return ZeroConcentratedDP(rho=cover_rounding(self.epsilon * math.tanh(self.epsilon / 2)))
 
     def concentrated(self) -> "ConcentratedDP":
-        """epsilon-DP implies (epsilon tanh(epsilon/2), epsilon)-CDP.
+        """Return (epsilon tanh(epsilon/2), epsilon)-CDP, which epsilon-DP implies.
 
-        Theorem: lem:subgaussBounds.
+        Theorem: the paper's mean and subgaussian parameter of the privacy loss (lem:subgaussBounds).
         """
         return ConcentratedDP(mu=cover_rounding(self.epsilon * math.tanh(self.epsilon / 2)), tau=self.epsilon)
 
-    def price(self, left: float) -> float:
-        return prices.pure_price(self.epsilon, left)
+    def price(self, remaining: float) -> float:
+        return prices.pure_price(self.epsilon, remaining)
 
     def largest_loss(self) -> Fraction:
         return Fraction(self.epsilon)
@@ -142,7 +183,10 @@ class PureDP(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange(Guarantee):
-    """epsilon-bounded range: the log likelihood ratios span at most epsilon (exponential mechanisms)."""
+    """epsilon-bounded range: the log likelihood ratios of any two outcomes differ by at most epsilon.
+
+    Exponential mechanisms have bounded range.
+    """
 
     kind = "bounded-range"
     example = "0.1x25"
@@ -156,9 +200,11 @@ class BoundedRange(Guarantee):
         self._set(epsilon=check_epsilon(self.epsilon))
 
     def mean_loss(self) -> float:
-        """Return the largest mean privacy loss: a/(e^a - 1) - 1 - log(a/(e^a - 1)), a = epsilon.
+        """Return the largest mean privacy loss of an a-bounded-range mechanism: a/(e^a - 1) - 1 - log(a/(e^a - 1)).
 
-        Theorem: lem:subgaussBounds. A series replaces the formula where it would cancel.
+        Here a is the guarantee's epsilon. A series replaces the formula where digits would cancel.
+
+        Theorem: the paper's mean and subgaussian parameter of the privacy loss (lem:subgaussBounds).
         """
         if self.epsilon < 0.25:
             square = self.epsilon**2  # the next term of this series is below 1e-14 of the sum
@@ -167,41 +213,43 @@ class BoundedRange(Guarantee):
         return ratio - 1.0 - math.log(ratio)
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
-        """epsilon-BR implies (mean - epsilon^2/8, epsilon^2/8)-zCDP; the first parameter is never positive.
+        """Return (mean - epsilon^2/8, epsilon^2/8)-zCDP, which epsilon-bounded range implies.
 
-        Theorem: lem:subgaussBounds with lem:CDPtozCDP.
+        The mean is `mean_loss`, and the first parameter, xi, is never positive.
+
+        Theorem: the paper's lem:subgaussBounds, converted by lem:CDPtozCDP.
         """
         converted = self.concentrated().zero_concentrated()
         return ZeroConcentratedDP(rho=converted.rho, xi=min(converted.xi, 0.0))
 
     def concentrated(self) -> "ConcentratedDP":
-        """epsilon-BR implies (mean, epsilon/2)-CDP with the mean of `mean_loss`.
+        """Return (mean, epsilon/2)-CDP, which epsilon-bounded range implies; `mean_loss` gives the mean.
 
-        Theorem: lem:subgaussBounds.
+        Theorem: the paper's mean and subgaussian parameter of the privacy loss (lem:subgaussBounds).
         """
         return ConcentratedDP(mu=self.mean_loss() * (1 + 1e-12), tau=self.epsilon / 2)
 
-    def price(self, left: float) -> float:
-        return prices.bounded_range_price(self.epsilon, left)
+    def price(self, remaining: float) -> float:
+        return prices.bounded_range_price(self.epsilon, remaining)
 
     def largest_loss(self) -> Fraction:
-        """epsilon-BR implies epsilon-DP.
+        """Return epsilon as the largest privacy loss, because epsilon-bounded range implies epsilon-DP.
 
         Theorem: DurfeeRo19.
         """
         return Fraction(self.epsilon)
 
     def worst_known_example(self) -> PureDP | None:
-        """Randomized response of half its epsilon is epsilon-BR: epsilon-DP implies 2 epsilon-BR.
+        """Return epsilon/2-DP randomized response, which has epsilon-bounded range; None if epsilon/2 is too small.
 
-        Theorem: DurfeeRo19.
+        Theorem: epsilon-DP implies 2 epsilon-bounded range (DurfeeRo19).
         """
         return PureDP(epsilon=self.epsilon / 2) if self.epsilon >= 2 * SMALLEST_EPSILON else None
 
 
 @dataclass(frozen=True, slots=True)
 class Laplace(Guarantee):
-    """Laplace noise of the given scale over the l1-sensitivity."""
+    """Laplace noise; `scale` is the scale of the noise divided by the l1-sensitivity."""
 
     kind = "laplace"
     example = "10x5"
@@ -215,26 +263,28 @@ class Laplace(Guarantee):
         self._set(scale=check_within("scale", self.scale, 1 / LARGEST_EPSILON, LARGEST_SCALE))
 
     def pure(self) -> PureDP:
-        """Laplace noise of scale b over the l1-sensitivity is 1/b-DP.
+        """Return 1/b-DP, which Laplace noise satisfies; b is its scale divided by the l1-sensitivity.
 
         Theorem: DworkMcNiSm06.
         """
         return PureDP(epsilon=up(1.0 / self.scale))
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
-        """Laplace noise is (epsilon + e^-epsilon - 1)-zCDP, epsilon = 1/scale, and no less.
+        """Return (epsilon + e^-epsilon - 1)-zCDP with epsilon = 1/scale, which Laplace noise satisfies.
 
-        Theorem: docs/optimal-composition.md, "zCDP constants". A series replaces the formula where it would cancel.
+        No smaller rho holds for Laplace noise. A series replaces the formula where digits would cancel.
+
+        Theorem: docs/optimal-composition.md, "zCDP constants".
         """
         epsilon = self.pure().epsilon
         if epsilon >= 0.25:
             return ZeroConcentratedDP(rho=cover_rounding(epsilon + math.expm1(-epsilon)))
-        # the terms alternate and shrink, and the last is positive
+        # The terms alternate and shrink, and the last one is positive, so the partial sum is an upper bound.
         share = math.fsum((-epsilon) ** n / math.factorial(n + 2) for n in range(11))
         return ZeroConcentratedDP(rho=cover_rounding(epsilon**2 * share))
 
-    def price(self, left: float) -> float:
-        return prices.laplace_price(self.pure().epsilon, left)
+    def price(self, remaining: float) -> float:
+        return prices.laplace_price(self.pure().epsilon, remaining)
 
     def largest_loss(self) -> Fraction:
         return 1 / Fraction(self.scale)
@@ -242,7 +292,7 @@ class Laplace(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(Guarantee):
-    """Gaussian noise of standard deviation sigma over the l2-sensitivity."""
+    """Gaussian noise; `sigma` is its standard deviation divided by the l2-sensitivity."""
 
     kind = "gaussian"
     example = "20x3"
@@ -256,39 +306,44 @@ class Gaussian(Guarantee):
 
     @classmethod
     def merged(cls, uses: "Iterable[tuple[Gaussian, int]]") -> "Gaussian":
-        """Return the one Gaussian that several compose to, its sigma rounded down.
+        """Return the one Gaussian mechanism that is equivalent to all of `uses`, with sigma rounded down.
 
-        Theorem: Gaussian losses are Gaussian and add: sigma = (sum of 1/sigma_i^2)^(-1/2), exactly.
+        `uses` are pairs (Gaussian, count).
+
+        Theorem: Gaussian losses are Gaussian and add up, so sigma = (sum of 1/sigma_i^2)^(-1/2) exactly.
         """
-        inverse_variance = sum((count / Fraction(each.sigma) ** 2 for each, count in uses), Fraction(0))
+        inverse_variance = sum((count / Fraction(gaussian.sigma) ** 2 for gaussian, count in uses), Fraction(0))
         sigma = 1.0 / math.sqrt(inverse_variance) * (1 + 4e-16)
         while Fraction(sigma) ** 2 * inverse_variance > 1:
             sigma = down(sigma)
         together = cls(sigma=1.0)
-        together._set(sigma=sigma)  # many may have less noise together than one may be given
+        together._set(sigma=sigma)  # the sigma of many uses may be below the smallest that one use may have
         return together
 
     def zero_concentrated(self) -> "ZeroConcentratedDP":
-        """Gaussian noise is 1/(2 sigma^2)-zCDP.
+        """Return 1/(2 sigma^2)-zCDP, which Gaussian noise satisfies.
 
         Theorem: BunSt16.
         """
         return ZeroConcentratedDP(rho=cover_rounding(0.5 / self.sigma**2))
 
     def concentrated(self) -> "ConcentratedDP":
-        """Gaussian noise is (1/(2 sigma^2), 1/sigma)-CDP.
+        """Return (1/(2 sigma^2), 1/sigma)-CDP, which Gaussian noise satisfies.
 
         Theorem: DworkRo16.
         """
         return ConcentratedDP(mu=cover_rounding(0.5 / self.sigma**2), tau=cover_rounding(1.0 / self.sigma))
 
-    def price(self, left: float) -> float:  # noqa: ARG002 - it is the same whatever is left
+    def price(self, remaining: float) -> float:  # noqa: ARG002 - the price of a Gaussian does not depend on the balance
         return prices.gaussian_price(self.sigma)
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroConcentratedDP(Guarantee):
-    """delta-approximate (xi, rho)-zCDP: outside an event of probability delta, D_a <= xi + a rho for every a > 1."""
+    """delta-approximate (xi, rho)-zCDP, zero-concentrated differential privacy.
+
+    Outside of an event of probability delta, the Renyi divergence of order a is at most xi + a rho for every a > 1.
+    """
 
     kind = "zcdp"
     example = "0.02x10"
@@ -323,7 +378,12 @@ class ZeroConcentratedDP(Guarantee):
         return (ZeroConcentratedDP(rho=self.rho, xi=self.xi) if self.rho or self.xi else None), self.delta
 
     def worst_known_example(self) -> Guarantee | None:
-        """Gaussian noise: alpha (rho + xi) is at most xi + alpha rho where xi is negative."""
+        """Return Gaussian noise that is (rho + min(xi, 0))-zCDP, and hence satisfies this (xi, rho)-zCDP guarantee.
+
+        For a negative xi this holds because alpha (rho + xi) <= xi + alpha rho at every order alpha > 1. If the noise
+        would need a sigma out of range, return a mechanism that reveals nothing except when it fails with probability
+        delta, or None if delta is 0.
+        """
         rho = self.rho + min(self.xi, 0.0)
         if not 1e-23 < rho < 4e5:
             return ApproxDP(epsilon=0.0, delta=self.delta) if self.delta else None
@@ -332,7 +392,7 @@ class ZeroConcentratedDP(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class ConcentratedDP(Guarantee):
-    """(mu, tau)-concentrated DP: privacy loss of mean at most mu, tau-subgaussian about its mean."""
+    """(mu, tau)-concentrated DP: the privacy loss has a mean of at most mu and is tau-subgaussian about its mean."""
 
     kind = "cdp"
     example = "0.005,0.1x5"
@@ -347,9 +407,9 @@ class ConcentratedDP(Guarantee):
             raise InvalidParameter("mu and tau cannot both be 0")
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
-        """(mu, tau)-CDP implies (mu - tau^2/2, tau^2/2)-zCDP.
+        """Return (mu - tau^2/2, tau^2/2)-zCDP, which (mu, tau)-CDP implies.
 
-        Theorem: lem:CDPtozCDP.
+        Theorem: the paper's conversion of CDP to zCDP (lem:CDPtozCDP).
         """
         rho = cover_rounding(0.5 * self.tau**2)
         xi = float(Fraction(self.mu) - Fraction(self.tau) ** 2 / 2)
@@ -359,14 +419,21 @@ class ConcentratedDP(Guarantee):
         return self
 
     def worst_known_example(self) -> Guarantee | None:
-        """Gaussian noise whose loss has a mean of at most mu, and a deviation of at most tau."""
+        """Return Gaussian noise that satisfies this (mu, tau)-CDP guarantee.
+
+        Its privacy loss has a mean of at most mu and a standard deviation of at most tau. None if the noise would need
+        a sigma out of range.
+        """
         deviation = min(self.tau, math.sqrt(2 * self.mu))
         return Gaussian(sigma=1 / deviation * (1 + 1e-14)) if 1e-12 < deviation < 999 else None
 
 
 @dataclass(frozen=True, slots=True)
 class ApproxDP(Guarantee):
-    """(epsilon, delta)-differential privacy; epsilon may be 0 (a threshold that only fails with probability delta)."""
+    """(epsilon, delta)-differential privacy.
+
+    An `epsilon` of 0 is for a threshold, which reveals nothing except when it fails, with probability `delta`.
+    """
 
     kind = "approx"
     example = "0.1,1e-9x3"
@@ -392,23 +459,28 @@ class ApproxDP(Guarantee):
     def concentrated(self) -> ConcentratedDP | None:
         return PureDP(epsilon=self.epsilon).concentrated() if self.epsilon else None
 
-    def price(self, left: float) -> float:
-        return prices.pure_price(self.epsilon, left) if self.epsilon else 0.0
+    def price(self, remaining: float) -> float:
+        return prices.pure_price(self.epsilon, remaining) if self.epsilon else 0.0
 
     def largest_loss(self) -> Fraction:
         return Fraction(self.epsilon)
 
     def split_off_failure(self) -> tuple[Guarantee | None, float]:
-        """(epsilon, delta)-DP is epsilon-DP outside an event of probability delta.
+        """Return (epsilon-DP, delta): the guarantee without outright failure, and the probability of failure.
 
-        Theorem: MurtaghVa16.
+        The first member is None if epsilon is 0.
+
+        Theorem: (epsilon, delta)-DP is epsilon-DP outside of an event of probability delta (MurtaghVa16).
         """
         return (PureDP(epsilon=self.epsilon) if self.epsilon else None), self.delta
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteLaplace(Guarantee):
-    """Integer noise, P[z] proportional to exp(-|z| / scale), on an integer that moves by at most `sensitivity`."""
+    """Integer Laplace noise: P[noise = z] is proportional to exp(-|z| / scale) for every integer z.
+
+    It is added to an integer that one user changes by at most `sensitivity`.
+    """
 
     kind = "discrete-laplace"
     example = "10,1"
@@ -423,7 +495,7 @@ class DiscreteLaplace(Guarantee):
         self._set(scale=check_within("scale", self.scale, self.sensitivity / LARGEST_EPSILON, LARGEST_SCALE))
 
     def pure(self) -> PureDP:
-        """Integer Laplace noise of scale b on an integer of sensitivity s is s/b-DP.
+        """Return s/b-DP, which integer Laplace noise of scale b on an integer of sensitivity s satisfies.
 
         Theorem: GhoshRoSu12.
         """
@@ -437,13 +509,16 @@ class DiscreteLaplace(Guarantee):
 
     def split_off_failure(self) -> tuple[Guarantee, float]:
         if self.sensitivity == 1:
-            return self.pure(), 0.0  # its loss takes two values: it is randomized response
+            return self.pure(), 0.0  # with sensitivity 1 the loss takes two values, as that of randomized response
         return (self if self.sensitivity <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussian(Guarantee):
-    """Integer noise, P[z] proportional to exp(-z^2 / (2 sigma^2)), on an integer that moves by `sensitivity`."""
+    """Integer Gaussian noise: P[noise = z] is proportional to exp(-z^2 / (2 sigma^2)) for every integer z.
+
+    It is added to an integer that one user changes by at most `sensitivity`.
+    """
 
     kind = "discrete-gaussian"
     example = "20,1"
@@ -457,14 +532,14 @@ class DiscreteGaussian(Guarantee):
         self._set(sigma=check_within("sigma", self.sigma, 1e-3 * self.sensitivity, LARGEST_SCALE))
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
-        """Integer Gaussian noise on an integer of sensitivity s is s^2/(2 sigma^2)-zCDP.
+        """Return s^2/(2 sigma^2)-zCDP, which integer Gaussian noise on an integer of sensitivity s satisfies.
 
         Theorem: CanonneKaSt20.
         """
         return ZeroConcentratedDP(rho=cover_rounding(0.5 * (self.sensitivity / self.sigma) ** 2))
 
-    def price(self, left: float) -> float:
-        return prices.integer_gaussian_price(self.sigma, self.sensitivity, left)
+    def price(self, remaining: float) -> float:
+        return prices.integer_gaussian_price(self.sigma, self.sensitivity, remaining)
 
     def split_off_failure(self) -> tuple[Guarantee, float]:
         return (self if 80 * self.sigma <= MOST_NOISE_VALUES else self.zero_concentrated()), 0.0
@@ -472,7 +547,11 @@ class DiscreteGaussian(Guarantee):
 
 @dataclass(frozen=True, slots=True)
 class TruncatedDiscreteGaussian(Guarantee):
-    """Discrete Gaussian noise restricted by law to {-bound, ..., bound}; what is off the overlap is lost outright."""
+    """Integer Gaussian noise of parameter `sigma`, conditioned on the values {-bound, ..., bound}.
+
+    It is added to an integer that one user changes by at most `sensitivity`. Outcomes that only one of two neighbouring
+    tables can produce count as outright failure.
+    """
 
     kind = "truncated-gaussian"
     example = "20,80,1"
@@ -492,23 +571,34 @@ class TruncatedDiscreteGaussian(Guarantee):
             raise InvalidParameter(f"bound must be at least the sensitivity {self.sensitivity}, not {self.bound}")
 
     def zero_concentrated(self) -> ZeroConcentratedDP:
-        """Truncated integer Gaussian noise is delta-approximately s^2/(2 sigma^2)-zCDP, delta the mass off the overlap.
+        """Return delta-approximate s^2/(2 sigma^2)-zCDP, which truncated integer Gaussian noise satisfies.
 
-        Theorem: algo:truncGauss, on the integers (docs/truncated-gaussian-on-the-lattice.md).
+        sigma is the noise scale, s the sensitivity, and delta the probability of the outcomes that only one of two
+        neighbouring tables can produce.
+
+        Theorem: the paper's truncated Gaussian (algo:truncGauss), on the integers
+        (docs/truncated-gaussian-on-the-lattice.md).
         """
         rho = cover_rounding(0.5 * (self.sensitivity / self.sigma) ** 2)
         return ZeroConcentratedDP(rho=rho, delta=self.failure())
 
     def failure(self) -> float:
-        """Return an upper bound on the chance of an outright failure: the mass off the overlap."""
+        """Return an upper bound on the probability that truncated integer Gaussian noise fails outright.
+
+        It fails if the outcome is one that only one of two neighbouring tables can produce.
+        """
         return prices.off_the_overlap(self.sigma, self.bound, self.sensitivity)
 
-    def price(self, left: float) -> float:
+    def price(self, remaining: float) -> float:
         missing = prices.missing_mass(self.sigma, self.bound, self.sensitivity)
-        return prices.integer_gaussian_price(self.sigma, self.sensitivity, left, missing)
+        return prices.integer_gaussian_price(self.sigma, self.sensitivity, remaining, missing)
 
     def largest_loss(self) -> Fraction:
-        """Return the loss (2 T s - s^2)/(2 sigma^2) at the edge of the overlap."""
+        """Return the largest privacy loss of truncated integer Gaussian noise: (2 T s - s^2)/(2 sigma^2).
+
+        T is the bound at which noise is truncated, and s the sensitivity. The loss occurs at the edge of the outcomes
+        that both of two neighbouring tables can produce.
+        """
         return Fraction((2 * self.bound - self.sensitivity) * self.sensitivity) / (2 * Fraction(self.sigma) ** 2)
 
     def split_off_failure(self) -> tuple[Guarantee, float]:
@@ -543,7 +633,7 @@ class Use:
 
 
 def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
-    """Return the multiset: one entry per guarantee, in order of first appearance.
+    """Return `uses` with the counts of equal guarantees added up, in the order in which guarantees first appear.
 
     >>> merged([Use(PureDP(epsilon=0.1), 2), Use(PureDP(epsilon=0.1), 3)])
     (Use(guarantee=PureDP(epsilon=0.1), count=5),)
@@ -555,15 +645,17 @@ def merged(uses: Iterable[Use]) -> tuple[Use, ...]:
 
 
 class BoundedLoss(Protocol):
-    """A guarantee or a law of which the largest privacy loss may be known."""
+    """Protocol of a guarantee or a loss distribution that knows its largest privacy loss, if there is one."""
 
     def largest_loss(self) -> Fraction | None:
-        """Return a bound on the privacy loss apart from outright failure, as a rational; None when it is unbounded."""
+        """Return an exact bound on the privacy loss given no outright failure; None if the loss is unbounded."""
         ...
 
 
 def total_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> Fraction | None:
-    """Return a bound on the loss of all uses together, failures aside, as a rational; None when it is unbounded.
+    """Return an exact bound on the privacy loss of all `uses` together, given no outright failure.
+
+    `uses` are pairs (guarantee or loss distribution, count). None if the loss of some use is unbounded.
 
     Theorem: DworkKeMcMiNa06 (basic composition).
     """
@@ -577,6 +669,9 @@ def total_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> Fraction | None:
 
 
 def largest_loss(uses: Iterable[tuple[BoundedLoss, int]]) -> float:
-    """Return `total_loss` rounded up; infinite when it is unbounded."""
+    """Return the largest privacy loss that all `uses` together can have, rounded up; infinite if it is unbounded.
+
+    `uses` are pairs (guarantee or loss distribution, count). Outright failures are excluded.
+    """
     total = total_loss(uses)
     return math.inf if total is None else float_above(total)

@@ -1,13 +1,15 @@
 """Menu accounts: uses with bounded losses, chosen on the fly from a menu that is fixed when the account is opened.
 
-A wallet bounds what is left by one Gaussian, whatever is chosen later. When every use on offer has a bounded loss and
-is known in advance, a better potential exists: a rising family of profiles U_0 <= U_1 <= ... with
+A Gaussian wallet (a budget of mu squared) bounds all later uses by one Gaussian, whatever they are. If every use on
+offer has a bounded loss and is known in advance, a tighter bound exists. Let a use of the menu item a cost w_a units of
+a budget. Let f_0 be the privacy profile (delta as a function of epsilon) of no use. If f is the profile of later uses,
+let Op_a f be the profile of one use of a followed by them. With l units remaining, the profile of all later uses is at
+most U_l, whatever the analyst does, where
 
-    U_0 = f_0,    U_l = max(U_(l-1), max over the menu of Op_a U_(l - w_a)),
+    U_0 = f_0,    U_l = max(U_(l-1), max over the menu of Op_a U_(l - w_a))
 
-where a use a costs w_a units. With l units left, whatever the analyst does, the profile of what follows is at most U_l
-(docs/optimal-composition.md, "Menu accounts"). The family is computed from above on a grid, by the operators that
-compute the set-wise optimum, up to the largest budget that keeps the promise.
+(docs/optimal-composition.md, "Menu accounts"). Upper bounds on U_0 <= U_1 <= ... are computed on a grid of epsilons,
+with the operators that compute the set-wise optimum, up to the largest budget that keeps the promise.
 """
 
 import math
@@ -17,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from setwise.accounting.adaptive.dynamic_program import cells_up, draw_gain, grid_step, larger
+from setwise.accounting.adaptive.dynamic_program import cells_up, draw_gain, grid_step, pointwise_maximum
 from setwise.accounting.adaptive.operator import BoundedRangeStep, Profile, RandomizedResponseStep, nothing_to_come
 from setwise.accounting.checks import check_delta, check_epsilon
 from setwise.accounting.guarantees import BoundedRange, Guarantee, PureDP, Use
@@ -27,32 +29,43 @@ from setwise.errors import InvalidParameter
 
 @dataclass(frozen=True, slots=True)
 class MenuConfig:
-    """How a menu is priced and how finely its potential is computed. Every choice keeps the promise."""
+    """Constants for the costs of a menu's items, and for the grid on which the menu's privacy profiles are computed.
+
+    A menu is a list of uses with costs in units, from which an account pays uses chosen on the fly. Whatever these
+    numbers are, the uses that the menu's budget pays for are together (epsilon, delta)-DP. The text below each constant
+    says what it decides.
+    """
 
     cells: int = 24
     """Grid cells across the smallest epsilon of the menu."""
     most_units: int = 12
-    """Units that the cheapest use costs at most: more follow the costs of the others more closely, and take longer."""
+    """Largest cost, in units, of the cheapest use. More units follow the ratios of the costs more closely but take
+    longer."""
     most_levels: int = 4_000
-    """Units of a budget beyond which none is looked for."""
+    """Largest budget, in units, that is tried."""
     reach: float = 1.7
-    """Largest epsilon on the grid over that of the promise: beyond it the potential counts as constant."""
+    """Largest epsilon on the grid as a multiple of the promised epsilon. Beyond it the potential counts as constant."""
     most_items: int = 8
-    """Uses on a menu."""
+    """Largest number of different uses on a menu."""
 
 
 CONFIG = MenuConfig()
 
+_ROUNDING = 1e-12
+"""A use counts as an item although its epsilon is larger by this share: the epsilon of Laplace noise of scale 10 is
+rounded up to a little more than 0.1. The potential is computed for epsilons that are larger by this share."""
+
 MenuItem = PureDP | BoundedRange
-"""What may be on a menu: uses whose loss is bounded and whose operator the grid knows."""
+"""A use that may be on a menu: its loss is bounded and its operator can be computed on the grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """A menu of uses with whole costs, and the budget of units within which any of them may be chosen on the fly.
+    """A menu of mechanism uses, each with a cost in whole units, and a budget of units for uses chosen on the fly.
 
-    Whatever is chosen, in whatever order and number, the uses are together (epsilon, delta)-DP as long as their costs
-    add up to at most `budget`. As for wallets, a question is fixed when its use is charged.
+    `items` are the guarantees on the menu, each with the cost of one use. The chosen uses, in any order and number, are
+    together (`epsilon`, `delta`)-DP as long as their costs add up to at most `budget`. The query of a use must be fixed
+    by the time the use is charged.
 
     >>> menu = Menu.for_promise([PureDP(epsilon=0.1)], epsilon=2.0, delta=1e-6)
     >>> menu.most_uses(PureDP(epsilon=0.1))
@@ -62,14 +75,15 @@ class Menu:
     epsilon: float
     delta: float
     items: tuple[tuple[MenuItem, int], ...]
-    """Each use on the menu and its cost in units."""
+    """Each use on the menu with its cost in units."""
     budget: int
 
     @classmethod
     def for_promise(cls, guarantees: Sequence[Guarantee], *, epsilon: float, delta: float) -> "Menu":
-        """Return the menu of these guarantees with the largest budget that keeps (epsilon, delta)-DP.
+        """Return the menu of these `guarantees` with the largest budget whose uses are together (epsilon, delta)-DP.
 
-        Raises `InvalidParameter` for a guarantee that is neither pure DP nor bounded range.
+        Raises: `InvalidParameter` for a guarantee that is neither pure DP, bounded range nor Laplace noise (continuous
+        or on integers), or if there are no guarantees or too many.
         """
         epsilon, delta = check_epsilon(epsilon), check_delta(delta)
         items = tuple(dict.fromkeys(_menu_item(guarantee) for guarantee in guarantees))
@@ -79,24 +93,36 @@ class Menu:
         return cls(epsilon, delta, priced, _largest_budget(priced, epsilon, delta))
 
     def cost(self, use: Use) -> int:
-        """Return the units that a use costs: those of the cheapest use on the menu that it is no worse than.
+        """Return the cost of all uses counted by `use`, in units of the menu's budget.
 
-        Raises `InvalidParameter` when no use on the menu is as bad.
+        One use costs as much as the cheapest menu item whose guarantee it satisfies.
+
+        Raises: `InvalidParameter` if the use satisfies the guarantee of no menu item.
         """
         costs = [cost for item, cost in self.items if _no_worse(use.guarantee, item)]
         if not costs:
             raise InvalidParameter(
-                f"{use.guarantee!r} is not on the menu of this account, nor better than a use that is"
+                f"{use.guarantee!r} is not on the menu of this account, and no use on the menu covers it; "
+                "ask with a smaller epsilon"
             )
         return use.count * min(costs)
 
     def most_uses(self, guarantee: Guarantee) -> int:
-        """Return how many uses of a guarantee the whole budget pays for."""
+        """Return how many uses of `guarantee` the whole budget of the menu pays for.
+
+        Raises: `InvalidParameter` if the guarantee implies the guarantee of no menu item.
+        """
         return self.budget // self.cost(Use(guarantee))
 
 
 def _menu_item(guarantee: Guarantee) -> MenuItem:
-    """Return the use by which a guarantee is put on a menu."""
+    """Return the menu item for `guarantee`: the pure DP or bounded-range guarantee by which the menu prices it.
+
+    A menu is the list of uses, fixed at the opening of an account, that the account can pay for. A guarantee that
+    implies pure DP, such as Laplace noise, becomes pure DP.
+
+    Raises: `InvalidParameter` for a guarantee that is neither bounded-range nor implies pure DP.
+    """
     if isinstance(guarantee, BoundedRange):
         return guarantee
     pure = guarantee if isinstance(guarantee, PureDP) else guarantee.pure()
@@ -108,20 +134,25 @@ def _menu_item(guarantee: Guarantee) -> MenuItem:
 
 
 def _no_worse(guarantee: Guarantee, item: MenuItem) -> bool:
-    """Return whether a guarantee implies that of a menu item.
+    """Return whether every mechanism that satisfies `guarantee` also satisfies the guarantee of the menu `item`.
 
     Theorem: DurfeeRo19 (epsilon-BR implies epsilon-DP, and epsilon-DP implies 2 epsilon-BR).
     """
+    largest = item.epsilon * (1.0 + 0.9 * _ROUNDING)
     if isinstance(guarantee, BoundedRange):
-        return guarantee.epsilon <= item.epsilon
+        return guarantee.epsilon <= largest
     pure = guarantee if isinstance(guarantee, PureDP) else guarantee.pure()
     if pure is None:
         return False
-    return (pure.epsilon if isinstance(item, PureDP) else 2.0 * pure.epsilon) <= item.epsilon
+    return (pure.epsilon if isinstance(item, PureDP) else 2.0 * pure.epsilon) <= largest
 
 
 def _gain(item: MenuItem, tilt: float) -> float:
-    """Return log E[exp(tilt L)] of the worst loss of an item: what it gains against a tail that falls like e^-tilt."""
+    """Return the gain of a menu `item`: log E[exp(tilt L)] of the worst privacy loss L that its guarantee allows.
+
+    If the privacy profile of later uses falls with epsilon like exp(-tilt epsilon), one use of the item before them
+    raises the logarithm of the profile by at most this number.
+    """
     if isinstance(item, BoundedRange):
         return draw_gain(item.epsilon, tilt)
     epsilon = item.epsilon
@@ -130,13 +161,24 @@ def _gain(item: MenuItem, tilt: float) -> float:
 
 
 def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tuple[MenuItem, int], ...]:
-    """Return whole costs, about in proportion to what the items gain at the tilt of the promise."""
+    """Return pairs (menu item, cost in whole units) for a menu of `items` with the overall budget (epsilon, delta).
+
+    The cost of an item is roughly in proportion to its gain, log E[exp(tilt L)], where L is the worst privacy loss of
+    the item (see `_gain`). The tilt is about the rate at which log delta falls with epsilon for the Gaussian mechanism
+    that is just (epsilon, delta)-DP.
+    """
     size = wallet_for(epsilon, delta)
     tilt = max(epsilon / size - 0.5, 0.5 / math.sqrt(size))
     gains = [_gain(item, tilt) for item in items]
     least = min(gains)
 
     def unevenness(unit: int) -> float:
+        """Return how far costs in whole units are from being in proportion to the gains of the items; 1 if they are.
+
+        It is the largest gain per unit of cost among the items, divided by the smallest, if the cheapest item costs
+        `unit` units and the others are rounded to whole units. The gain of an item is log E[exp(tilt L)], where L is
+        its worst privacy loss.
+        """
         rates = [gain / max(1, round(unit * gain / least)) for gain in gains]
         return max(rates) / min(rates)
 
@@ -146,14 +188,18 @@ def _costs(items: Sequence[MenuItem], epsilon: float, delta: float) -> tuple[tup
 
 @lru_cache(maxsize=32)
 def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, delta: float) -> int:
-    """Return the largest l for which U_l(epsilon) is certified to be at most delta.
+    """Return the largest budget, in units, for which every way to spend it on menu items is (epsilon, delta)-DP.
+
+    `items` are pairs (menu item, cost in units). For each budget in turn, an upper bound on the privacy profile of all
+    uses that it pays for is computed on a grid, and its value at `epsilon` is compared with `delta`.
 
     Theorem: docs/optimal-composition.md, "Menu accounts".
     """
-    step = grid_step([item.epsilon for item, _ in items], CONFIG.cells)
+    raised = [(type(item)(epsilon=item.epsilon * (1.0 + _ROUNDING)), cost) for item, cost in items]
+    step = grid_step([item.epsilon for item, _ in raised], CONFIG.cells)
     size = math.ceil(CONFIG.reach * epsilon / step) + 2
     operators: list[tuple[BoundedRangeStep | RandomizedResponseStep, int]] = [
-        (_operator(item, step), cost) for item, cost in items
+        (_operator(item, step), cost) for item, cost in raised
     ]
     longest = max(cost for _, cost in items)
     start = nothing_to_come(step)
@@ -161,7 +207,7 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
     for level in range(1, CONFIG.most_levels + 1):
         options = [levels[-1]]
         options += [operator.apply_upper(levels[-cost], size) for operator, cost in operators if cost <= len(levels)]
-        potential = larger(options)
+        potential = pointwise_maximum(options)
         if float(potential.read_upper(np.array([epsilon]))[0]) > delta:
             return level - 1
         levels.append(potential)
@@ -170,6 +216,11 @@ def _largest_budget(items: tuple[tuple[MenuItem, int], ...], epsilon: float, del
 
 
 def _operator(item: MenuItem, step: float) -> BoundedRangeStep | RandomizedResponseStep:
+    """Return the operator that adds one use of the menu `item` before later uses to their privacy profile.
+
+    Profiles are stored on a grid of epsilons with this `step`. The epsilon of the item is rounded up to a multiple of
+    the step.
+    """
     cells = cells_up(item.epsilon, step)
     return (
         BoundedRangeStep(item.epsilon, cells, step)

@@ -1,4 +1,6 @@
-"""The written form of uses, MECH = KIND:PARAMETERS[xCOUNT], as the command line and the ledger write it.
+"""The written form of mechanism uses, KIND:PARAMETERS[xCOUNT], as the command line and the ledger write it.
+
+The module also has the words by which uses, promises and numbers are shown to people.
 
 >>> parse_use("pure:0.1x25")
 Use(guarantee=PureDP(epsilon=0.1), count=25)
@@ -11,6 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
 
 from setwise.accounting.guarantees import KINDS, Guarantee, Use
 from setwise.errors import InvalidParameter
@@ -19,26 +22,34 @@ _FORM = re.compile(r"(?P<kind>[a-z-]+):(?P<parameters>[^x]+)(?:x(?P<count>[^x]*)
 
 
 def syntax() -> str:
-    """Return an example of every kind, with the names of its parameters where there are several.
+    """Return a help text: an example of every kind of use, with the names of its parameters if there are several.
 
     >>> "zcdp:0.02x10 (rho[,xi[,delta]])" in syntax()
     True
     """
-    return "  ".join(f"{kind}:{each.example}{_parameter_names(each)}" for kind, each in KINDS.items())
+    return "  ".join(f"{kind}:{guarantee.example}{_parameter_names(guarantee)}" for kind, guarantee in KINDS.items())
 
 
 def calibrated_kinds(free: str) -> str:
-    """Return an example of every kind whose parameter a ? can stand for, by what is then searched for.
+    """Return examples of plans with a "?" in place of the parameter to calibrate, joined by commas.
+
+    `free` is "noise" or "epsilon": only kinds of use whose one parameter is a noise scale, or an epsilon, are listed.
 
     >>> calibrated_kinds("epsilon")
     'pure:?x25, bounded-range:?x25'
     """
     return ", ".join(
-        f"{kind}:?x{each.example.partition('x')[2]}" for kind, each in KINDS.items() if each.calibrates == free
+        f"{kind}:?x{guarantee.example.partition('x')[2]}"
+        for kind, guarantee in KINDS.items()
+        if guarantee.calibrates == free
     )
 
 
 def _parameter_names(kind: type[Guarantee]) -> str:
+    """Return the parameter names of a `kind` of guarantee as a help text, such as " (rho[,xi[,delta]])".
+
+    Optional ones are in square brackets. The text is empty if there is only one parameter.
+    """
     names, fewest = [field.name for field in fields(kind)], _fewest(kind)  # type: ignore[arg-type]
     if len(names) == 1:
         return ""
@@ -47,15 +58,21 @@ def _parameter_names(kind: type[Guarantee]) -> str:
 
 
 def _fewest(kind: type[Guarantee]) -> int:
+    """Return how many parameters of a `kind` of guarantee have no default and must be written."""
     return sum(field.default is MISSING for field in fields(kind))  # type: ignore[arg-type]
 
 
 def parse_guarantee(kind: str, parameters: list[float]) -> Guarantee:
-    """Return the guarantee of that kind with these parameters, in the order of its fields."""
+    """Return the guarantee of the `kind`, such as "zcdp", with these `parameters`, in the order of its fields.
+
+    Optional parameters may be left out at the end.
+
+    Raises: `InvalidParameter` for an unknown kind, a wrong number of parameters, or a value out of range.
+    """
     if kind not in KINDS:
         raise InvalidParameter(f"unknown kind {kind!r}; known kinds are {', '.join(KINDS)}")
-    each = KINDS[kind]
-    known, fewest = fields(each), _fewest(each)  # type: ignore[arg-type]
+    guarantee = KINDS[kind]
+    known, fewest = fields(guarantee), _fewest(guarantee)  # type: ignore[arg-type]
     if not fewest <= len(parameters) <= len(known):
         wanted = str(fewest) if fewest == len(known) else f"{fewest} to {len(known)}"
         raise InvalidParameter(f"{kind} needs {wanted} parameter(s), not {len(parameters)}")
@@ -63,11 +80,12 @@ def parse_guarantee(kind: str, parameters: list[float]) -> Guarantee:
     for field, value in zip(known, parameters, strict=False):
         whole = field.type is int and value.is_integer()
         values[field.name] = int(value) if whole else value
-    return each(**values)
+    return guarantee(**values)
 
 
+@lru_cache(maxsize=4096)
 def parse_use(text: str) -> Use:
-    """Read one MECH such as ``pure:0.1x25`` or ``approx:0.1,1e-9``; raise `InvalidParameter` when it is malformed."""
+    """Return the use written as ``pure:0.1x25`` or ``approx:0.1,1e-9``; raise `InvalidParameter` if it is malformed."""
     form = _FORM.fullmatch(text.strip())
     if form is None:
         raise InvalidParameter(f"{text!r} is not of the form KIND:PARAMETERS[xCOUNT], such as pure:0.1x25")
@@ -84,24 +102,27 @@ def parse_use(text: str) -> Use:
 
 
 def as_uses(uses: Iterable[Use | Guarantee | str] | Use | Guarantee | str) -> tuple[Use, ...]:
-    """Return uses from uses, bare guarantees and written forms such as ``pure:0.1x25``, one or several of them."""
+    """Return a tuple of uses, given uses, bare guarantees or written forms such as ``pure:0.1x25``, one or several.
+
+    Raises: `InvalidParameter` for a malformed form, or if there are no uses.
+    """
     if isinstance(uses, str | Use | Guarantee):
         uses = [uses]
-    found = []
+    parsed = []
     for use in uses:
         if isinstance(use, Use):
-            found.append(use)
+            parsed.append(use)
         elif isinstance(use, str):
-            found.append(parse_use(use))
+            parsed.append(parse_use(use))
         else:
-            found.append(Use(use))
-    if not found:
+            parsed.append(Use(use))
+    if not parsed:
         raise InvalidParameter("there is nothing to compose: give at least one use, such as pure:0.1x25")
-    return tuple(found)
+    return tuple(parsed)
 
 
 def format_use(use: Use) -> str:
-    """Write a use as MECH; reading it back gives the same use, to the last bit."""
+    """Return the written form of a use, such as ``pure:0.1x25``. Parsing it gives the same use, to the last bit."""
     text = f"{use.guarantee.kind}:{','.join(repr(value) for value in use.guarantee.parameters())}"
     return text if use.count == 1 else f"{text}x{use.count}"
 
@@ -131,10 +152,38 @@ def promise_in_words(epsilon: float, delta: float) -> str:
     )
 
 
-def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:
-    """Return the promise in words; its first sentence says which unit of privacy is protected, and which is not.
+USER = "user"
+"""The default unit of privacy: everything that one user has in the table."""
 
-    `unit` is "user", or "user," and what else a unit is told apart by, such as "user,day".
+
+def check_unit(unit: str) -> str:
+    """Return `unit` if it names a unit of privacy, and raise `InvalidParameter` otherwise.
+
+    A unit is "user", or "user," followed by a column, or by a column that is split by day, week or month, as in
+    "user,at by day". Only the form is checked, not whether the column exists.
+    """
+    kind, _, part = unit.partition(",") if isinstance(unit, str) else ("", "", "")
+    if kind != USER or (unit != USER and not part.strip()):
+        raise InvalidParameter(f"unit is user, or user and a column, as in 'user,at by day', not {unit!r}")
+    return unit
+
+
+def unit_nouns(unit: str) -> tuple[str, str]:
+    """Return the noun for one unit of privacy, and the noun for several, as texts use them.
+
+    >>> unit_nouns("user"), unit_nouns("user,day"), unit_nouns("user,device")
+    (('user', 'users'), ('user-day', 'user-days'), ("unit 'user,device'", "units 'user,device'"))
+    """
+    if unit == USER:
+        return "user", "users"
+    return ("user-day", "user-days") if unit == "user,day" else (f"unit {unit!r}", f"units {unit!r}")
+
+
+def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:
+    """Return the promise (epsilon, delta) in words; the first sentence says which unit is protected, and which is not.
+
+    `unit`, the unit of privacy, is "user", or "user," followed by the column by which the rows of one user are divided
+    into units.
 
     >>> print(promise_for_unit("user,day", 1.0, 0.0))
     Each single day of a user is protected, but not the user: whoever has n of them in the table is protected only with
@@ -145,10 +194,11 @@ def promise_for_unit(unit: str, epsilon: float, delta: float) -> str:
     kind, _, part = unit.partition(",")
     if not part:
         return f"Each {kind} is protected, with all of their rows. {words}"
-    own = "day" if part == "day" else f"value of {part!r}"
+    noun = "day" if part == "day" else f"value of {part!r}"
+    beyond = " and a delta that grows even faster" if delta > 0 else ""
     return (
-        f"Each single {own} of a user is protected, but not the user: whoever has n of them in the table is protected "
-        f"only with n times this epsilon. {words.replace('one person is', f'one {own} of a person is')}"
+        f"Each single {noun} of a user is protected, but not the user: whoever has n of them in the table is protected "
+        f"only with n times this epsilon{beyond}. {words.replace('one person is', f'one {noun} of a person is')}"
     )
 
 
@@ -156,7 +206,7 @@ _LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 
 
 def _large(value: float) -> str:
-    """Return a number of cases with two digits, in words from a million on."""
+    """Return `value` as text with two significant digits; from a million on it has a word, as in "3.3 million"."""
     two = float(f"{value:.1e}")
     for unit, name in _LARGE:
         if two >= unit:
@@ -165,7 +215,9 @@ def _large(value: float) -> str:
 
 
 def shown_by(statement: str) -> str:
-    """Return a statement with the command that shows the document it stands in: that one is wherever Setwise is.
+    """Return `statement`, the name of a proof, with the command that prints the document that contains it.
+
+    The command works wherever Setwise is installed, unlike a path of the repository.
 
     >>> shown_by("docs/optimal-composition.md, the set-wise optimum")
     'setwise docs optimal-composition, the set-wise optimum'
@@ -178,7 +230,7 @@ def shown_by(statement: str) -> str:
 
 
 def use_in_words(use: Use) -> str:
-    """Return a use as pages show it to people.
+    """Return a use as text for pages that people read.
 
     >>> use_in_words(parse_use("bounded-range:0.1x8")), use_in_words(parse_use("approx:0,1e-09"))
     ('8 picks at ε 0.1', '1 threshold at δ 1e-9')
@@ -188,7 +240,7 @@ def use_in_words(use: Use) -> str:
 
 
 def kind_in_words(guarantee: Guarantee) -> str:
-    """Return many uses of a guarantee as pages show them, whatever their count.
+    """Return the name of a kind of use, with its parameters, in the plural and without a count, for pages.
 
     >>> kind_in_words(parse_use("pure:0.1x25").guarantee)
     'counts at ε 0.1'
@@ -198,7 +250,7 @@ def kind_in_words(guarantee: Guarantee) -> str:
 
 
 def short_exponents(text: str) -> str:
-    """Return the text with exponents written without leading zeros.
+    """Return `text` with exponents written without leading zeros.
 
     >>> short_exponents("1e-06 and 3e+08")
     '1e-6 and 3e+8'
@@ -207,28 +259,34 @@ def short_exponents(text: str) -> str:
 
 
 _ROUND_OFF = Decimal("1e-12")
-"""What lies beyond the twelfth digit is taken for the round-off of a float that stands for a shorter number."""
+"""A relative difference below this is taken for the rounding error of a float that stands for a shorter decimal
+number."""
 
 
 def rounded_up(value: float, digits: int = 6) -> str:
-    """Write a promise with a few digits, never smaller than it is, round-off aside.
+    """Return `value` as text with `digits` significant digits, rounded up, so that a promise is not understated.
+
+    A difference beyond the twelfth digit counts as the rounding error of a float and is ignored.
 
     >>> rounded_up(0.12345678), rounded_up(0.1, 4), rounded_up(0.1 * 3, 4), rounded_up(0.10001, 4)
     ('0.123457', '0.1', '0.3', '0.1001')
     """
-    return _formatted(Context(prec=digits, rounding=ROUND_CEILING), Decimal(repr(float(value))) * (1 - _ROUND_OFF))
+    return _format(Context(prec=digits, rounding=ROUND_CEILING), Decimal(repr(float(value))) * (1 - _ROUND_OFF))
 
 
 def rounded_down(value: float, digits: int = 6) -> str:
-    """Write what is left with a few digits, never more than it is, round-off aside.
+    """Return `value` as text with `digits` significant digits, rounded down, so that a balance is not overstated.
+
+    A difference beyond the twelfth digit counts as the rounding error of a float and is ignored.
 
     >>> rounded_down(0.12345678), rounded_down(0.3, 4), rounded_down(4.0099999999999995e-07, 4)
     ('0.123456', '0.3', '4.01e-07')
     """
-    return _formatted(Context(prec=digits, rounding=ROUND_FLOOR), Decimal(repr(float(value))) * (1 + _ROUND_OFF))
+    return _format(Context(prec=digits, rounding=ROUND_FLOOR), Decimal(repr(float(value))) * (1 + _ROUND_OFF))
 
 
-def _formatted(context: Context, value: Decimal) -> str:
+def _format(context: Context, value: Decimal) -> str:
+    """Return `value` as text with the digits and the rounding of the decimal `context`; "infinity" if not finite."""
     if not value.is_finite():
         return "infinity"
     return f"{float(context.create_decimal(value)):.{context.prec}g}"

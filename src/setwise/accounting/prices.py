@@ -1,12 +1,37 @@
-"""What one use costs a Gaussian wallet: certified upper bounds.
+"""Prices of uses in a Gaussian wallet (a budget of mu squared): certified upper bounds.
 
-Write G_s for the Gaussian mechanism with mu^2 = s. The *price* of a use with v left behind it is the least c such that
-the use followed by G_v is dominated by G_{v + c} (docs/optimal-composition.md, "Prices"). It falls as v grows, so a
-price at v is a price at every larger v. Every function here returns an upper bound, infinite where none is known.
-What is charged for rounding is counted in docs/numerics.md, "Prices".
+Write G_s for the Gaussian mechanism with mu^2 = s. The *price* of a use that leaves v in the wallet is the least c such
+that the use followed by G_v is dominated by G_{v + c} (docs/optimal-composition.md, "Prices"). The price falls as v
+grows, so a price at v is an upper bound at every larger v. Every function here returns an upper bound, infinite if none
+is known.
 
-Truncation of integer Gaussian noise to {-bound, ..., bound} takes some of it away: with g(z) = exp(-z^2 / (2 sigma^2)),
-noise and its neighbour, moved by the sensitivity s, overlap on {-bound + s, ..., bound}.
+Truncating integer Gaussian noise to {-bound, ..., bound} removes mass. With g(z) = exp(-z^2 / (2 sigma^2)), the noise
+and its neighbour, moved by the sensitivity s, overlap on {-bound + s, ..., bound}.
+
+Margins for rounding errors are added to every price. In units of 2^-53 (notation of docs/optimal-composition.md,
+"Prices"):
+
+* Pure DP and Laplace. Both sides of the equation for d are integrals of positive functions, by the Gauss rule with
+  16 points on panels of at most one deviation of the Gaussian weight and at most 1 in s (or 2 / max(1, w) in x). The
+  rule: on the Bernstein ellipse with rho = 4 around a panel the integrands are at most about 20 times their values on
+  it, or 300 times less than what the first panel holds, so the remainder, at most (64 / 15) M rho^-32 / (1 - rho^-2)
+  with 4^-32 = 5e-20, is below one unit. (The factors 20 and 300 were read off in high precision over the range of
+  parameters, not derived.) Terms: nodes and exponents err by 490 units, `exp` by 8, the cancellation in epsilon - s
+  averages to at most 200 for epsilon <= 60, weights 2; sums are exact (`fsum`). That is below 800 units together; the
+  margin is 1e-12, 9,000 units, which covers the weight beyond nine deviations too.
+* If d is close to 0 (curvature d (w + d) < 1e-6), e^-y >= 1 - y gives d (1 - d (w/2 + d/6)) for the integral, and the
+  d taken is checked against that. Otherwise the d that Newton's method finds is raised by 4e-12 or more until the
+  integral, minus its margin, is at least the value needed; then c = 4 d (2 w + d) is raised by 16 units.
+* Bounded range. For a <= 1, theta / a^2 = 1/2 - a^2/24 + ... alternates and shrinks and is cut after its 13th, positive
+  term; Horner's rule loses 30 units, and the margin is 64. For a > 1 the two terms of theta cancel by a factor of 2.7
+  at most, `erf` is assumed to err by at most 1,000 units and counts at most twice: 5,500 units, and the margin is
+  1e-12. The price at v = 0 bounds both.
+* Integer Gaussian. The exponent of eta is lowered by 1e-12, the sum bounded by 2 e^-x / (1 - e^-3x) because
+  j^2 >= 1 + 3 (j - 1), and the price follows from the equation for d again.
+* The balance that a wallet has left after paying is found by a search, and the value returned is checked: the balance
+  that `wallet_before` needs for it, plus 1e-12 of that, is at most the wallet. Levels are added with one float up
+  each. In any order (Theorem 12) jumps are compared with 4 units, rates lowered by 8, each partial sum of the
+  potential by 4, the last level raised by 16.
 """
 
 import math
@@ -16,7 +41,8 @@ from dataclasses import dataclass
 from setwise.accounting.brackets import UNIT, crossing, probability, up
 
 Price = Callable[[float], float]
-"""From a lower bound of what is left behind a use to an upper bound of its price."""
+"""A function from a lower bound on the balance that a use leaves (mu squared) to an upper bound on its price (mu
+squared)."""
 
 _NODES = (
     0.09501250983763744,
@@ -38,80 +64,108 @@ _WEIGHTS = (
     0.062253523938647894,
     0.027152459411754096,
 )
-"""The Gauss-Legendre rule with 16 points on [-1, 1]: positive nodes, and the weight of each and of its mirror image."""
+"""The Gauss-Legendre rule with 16 points on [-1, 1]: its positive nodes (`_NODES`), and the weight of each node and
+its mirror image."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceConfig:
-    """How closely prices are found; each is an upper bound, whatever these numbers are."""
+    """Constants for the accuracy of prices; the price of a use is the mu squared that it takes from a Gaussian wallet.
+
+    Each price is an upper bound, whatever these numbers are. The text below each constant says what it decides.
+    """
 
     blocks_to_wallet: int = 32
     """Uses are paid in blocks that raise the wallet by at most one part in this many."""
     lattice_shares: tuple[float, ...] = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 4.0)
-    """Values of b that are tried for integer Gaussian noise, in units of the price of the Gaussian over sigma^2."""
+    """Values of b that are tried for integer Gaussian noise, in units of the price of Gaussian noise divided by
+    sigma^2."""
     slight: float = 1e-6
-    """Relative curvature of an integral below which it counts as a parabola: a price gives away the square of it."""
+    """If the relative curvature of an integral is below this, the integral counts as a parabola, and the price is
+    too large by about the square of it."""
     enough: float = 1e-5
-    """Excess of the price of integer Gaussian noise over that of Gaussian noise that is not looked to be lowered."""
+    """If the price of integer Gaussian noise exceeds that of Gaussian noise by at most this share, no smaller price
+    is searched for."""
 
 
 CONFIG = PriceConfig()
 
 _CHARGE = 1e-12
-"""Relative error charged for an integral, several times what was counted."""
+"""Relative error assumed for an integral, several times the error that was derived."""
 
 _FAR = 9.0
-"""Standard deviations beyond which a Gaussian weight is left out: 3e-19 of it, far within the charge."""
+"""Standard deviations beyond which a Gaussian weight is left out: 3e-19 of the weight, far less than `_CHARGE`."""
 
 _LARGEST_EPSILON = 60.0
-"""A larger epsilon promises nothing and is not priced."""
+"""A larger epsilon is not priced, because it promises nothing."""
 
 _LARGEST_EXPONENT = 200.0
-"""Beyond it a total variation is 1 in floats, and has no price."""
+"""Beyond this exponent a total variation is 1 in floats, so it has no finite price."""
 
 
 def gaussian_price(sigma: float, sensitivity: float = 1.0) -> float:
-    """Return mu^2 = (sensitivity / sigma)^2, rounded up: the price whatever is left, also of rounded Gaussian noise.
+    """Return the price mu^2 = (sensitivity / sigma)^2 of Gaussian noise in a Gaussian wallet, rounded up.
 
-    Theorem: Gaussian losses add; rounding to integers post-processes.
+    `sigma` is the standard deviation of the noise. The price does not depend on the balance of the wallet, and it also
+    holds for continuous Gaussian noise that is rounded to integers.
+
+    Theorem: Gaussian losses add up; rounding to integers is post-processing.
     """
     return (sensitivity / sigma) ** 2 * (1.0 + 8.0 * UNIT)
 
 
-def pure_price(epsilon: float, left: float) -> float:
-    """Return the price of an epsilon-DP use with `left` behind it.
+def pure_price(epsilon: float, remaining: float) -> float:
+    """Return the price of an epsilon-DP use: the mu squared that it takes from a Gaussian wallet.
+
+    A Gaussian wallet is a budget of mu squared. `remaining` is the mu squared that the use leaves in the wallet; the
+    price falls as it grows. Infinite for epsilons above 60.
 
     Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
 
     def kernel(s: float) -> float:
+        """Return the kernel of epsilon-DP randomized response at the loss `s`, a factor in an integral over losses.
+
+        The integral gives the total variation of randomized response followed by a Gaussian (see
+        `_by_total_variation`).
+        """
         return 2.0 * math.sinh(0.5 * (epsilon - s)) / math.cosh(0.5 * epsilon)
 
-    return _by_total_variation(kernel, epsilon, left)
+    return _by_total_variation(kernel, epsilon, remaining)
 
 
-def laplace_price(epsilon: float, left: float) -> float:
-    """Return the price of Laplace noise of scale 1/epsilon over the l1-sensitivity with `left` behind it.
+def laplace_price(epsilon: float, remaining: float) -> float:
+    """Return the price of Laplace noise: the mu squared that it takes from a Gaussian wallet (a budget of mu squared).
 
-    Theorem: docs/optimal-composition.md, Theorem 9.
+    The scale of the noise is 1/epsilon times the l1-sensitivity. `remaining` is the mu squared that the use leaves in
+    the wallet; the price falls as it grows. Infinite for epsilons above 60.
+
+    Theorem: docs/optimal-composition.md, Theorem 9 (the price is a total variation).
     """
 
     def kernel(s: float) -> float:
+        """Return the kernel of Laplace noise of scale 1/epsilon at the loss `s`, a factor in an integral over losses.
+
+        The integral gives the total variation of Laplace noise followed by a Gaussian (see `_by_total_variation`).
+        """
         return -2.0 * math.exp(-0.5 * s) * math.expm1(0.5 * (s - epsilon))
 
-    return _by_total_variation(kernel, epsilon, left)
+    return _by_total_variation(kernel, epsilon, remaining)
 
 
-def bounded_range_price(epsilon: float, left: float) -> float:
-    """Return v (2 theta + theta^2), theta = int_0^a (a - s) exp(-s^2/2) ds, a = epsilon / (2 sqrt v), v = `left`.
+def bounded_range_price(epsilon: float, remaining: float) -> float:
+    """Return the price of an epsilon-bounded-range use: the mu squared that it takes from a Gaussian wallet.
+
+    It is v (2 theta + theta^2) with theta = int_0^a (a - s) exp(-s^2/2) ds and a = epsilon / (2 sqrt v), where v =
+    `remaining` is the mu squared that the use leaves in the wallet.
 
     Theorem: docs/optimal-composition.md, Theorem 10 (bounded range).
     """
     half = 0.5 * epsilon
     alone = 0.5 * math.pi * half * half * (1.0 + 8.0 * UNIT)
-    if left < 1e-300:
+    if remaining < 1e-300:
         return alone
-    ratio = half / math.sqrt(left)
+    ratio = half / math.sqrt(remaining)
     if ratio <= 1.0:
         square = ratio * ratio
         share = 0.0
@@ -119,31 +173,35 @@ def bounded_range_price(epsilon: float, left: float) -> float:
             share = share * square + coefficient
         return half * half * (2.0 * share + square * share * share) * (1.0 + 64.0 * UNIT)
     theta = ratio * math.sqrt(0.5 * math.pi) * math.erf(ratio * math.sqrt(0.5)) + math.expm1(-0.5 * ratio * ratio)
-    return min(left * theta * (2.0 + theta) * (1.0 + _CHARGE), alone)
+    return min(remaining * theta * (2.0 + theta) * (1.0 + _CHARGE), alone)
 
 
 _THETA_SERIES = tuple((-1.0) ** n / (2**n * math.factorial(n) * (2 * n + 1) * (2 * n + 2)) for n in range(12, -1, -1))
-"""theta / a^2 in powers of a^2, highest first: alternating and falling in size for a <= 1, and the last is positive."""
+"""theta / a^2 in powers of a^2, highest first. For a <= 1 the terms alternate and fall in size, and the last is
+positive."""
 
 
-def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing: float = 0.0) -> float:
-    """Return the price of integer Gaussian noise with `left` behind it.
+def integer_gaussian_price(sigma: float, sensitivity: int, remaining: float, missing: float = 0.0) -> float:
+    """Return the price of integer Gaussian noise: the mu squared that it takes from a Gaussian wallet.
 
-    `missing` bounds the share of the untruncated noise that truncation takes away from what both neighbours reach.
-    The lattice is seen through a Gaussian of mu^2 = b; where b is more than `left` the difference is paid in addition,
-    and less than `left` serves as well. A little makes the lattice vanish.
+    The noise has parameter `sigma`, and one user changes the number it is added to by at most `sensitivity`.
+    `remaining` is the mu squared that the use leaves in the wallet. For truncated noise, `missing` bounds the
+    probability that untruncated noise falls outside of the outcomes that both of two neighbouring tables can produce;
+    otherwise it is 0. The proof needs a further Gaussian of some mu^2 = b after the noise, which smooths the integer
+    lattice; even a small b makes the effect of the lattice vanish. The Gaussian that remains in the wallet serves as
+    this one. If b exceeds `remaining`, the difference is paid in addition. The price is the least over the b tried.
 
     Theorem: docs/optimal-composition.md, Theorem 11 (integer Gaussian).
     """
-    own = gaussian_price(sigma, float(sensitivity))
+    gaussian = gaussian_price(sigma, float(sensitivity))
     best = math.inf
-    for behind in (left, *(own * share / (sigma * sigma) for share in CONFIG.lattice_shares)):
-        if behind <= 0.0 or missing >= 0.5:
+    for smoothing in (remaining, *(gaussian * share / (sigma * sigma) for share in CONFIG.lattice_shares)):
+        if smoothing <= 0.0 or missing >= 0.5:
             continue
-        exponent = 2.0 * math.pi**2 * sigma * sigma * behind / (behind + own) * (1.0 - _CHARGE)
+        exponent = 2.0 * math.pi**2 * sigma * sigma * smoothing / (smoothing + gaussian) * (1.0 - _CHARGE)
         ripple = 2.0 * math.exp(-exponent) / -math.expm1(-3.0 * exponent)  # j^2 >= 1 + 3 (j - 1)
         raised = (ripple + missing) / (1.0 - missing)
-        root = 0.5 * math.sqrt(behind + own)
+        root = 0.5 * math.sqrt(smoothing + gaussian)
         if raised == 0.0:
             added = 0.0
         elif 0.5 * root * root < _LARGEST_EXPONENT:
@@ -151,37 +209,47 @@ def integer_gaussian_price(sigma: float, sensitivity: int, left: float, missing:
             added = _spent(root, raised * area * (1.0 + _CHARGE))
         else:
             continue
-        best = min(best, max(0.0, behind - left) + own + added)
-        if best <= own * (1.0 + CONFIG.enough):
+        best = min(best, max(0.0, smoothing - remaining) + gaussian + added)
+        if best <= gaussian * (1.0 + CONFIG.enough):
             break
     return up(best * (1.0 + 16.0 * UNIT)) if best < math.inf else best
 
 
-def wallet_before(price: Price, count: int, left: float) -> float:
-    """Return a wallet that pays for `count` uses of one price and has `left` afterwards, rounded up.
+def wallet_before(price: Price, count: int, remaining: float) -> float:
+    """Return the balance that a Gaussian wallet needs to pay for `count` equal uses and keep `remaining` after them.
 
-    The price at the last use of a block holds for all of the block, because more is left behind the others. Blocks grow
-    with the wallet: what they give away adds up to a few hundredths of one use.
+    A Gaussian wallet is a budget in mu squared, from which uses of mechanisms are paid; both balances are in mu
+    squared, and the result is rounded up. `price` maps the balance after one use to the price of that use: the less is
+    left, the dearer the use. Uses are priced in blocks, from the last use to the first. Each use of a block is charged
+    the price of the block's last use, which is the dearest of the block. The fuller the wallet, the more uses are in a
+    block, so that all blocks together charge only a few hundredths of one use too much. Returns infinity if a use has
+    no finite price.
     """
-    wallet, unpaid = left, count
+    wallet, unpaid = remaining, count
     while unpaid:
-        each = price(wallet)
-        if each == math.inf:
+        one_price = price(wallet)
+        if one_price == math.inf:
             return math.inf
-        block = min(unpaid, max(1, int(wallet / (CONFIG.blocks_to_wallet * each)))) if each else unpaid
-        wallet = up(wallet + block * each * (1.0 + 4.0 * UNIT))
+        block = min(unpaid, max(1, int(wallet / (CONFIG.blocks_to_wallet * one_price)))) if one_price else unpaid
+        wallet = up(wallet + block * one_price * (1.0 + 4.0 * UNIT))
         unpaid -= block
     return wallet
 
 
 def after_paying(price: Price, count: int, wallet: float) -> float | None:
-    """Return what is left of the wallet after `count` uses, rounded down; None when it does not pay for them.
+    """Return the balance of a Gaussian wallet of mu^2 = `wallet` after `count` uses; None if it cannot pay for them.
 
-    What is returned was checked: `wallet_before` of it, raised by `_CHARGE`, is at most the wallet.
+    `price` maps the balance after one use to the price of the use. The result is rounded down, and was checked: the
+    balance that `wallet_before` says is needed to keep the result, plus a margin for rounding errors, is at most
+    `wallet`.
     """
 
-    def spare(left: float) -> float:
-        return (wallet - wallet_before(price, count, left) * (1.0 + _CHARGE)) / wallet
+    def spare(remaining: float) -> float:
+        """Return (wallet - cost) / wallet, where cost is the balance that pays for the uses and leaves `remaining`.
+
+        Amounts are mu squared. The result is negative if the wallet cannot pay.
+        """
+        return (wallet - wallet_before(price, count, remaining) * (1.0 + _CHARGE)) / wallet
 
     if price(0.0) == 0.0:
         return wallet
@@ -190,19 +258,22 @@ def after_paying(price: Price, count: int, wallet: float) -> float | None:
     return crossing(spare, 0.0, wallet, keep_left=True)
 
 
-def _by_total_variation(kernel: Callable[[float], float], epsilon: float, left: float) -> float:
-    """Return c with 2 Phi(sqrt(v + c) / 2) - 1 at least the total variation of the use followed by G_v; v = `left`.
+def _by_total_variation(kernel: Callable[[float], float], epsilon: float, remaining: float) -> float:
+    """Return the price (mu squared), by total variation, of a use that leaves v = `remaining` in the wallet.
 
-    With w = sqrt(v) / 2, c = 4 d (2 w + d) where int_0^d exp(-w x - x^2/2) dx is at least
+    Let G_v be a Gaussian of mu^2 = v. The total variation of G_{v + c} is 2 Phi(sqrt(v + c) / 2) - 1. The price is a c
+    for which this is at least the total variation of the use followed by G_v. `kernel` describes the use, as a function
+    of losses s from 0 to its largest loss `epsilon`. With w = sqrt(v) / 2, c = 4 d (2 w + d), where int_0^d exp(-w x -
+    x^2/2) dx is at least
 
         (1 / (2 sqrt v)) int_0^epsilon kernel(s) exp(-s^2 / (2 v)) ds,
 
-    or at least sqrt(pi / 8) kernel(0) where v is next to nothing: the price at 0 holds everywhere. All terms are
-    positive, so nothing cancels.
+    or at least sqrt(pi / 8) kernel(0) if v is close to 0, because the price at v = 0 holds for every v. All terms are
+    positive, so no digits cancel.
     """
     if epsilon > _LARGEST_EPSILON:
         return math.inf
-    deviation = math.sqrt(max(left, 0.0))
+    deviation = math.sqrt(max(remaining, 0.0))
     if deviation < 1e-9 * epsilon:
         return _spent(0.0, math.sqrt(0.125 * math.pi) * kernel(0.0) * (1.0 + _CHARGE))
     end = min(epsilon, _FAR * deviation)
@@ -211,10 +282,11 @@ def _by_total_variation(kernel: Callable[[float], float], epsilon: float, left: 
 
 
 def _spent(root: float, gained: float) -> float:
-    """Return 4 d (2 w + d), rounded up, for a d with int_0^d exp(-w x - x^2/2) dx >= `gained`; w = `root`.
+    """Return the price (mu squared) 4 d (2 w + d), rounded up, where w = `root` and d is found by Newton's method.
 
-    Newton's steps come from the left, because the integral is concave in d. The d returned was checked. It is at least
-    d (1 - d (w / 2 + d / 6)), which is close enough where d is next to nothing.
+    d is such that int_0^d exp(-w x - x^2/2) dx >= `gained`; `_by_total_variation` derives the formula. Newton's method
+    converges from the left, because the integral is concave in d, and the d used was checked. For d close to 0 the
+    integral is bounded below by d (1 - d (w / 2 + d / 6)) instead. Infinite if the integral cannot reach `gained`.
     """
     slight = gained * (root + gained)
     if slight < CONFIG.slight:
@@ -223,6 +295,7 @@ def _spent(root: float, gained: float) -> float:
             return 4.0 * d * (2.0 * root + d) * (1.0 + 16.0 * UNIT)
 
     def area(d: float) -> float:
+        """Return the integral of exp(-w x - x^2/2) over x from 0 to `d`, with w = `root`."""
         return _integral(lambda x: math.exp(-x * (root + 0.5 * x)), d, 2.0 / max(1.0, root))
 
     d, step = gained, math.inf
@@ -244,7 +317,7 @@ def _spent(root: float, gained: float) -> float:
 
 
 def _integral(function: Callable[[float], float], end: float, panel: float) -> float:
-    """Return the integral from 0 to `end` by the Gauss rule on panels no longer than `panel`."""
+    """Return the integral of `function` from 0 to `end`, by a Gauss quadrature rule on intervals of at most `panel`."""
     panels = max(1, math.ceil(end / panel))
     half = 0.5 * end / panels
     terms = []
@@ -256,19 +329,25 @@ def _integral(function: Callable[[float], float], end: float, panel: float) -> f
 
 
 _SUMMED_SIGMA = 1e5
-"""Up to this scale sums over integer noise are taken term by term."""
+"""Up to this noise scale, sums over integer noise are computed term by term."""
 
 
 def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
-    """Return a bound on sum_{z=T-s+1}^{T} g(z) / sum_{z=-T}^{T} g(z): what one neighbour alone reaches, T = bound."""
+    """Return an upper bound on the probability that truncated integer Gaussian noise fails outright.
+
+    Noise of parameter `sigma` is truncated to {-T, ..., T} with T = `bound`. It fails if only one of two neighbouring
+    tables, whose true values differ by s = `sensitivity`, can produce the outcome. The probability is sum_{z=T-s+1}^{T}
+    g(z) / sum_{z=-T}^{T} g(z) with g(z) = exp(-z^2 / (2 sigma^2)).
+    """
     import numpy as np
 
     if sigma > _SUMMED_SIGMA or sensitivity > _SUMMED_SIGMA:
-        # g falls from 0 on: the edge is at most s times its first term, the rest at least the integral less one.
+        # g falls from 0 on, so the numerator is at most s times its first term, and the denominator at least the
+        # integral minus 1.
         edge = sensitivity * math.exp(-0.5 * ((bound - sensitivity + 1) / sigma) ** 2)
         inside = sigma * math.sqrt(2 * math.pi) * math.erf(bound / (sigma * math.sqrt(2.0))) - 1.0
         return min(edge / inside * (1 + 1e-9) if inside > 0.0 else 1.0, math.nextafter(1.0, 0.0))
-    reach = min(bound, math.ceil(40 * sigma))  # beyond, g is below 1e-340: leaving it out only raises the ratio
+    reach = min(bound, math.ceil(40 * sigma))  # further out g is below 1e-340, and leaving it out raises the ratio
     within = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     outside = np.exp(-0.5 * (np.arange(bound - sensitivity + 1, bound + 1) / sigma) ** 2)
     ratio = float(outside.sum()) / float(within.sum())
@@ -278,10 +357,12 @@ def off_the_overlap(sigma: float, bound: int, sensitivity: int) -> float:
 
 
 def missing_mass(sigma: float, bound: int, sensitivity: int) -> float:
-    """Return a bound on the share of untruncated noise outside the overlap.
+    """Return an upper bound on the probability that untruncated integer Gaussian noise leaves the common outcomes.
 
-    With m = bound - sensitivity + 1, both ends hold at most exp(-m^2 / 2 sigma^2) + 2 int_m^inf exp(-x^2 / 2 sigma^2)
-    dx together, and the whole at least max(1, sigma sqrt(2 pi)), by Poisson summation.
+    Common outcomes are those that both of two neighbouring tables can produce if the noise is truncated to {-bound,
+    ..., bound}. With m = bound - sensitivity + 1, the weights exp(-z^2 / (2 sigma^2)) at both ends add up to at most
+    exp(-m^2 / (2 sigma^2)) + 2 int_m^inf exp(-x^2 / (2 sigma^2)) dx, and all weights to at least max(1, sigma sqrt(2
+    pi)), by Poisson summation.
     """
     first = (bound - sensitivity + 1) / sigma
     edge = math.exp(-0.5 * first * first) / max(1.0, sigma * math.sqrt(2.0 * math.pi))

@@ -1,8 +1,8 @@
-"""A Gaussian wallet: a budget mu^2 from which mechanisms of any parameters, chosen on the fly, are paid.
+"""A Gaussian wallet: a budget of mu squared that pays for mechanisms of any parameters, chosen on the fly.
 
-Whatever the analyst does, what was paid from a wallet R is together no worse than one Gaussian mechanism with
-mu^2 = R; beside a registered multiset, no worse than that multiset with this Gaussian added. A use costs less the more
-is left behind it (docs/optimal-composition.md, "Gaussian wallets").
+Whatever the analyst does, the uses paid from a wallet of size R are together no worse than one Gaussian mechanism with
+mu^2 = R. If an account also has registered uses, all together are no worse than the registered uses and this Gaussian.
+The more a use leaves in the wallet, the less it costs (docs/optimal-composition.md, "Gaussian wallets").
 """
 
 import math
@@ -16,28 +16,31 @@ from setwise.accounting.notation import rounded_up
 from setwise.errors import InvalidParameter
 
 FAILURE_SHARE = 0.02
-"""The share of delta that is set aside for outright failures unless the opener says otherwise.
+"""Share of delta that is set aside for outright failures unless the account is opened with another share.
 
-What it costs and buys is measured in docs/ledger.md, "The share for failures".
+docs/ledger.md, "The share for failures", measures its cost and its benefit.
 """
 
 PLAIN_SUM_SLACK = 1e-14
-"""Plain sums may pass epsilon by this much, set aside from delta: five times the double 0.4 is a little above 2."""
+"""Amount by which plain sums may exceed epsilon, paid for from delta. It is needed because five times the double 0.4
+is a little above 2."""
 
 SMALLEST_WALLET = 1e-12
-"""A smaller wallet counts as empty."""
+"""A balance below this mu squared counts as empty."""
 
 SMALLEST_DELTA = 1e-299
-"""The least delta of a wallet: the delta of a Gaussian is known to within 1e-300 at best."""
+"""Smallest delta of a wallet, because the delta of a Gaussian is known to within 1e-300 at best."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wallet:
-    """The budget of an account whose uses are chosen on the fly: its three limits.
+    """The budget of an account whose uses are chosen on the fly: a Gaussian wallet with two further limits.
 
-    `size` is mu^2, from which uses are paid. Probabilities of outright failure may add up to `failure_limit`. As long
-    as the largest losses of all uses add up to at most `loss_limit`, uses are admitted that the wallet cannot pay for.
-    What is left of each is kept by the ledger.
+    `size` is the mu squared from which uses are paid: all uses together are no worse than one Gaussian mechanism of
+    this mu squared. Probabilities of outright failure (an event in which everything may be revealed) may add up to
+    `failure_limit`. A use that `size` cannot pay for is still admitted as long as the largest losses of all uses, added
+    up as in basic composition, are at most `loss_limit`. The object holds the limits; the ledger keeps what remains of
+    them.
 
     >>> wallet = Wallet.for_promise(epsilon=2.0, delta=1e-6)
     >>> round(wallet.size, 4), wallet.failure_limit
@@ -50,14 +53,25 @@ class Wallet:
 
     @classmethod
     def of(cls, size: float, *, failure_limit: float = 0.0, loss_limit: float = 0.0) -> "Wallet":
-        """Return a full wallet of mu^2 = `size`."""
+        """Return a Gaussian wallet, a budget of mu^2 = `size`, from which nothing has been spent.
+
+        `failure_limit` bounds the sum of failure probabilities. A use that the wallet cannot pay for is still admitted
+        as long as the largest losses of all uses add up to at most `loss_limit`.
+
+        Raises: `InvalidParameter` unless `size` is positive and finite.
+        """
         if not 0.0 < size < math.inf:
-            raise InvalidParameter(f"a wallet must be positive and finite, not {size!r}")
+            raise InvalidParameter(f"the size of a wallet must be positive and finite, not {size!r}")
         return cls(size=size, failure_limit=failure_limit, loss_limit=loss_limit)
 
     @classmethod
     def for_promise(cls, *, epsilon: float, delta: float, failure_share: float = FAILURE_SHARE) -> "Wallet":
-        """Return the largest wallet that keeps (epsilon, delta)-DP, `failure_share` of delta set aside for failures."""
+        """Return the largest Gaussian wallet (a budget of mu squared) whose uses together are (epsilon, delta)-DP.
+
+        The share `failure_share` of delta is set aside for outright failures.
+
+        Raises: `InvalidParameter` if too little of delta remains for the wallet.
+        """
         epsilon, delta = check_epsilon(epsilon), check_delta(delta)
         failures = delta * check_failure("failure_share", failure_share)
         slack = min(PLAIN_SUM_SLACK, 1e-3 * delta)
@@ -71,34 +85,42 @@ class Wallet:
         return cls.of(size, failure_limit=failures, loss_limit=down(epsilon + slack))
 
 
-def wallet_shortage(uses: Sequence[Use], left: float) -> str:
-    """Return in words why a wallet of which mu^2 = `left` is left cannot pay for the uses, and which noise it could."""
+def wallet_shortage(uses: Sequence[Use], remaining: float) -> str:
+    """Return a text that says why the balance mu^2 = `remaining` cannot pay for `uses`.
+
+    The text also says which Gaussian noise the balance could pay for.
+    """
     cost = math.fsum(use.count * use.guarantee.price(0.0) for use in uses)
     if cost == math.inf:
         return "a use has no price in a wallet, because only its zCDP is known: take a filter that adds up zCDP"
-    if left < SMALLEST_WALLET:
+    if remaining < SMALLEST_WALLET:
         return "nothing is left"
     count = sum(use.count for use in uses)
-    noise = f"Gaussian noise of sigma {rounded_up(math.sqrt(count / left), 4)}"
+    noise = f"Gaussian noise of sigma {rounded_up(math.sqrt(count / remaining), 4)}"
     return (
-        f"it costs {rounded_up(cost / left, 4)} times what is left; "
+        f"it costs {rounded_up(cost / remaining, 4)} times what is left; "
         f"{noise}{'' if count == 1 else f' for each of the {count} uses'} would fit"
     )
 
 
 def gaussian_of(size: float) -> Gaussian:
-    """Return the Gaussian mechanism that a wallet of mu^2 = `size` stands for, its sigma rounded down."""
+    """Return the Gaussian mechanism of mu^2 = `size`, which dominates all uses paid from a wallet of that size.
+
+    Its sigma is rounded down.
+    """
     return Gaussian(sigma=min(_sigma(size), LARGEST_SCALE))
 
 
 def _sigma(size: float) -> float:
+    """Return the sigma of the Gaussian with mu^2 = `size`, which is 1 / sqrt(size), rounded down."""
     return down(1.0 / math.sqrt(size)) * (1.0 - 4.0 * UNIT)
 
 
 def wallet_for(epsilon: float, delta: float) -> float:
     """Return the largest mu^2, rounded down, for which one Gaussian mechanism is (epsilon, delta)-DP.
 
-    Theorem: lem:AGM; what is returned was checked with an upper bound of the Gaussian's delta.
+    Theorem: the analytic Gaussian mechanism (lem:AGM). The result was checked with an upper bound of the Gaussian's
+    delta.
     """
     import numpy as np
 
@@ -107,6 +129,7 @@ def wallet_for(epsilon: float, delta: float) -> float:
     at = np.array([epsilon])
 
     def spare(size: float) -> float:
+        """Return log(delta / the Gaussian's delta at mu^2 = `size`), rounded down; negative if `size` is too large."""
         value, error = GaussianLoss(_sigma(size)).delta(at)
         return math.log(delta) - math.log(float(value[0] + error[0]))
 

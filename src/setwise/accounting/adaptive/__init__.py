@@ -1,1 +1,1 @@
-"""The optimum when mechanisms, and the order of their parameters, may depend on earlier answers."""
+"""The largest delta over analysts who choose mechanisms, or the order of mechanisms, after seeing earlier answers."""

@@ -1,14 +1,18 @@
-"""Bounded-range mechanisms drawn adaptively: certified profiles by dynamic programming.
+"""Certified privacy profiles of bounded-range mechanisms that an analyst uses in any adaptive order.
 
-With equal parameters n mechanisms take the profile f of what follows to S^n f. With unequal ones in any order the
-analyst also chooses which to use next, and the value is a maximum over the vectors c of remaining counts:
+A privacy profile is delta as a function of epsilon. Let f be the profile of the mechanisms used last, and let S_a f be
+the profile if one a-bounded-range mechanism is used before them (operator.py computes S_a f from f). Then n mechanisms
+with equal epsilon a, used before the last ones, have the profile S_a applied n times to f. With unequal epsilons in any
+order, the analyst also chooses which mechanism to use next. A state is a vector c with the number of uses that remain
+of each epsilon; without remaining uses V(0) = f, and the profile of a state is
 
     V(c) = max over a with c_a > 0 of S_a V(c - e_a).
 
-Where there are too many vectors, only a price of what remains is kept: every parameter has a whole price, and any of
-them may be drawn that leaves a sum of prices which some remaining set has. Every real order is among these, whatever
-the prices, so the bound is sound; it is tight when prices are in proportion to what a draw gains
-(docs/optimal-composition.md, "Unequal parameters").
+If there are too many vectors, a state is reduced to one number. Each epsilon gets a price, a positive whole number, and
+the state is the sum of the prices of the remaining uses. From a state the analyst may use any mechanism whose price
+leads to a smaller state, even if all uses of that epsilon are used up. This allows every real order, whatever the
+prices are, so the maximum is an upper bound. The bound is tight if prices are in proportion to the effect of one use on
+delta (docs/optimal-composition.md, "Unequal parameters").
 """
 
 import itertools
@@ -26,69 +30,94 @@ from setwise.accounting.losses.lattice import common_step, common_unit, worst_t
 from setwise.errors import Unattainable
 
 Group = tuple[float, int]
-"""An epsilon and a count."""
+"""Bounded-range mechanisms with the same parameter: their epsilon and their count."""
 
 Apply = Callable[[BoundedRangeStep, Profile, int], Profile]
-"""How an operator is applied: for both bounds, or for the upper one only."""
+"""A function that applies an operator to a profile on a number of grid points, for both bounds or for the upper one
+only."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawConfig:
-    """Which states are kept, and on which grid. Work is grid points times applications of an operator."""
+    """Constants of the dynamic program that maximises delta over the adaptive orders of bounded-range mechanisms.
+
+    A draw is one use of a bounded-range mechanism, chosen by the analyst from those that remain. An operator turns the
+    privacy profile (delta as a function of epsilon) of later mechanisms into that of a draw followed by them. Work is
+    the number of grid points of a profile times the number of times that an operator is applied. The constants limit
+    this work; the text below each of them says how.
+    """
 
     most_states: int = 1_500
-    """Vectors of remaining counts beyond which draws are priced, so that no set takes more than some seconds."""
+    """Largest number of vectors of remaining counts. With more, draws are priced, so that no computation takes more
+    than some seconds."""
     most_priced_steps: int = 12_000
-    """Applications of an operator that priced draws may take, where rounding epsilons up to fewer can keep to it."""
+    """Largest number of operator applications for priced draws. Epsilons are rounded up to fewer different values to
+    keep to it, where that suffices."""
     most_price: int = 400
-    """Largest price of the smallest epsilon that is tried; it bounds the search for prices."""
+    """Largest price of the smallest epsilon that the search for prices tries."""
     largest_ratio: float = 32.0
-    """Epsilons below the largest over this are rounded up from above, and left out from below: one grid serves all."""
+    """Epsilons below the largest divided by this are rounded up to that for the upper bound and left out of the lower
+    bound, so that one grid serves all epsilons."""
     quick_work: float = 1.2e8
-    """Work that takes about a second."""
+    """Work that takes about a second; draws with less are called quick."""
     quick_priced_work: float = 3.5e8
-    """The same for priced draws, which are some percent closer than what else is known."""
+    """The limit of quick work for priced draws, which are a few percent closer to the optimum than the other bounds."""
     quick_beside: float = 5e7
-    """The same for large parameters beside a Gaussian that stands for the small ones."""
+    """The limit of quick work for large epsilons when one Gaussian stands for all small ones."""
     usual_cells: int = 32
-    """Cells across the smallest epsilon of a grid of the usual width."""
+    """Cells across the smallest epsilon in a grid that gives the default width."""
     application_work: float = 5e3
-    """Work of one application of an operator to a grid of hardly any points: calls of NumPy."""
+    """Fixed work of one application of an operator, however few points the grid has: the calls of NumPy."""
     rough_application_work: float = 1e4
     rough_work: float = 10.0
-    """The same, and work at a point, for a grid that is too short for blocks of smooth cells."""
+    """Work per grid point, with `rough_application_work` per application, if the grid is too short for blocks of smooth
+    cells."""
     end_work: float = 0.7
     cached_cells: float = 200.0
-    """Work at the end of a longer grid, over the squared number of cells across the largest epsilon; where these are
-    more than the second number, the square of them no longer fits into fast memory."""
+    """The end of a longer grid takes the work `end_work` times the squared number of cells across the largest epsilon.
+    Beyond `cached_cells` cells the square no longer fits into the processor's cache, and the work grows faster."""
     short: float = 24.0
-    """Largest epsilons that such a grid spans at most."""
+    """A grid is short if it spans fewer than this many times the largest epsilon."""
     deviations: float = 12.0
-    """Standard deviations of the loss that a grid spans, for estimates of work."""
+    """Standard deviations of the loss that a grid is taken to span in estimates of work."""
     look_every: int = 64
-    """Applications after which a profile is compared with what it can be: at 0 about 0.4 standard deviations."""
+    """Number of applications after which a profile is checked for accumulated rounding. Its value at 0 should be about
+    0.4 standard deviations of the loss, and more than one standard deviation is refused."""
     finer: int = 4
-    """Times as many cells as asked for that a grid may have so that epsilons fall on it."""
+    """A grid may have up to this many times the cells asked for, so that all epsilons fall on grid points."""
     enough: float = 0.3
-    """Relative rounding of an epsilon, times the squared number of cells, below which the grid itself costs more."""
+    """If the relative rounding of an epsilon, times the squared number of cells, is below this, then the grid itself
+    costs more accuracy than the rounding."""
 
 
 CONFIG = DrawConfig()
 
 _ON_GRID = 1e-12
-"""Ratios this close to a whole number, relative to it, are taken for it: the step is then made to cover both."""
+"""A ratio that is within this relative distance of a whole number counts as that number. The step is then enlarged so
+that the multiple is not below the epsilon."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrawOrders:
-    """Bounded-range mechanisms drawn in any order: by counts, or by `prices` when there are any."""
+    """Bounded-range mechanisms that may be used in any order, and the states of the dynamic program over orders.
+
+    `groups` are pairs (epsilon, count), and one use is called a draw. If `prices` is empty, a state is the vector of
+    remaining counts, and the program computes the largest delta over all orders. Otherwise `prices` has for each group
+    a positive integer, the price of one of its draws, and a state is only the sum of the prices of the remaining draws.
+    There are fewer such states, but they also allow orders that draw from a group too often, so the program computes an
+    upper bound on delta.
+    """
 
     groups: tuple[Group, ...]
     prices: tuple[int, ...] = ()
 
     @property
     def steps(self) -> int:
-        """How often an operator is applied, at most."""
+        """Upper bound on the number of operator applications of the dynamic program over adaptive orders.
+
+        An operator adds one use of a mechanism to a privacy profile, so this number measures the work of the program.
+        It is the number of states times the number of groups, or the number of uses if there is only one group.
+        """
         if self.prices:
             return self.total * len(self.groups)
         if len(self.groups) == 1:
@@ -97,33 +126,45 @@ class DrawOrders:
 
     @property
     def total(self) -> int:
-        """What all draws cost together."""
+        """Sum of the prices of all draws (uses): count times price, added up over the groups.
+
+        Requires: `prices` is not empty.
+        """
         return sum(count * price for (_, count), price in zip(self.groups, self.prices, strict=True))
 
     def levels(self) -> NDArray[np.int64]:
-        """Return, ascending, what some remaining set costs."""
+        """Return, in ascending order, every sum of prices that some subset of the draws (uses) has.
+
+        These sums are the states of the dynamic program if there are prices.
+        """
         seen = np.zeros(self.total + 1, dtype=bool)
         seen[0] = True
         for (_, count), price in zip(self.groups, self.prices, strict=True):
-            left, part = count, 1
-            while left:  # parts 1, 2, 4, ... and a rest reach every number up to the count
-                part = min(part, left)
-                moved = np.zeros_like(seen)
-                moved[part * price :] = seen[: seen.size - part * price]
-                seen |= moved
-                left, part = left - part, 2 * part
+            remaining, chunk = count, 1
+            while remaining:  # parts 1, 2, 4, ... and a remainder add up to every number up to the count
+                chunk = min(chunk, remaining)
+                shifted = np.zeros_like(seen)
+                shifted[chunk * price :] = seen[: seen.size - chunk * price]
+                seen |= shifted
+                remaining, chunk = remaining - chunk, 2 * chunk
         return np.flatnonzero(seen)
 
 
 def variance_of(groups: Sequence[Group]) -> float:
-    """Return the largest variance of the loss of the groups: epsilon^2 / 4 each."""
+    """Return an upper bound on the variance of the total privacy loss of all uses of bounded-range mechanisms.
+
+    `groups` are pairs (epsilon, count). One use of an epsilon-bounded-range mechanism has a loss of variance at most
+    epsilon^2 / 4.
+    """
     return math.fsum(count * epsilon * epsilon / 4 for epsilon, count in groups)
 
 
 def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_cells) -> float:
-    """Return roughly the work, in grid points, of applying an operator `steps` times.
+    """Return the estimated work of applying bounded-range operators `steps` times to privacy profiles on a grid.
 
-    The grid has `cells` points across the smallest epsilon. Each application also costs a fixed amount.
+    The unit of work is one grid point in one application; each application also has a fixed work of a few thousand
+    units. The grid has `cells` cells across the smallest epsilon of the bounded-range mechanisms `groups`, pairs
+    (epsilon, count).
     """
     epsilons = [epsilon for epsilon, _ in groups]
     smallest = max(min(epsilons), max(epsilons) / CONFIG.largest_ratio)
@@ -137,32 +178,53 @@ def grid_work(groups: Sequence[Group], steps: float, cells: int = CONFIG.usual_c
 
 
 def quick_in_any_order(groups: Sequence[Group], most_work: float = CONFIG.quick_work) -> bool:
-    """Return whether the draws, in any order, are quick on the grid, and neither rounded nor priced."""
+    """Return whether the exact largest delta over all adaptive orders of `groups` takes at most about `most_work`.
+
+    `groups` are bounded-range mechanisms as (epsilon, count), and work is counted in grid points times operator
+    applications. False also if the epsilons differ too much for one grid, or if there are too many vectors of remaining
+    counts, because then only an upper bound can be computed.
+    """
     epsilons = [epsilon for epsilon, _ in groups]
     if len(groups) > 1 and (
         _states(groups) > CONFIG.most_states or max(epsilons) > CONFIG.largest_ratio * min(epsilons)
     ):
         return False
-    # profiles of few remaining draws are short: on average about half as long as the last
+    # Profiles with few remaining draws are short, on average about half as long as the last profile.
     return grid_work(groups, 0.5 * DrawOrders(tuple(groups)).steps) <= most_work
 
 
 def quick_when_priced(groups: Sequence[Group]) -> bool:
-    """Return whether the draws, in any order, are quick on the grid when they are rounded or priced."""
+    """Return whether an upper bound on the delta over all adaptive orders of `groups` is quick to compute.
+
+    `groups` are bounded-range mechanisms as (epsilon, count). To save states, the bound may round epsilons up, and may
+    keep only a weighted sum of the remaining counts (a sum of prices, see `DrawOrders`). Quick means that the estimated
+    work is at most `CONFIG.quick_priced_work` grid points.
+    """
     return grid_work(groups, CONFIG.most_priced_steps) <= CONFIG.quick_priced_work
 
 
 def quick_in_one_order(groups: Sequence[Group]) -> bool:
-    """Return whether the draws, in a fixed order, are quick on the grid."""
+    """Return whether the optimal delta of bounded-range mechanisms in one fixed order is quick to compute.
+
+    `groups` are the mechanisms as (epsilon, count). Quick means that the estimated work is at most `CONFIG.quick_work`,
+    counted in grid points times operator applications.
+    """
     return grid_work(groups, sum(count for _, count in groups)) <= CONFIG.quick_work
 
 
 def _states(groups: Sequence[Group]) -> int:
+    """Return the number of states of the dynamic program over adaptive orders: the product of count + 1 over `groups`.
+
+    `groups` are bounded-range mechanisms as (epsilon, count). A state says how many uses of each group remain.
+    """
     return math.prod(count + 1 for _, count in groups)
 
 
-def added_up(groups: Sequence[Group]) -> list[Group]:
-    """Return the groups in ascending order, equal epsilons together."""
+def merge_groups(groups: Sequence[Group]) -> list[Group]:
+    """Return bounded-range mechanisms sorted by epsilon, with the counts of equal epsilons added up.
+
+    `groups` and the result are pairs (epsilon, count).
+    """
     return [
         (epsilon, sum(count for _, count in same))
         for epsilon, same in itertools.groupby(sorted(groups), key=lambda group: group[0])
@@ -171,18 +233,22 @@ def added_up(groups: Sequence[Group]) -> list[Group]:
 
 @lru_cache(maxsize=64)
 def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
-    """Return draws in any order that allow all that the groups allow, and little more where `tilt` points.
+    """Return the states of a dynamic program that maximises delta over every adaptive order of `groups`.
 
-    Epsilons may be rounded up to fewer: a-BR implies b-BR for a <= b.
+    `groups` are bounded-range mechanisms as (epsilon, count). A state is the vector of remaining counts. If there would
+    be too many vectors, a state is a sum of prices instead (see `DrawOrders`), and the maximum is then too large,
+    because impossible orders are allowed too. The prices are chosen so that it is little too large if privacy profiles
+    fall with epsilon like exp(-`tilt` epsilon). To have fewer groups, epsilons may then also be rounded up, which is
+    safe because a-bounded range implies b-bounded range for a <= b.
     """
-    merged = added_up(groups)
+    merged = merge_groups(groups)
     if len(merged) == 1 or _states(merged) <= CONFIG.most_states:
         return DrawOrders(tuple(merged))
     best, least = DrawOrders(()), math.inf
     while True:
-        found, gain = _priced(merged, tilt)
+        candidate, gain = _choose_prices(merged, tilt)
         if gain < least:
-            best, least = found, gain
+            best, least = candidate, gain
         if len(merged) == 1:
             return best
         cost = [merged[i][1] * (merged[i + 1][0] ** 2 - merged[i][0] ** 2) for i in range(len(merged) - 1)]
@@ -190,35 +256,48 @@ def draw_orders_of(groups: tuple[Group, ...], tilt: float) -> DrawOrders:
         merged[cheapest : cheapest + 2] = [(merged[cheapest + 1][0], merged[cheapest][1] + merged[cheapest + 1][1])]
 
 
-def _priced(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
-    """Return prices under which the best way to spend them all gains least, and that gain; infinite if out of reach."""
+def _choose_prices(groups: Sequence[Group], tilt: float) -> tuple[DrawOrders, float]:
+    """Return `groups` with a price for one use of each group, and a bound that says how good these prices are.
+
+    `groups` are bounded-range mechanisms as (epsilon, count). With prices, the dynamic program allows any uses whose
+    prices add up to the total price of `groups`. The second result is an upper bound on log E[exp(`tilt` L)], where L
+    is the total privacy loss of such uses; it is better the smaller it is. Prices are positive integers that make it
+    smallest; a single group gets no price. It is infinite if every choice of prices takes more than
+    `CONFIG.most_priced_steps` operator applications.
+    """
     gains = [draw_gain(epsilon, tilt) for epsilon, _ in groups]
     if len(groups) == 1:
         return DrawOrders(tuple(groups)), groups[0][1] * gains[0]
     best, least = DrawOrders(()), math.inf
     for smallest in range(1, CONFIG.most_price + 1):
         prices = tuple(max(1, round(smallest * gain / gains[0])) for gain in gains)
-        found = DrawOrders(tuple(groups), prices)
-        if found.steps > CONFIG.most_priced_steps:
+        candidate = DrawOrders(tuple(groups), prices)
+        if candidate.steps > CONFIG.most_priced_steps:
             break
-        most = found.total * max(gain / price for gain, price in zip(gains, prices, strict=True))
+        most = candidate.total * max(gain / price for gain, price in zip(gains, prices, strict=True))
         if most < least:
-            best, least = found, most
+            best, least = candidate, most
     return best, least
 
 
 def draw_gain(epsilon: float, tilt: float) -> float:
-    """Return the logarithm of the largest E[exp(tilt loss)]: what a draw gains against a tail like exp(-tilt x)."""
+    """Return log E[exp(tilt L)], where L is the loss of the worst epsilon-bounded-range mechanism.
+
+    Worst means that E[exp(tilt L)] is largest. If the privacy profile of later mechanisms falls like exp(-tilt x) with
+    the epsilon x, one use of an epsilon-bounded-range mechanism before them multiplies the profile by at most this
+    largest E[exp(tilt L)].
+    """
     t = worst_t(epsilon, tilt)
     keep = math.expm1(t - epsilon) / math.expm1(-epsilon)
     return math.log1p(keep * math.expm1(tilt * t) + (1.0 - keep) * math.expm1(tilt * (t - epsilon)))
 
 
 def grid_step(epsilons: Sequence[float], cells: int) -> float:
-    """Return a step of at most the smallest epsilon over `cells` that divides all epsilons, if it need not be tiny.
+    """Return the step of a grid of epsilons: at most the smallest of `epsilons` divided by `cells`.
 
-    Otherwise the step, not much smaller, to which rounding the epsilons up costs least. Where an epsilon is a multiple
-    of the step up to rounding, the multiple is not below it.
+    The step may be up to `CONFIG.finer` times smaller than that. If some step in this range divides all `epsilons`, it
+    is returned. Otherwise the step is one for which rounding the epsilons up to multiples of it changes them little. If
+    an epsilon is a multiple of the step up to rounding errors, the computed multiple is not below the epsilon.
     """
     distinct = sorted(set(epsilons))
     smallest = distinct[0]
@@ -227,32 +306,48 @@ def grid_step(epsilons: Sequence[float], cells: int) -> float:
         step = common_step(distinct, smallest / cells * (1 + 1e-9))
     else:
 
-        def lost(parts: int) -> float:
+        def largest_increase(parts: int) -> float:
+            """Return the largest relative increase of an epsilon when epsilons are rounded up to multiples of a step.
+
+            The step is the smallest epsilon divided by `parts`.
+            """
             return max(cells_up(e, smallest / parts) * smallest / (parts * e) - 1.0 for e in distinct)
 
-        # Rounding up costs in proportion, the grid itself with the square of its step.
-        enough = CONFIG.enough / cells**2
+        # The error of rounding up is proportional to the rounding; the error of the grid is quadratic in its step.
+        tolerable = CONFIG.enough / cells**2
         parts = range(cells, CONFIG.finer * cells + 1)
-        step = smallest / next((n for n in parts if lost(n) <= enough), min(parts, key=lost))
+        step = smallest / next((n for n in parts if largest_increase(n) <= tolerable), min(parts, key=largest_increase))
     return max([step, *(up(up(e / cells_up(e, step))) for e in distinct if _is_multiple(e, step))])
 
 
 def _is_multiple(epsilon: float, step: float) -> bool:
+    """Return whether `epsilon` is a whole multiple of the grid step `step`, up to rounding errors."""
     ratio = epsilon / step
     return abs(ratio - round(ratio)) <= _ON_GRID * ratio
 
 
 def cells_up(epsilon: float, step: float) -> int:
-    """Return the number of grid steps that an epsilon is rounded up to."""
+    """Return the smallest number of grid cells of length `step`, at least 1, that are together at least `epsilon` long.
+
+    A ratio of `epsilon` to `step` that is a whole number up to rounding errors counts as that whole number.
+    """
     ratio = epsilon / step
     return max(1, round(ratio) if _is_multiple(epsilon, step) else math.ceil(ratio))
 
 
 def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> TailProfile:
-    """Return the profile of the draws, in any adaptive order, before what follows."""
+    """Return the privacy profile of bounded-range mechanisms in their worst adaptive order, followed by `after`.
+
+    `draws` are the bounded-range mechanisms with the states of the dynamic program over orders, and `after` is the
+    profile of the mechanisms used last. `band` says how many grid points a profile needs. `apply` applies the operator
+    of one mechanism to a profile, for both bounds or for the upper one only. `progress` is called with 1.0 about once
+    per use.
+
+    Raises: `Unattainable` if rounding errors exceed the profile.
+    """
     groups = draws.groups
     if len(groups) == 1:
-        profile = _repeated(groups[0], after, band, apply, progress)
+        profile = _apply_repeatedly(groups[0], after, band, apply, progress)
     elif draws.prices:
         profile = _over_all_spending(draws, after, band, progress)
     else:
@@ -262,17 +357,31 @@ def in_worst_order(draws: DrawOrders, after: TailProfile, band: Band, apply: App
 
 
 def _on_grid(epsilon: float, step: float) -> float:
-    """Return the range that a mechanism has from above, where it is rounded up to the grid."""
+    """Return `epsilon` rounded up to a multiple of the grid `step`.
+
+    For the upper bound, an epsilon-bounded-range mechanism is taken to have this larger range.
+    """
     return cells_up(epsilon, step) * step
 
 
 def _operator(epsilon: float, step: float) -> BoundedRangeStep:
-    """Return the operator on the grid: its range is rounded up to it from above, and its reach from below."""
+    """Return the operator that adds one `epsilon`-bounded-range mechanism before others to their privacy profile.
+
+    Profiles are stored on a grid of epsilons with this `step`. For the upper bound, the mechanism's epsilon is rounded
+    up to a multiple of the step. For the lower bound, the mechanism keeps its epsilon, and a profile that has to be
+    read between grid points is read at the next grid point on the right, where it is lower.
+    """
     return BoundedRangeStep(epsilon, cells_up(epsilon, step), step)
 
 
-def _repeated(group: Group, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> Profile:
-    """Return S^n f for one epsilon."""
+def _apply_repeatedly(group: Group, after: TailProfile, band: Band, apply: Apply, progress: Progress) -> Profile:
+    """Return the privacy profile of all uses of one group of equal bounded-range mechanisms, followed by `after`.
+
+    `group` is (epsilon, count), `after` the profile of the mechanisms that follow, and `band` says how many grid points
+    a profile needs. `apply` applies the operator of one mechanism, and `progress` is called with 1.0 after each use.
+
+    Raises: `Unattainable` if rounding errors exceed the profile.
+    """
     epsilon, count = group
     operator = _operator(epsilon, band.step)
     profile = after.profile
@@ -292,7 +401,13 @@ def _repeated(group: Group, after: TailProfile, band: Band, apply: Apply, progre
 def _over_all_orders(
     groups: Sequence[Group], after: TailProfile, band: Band, apply: Apply, progress: Progress
 ) -> Profile:
-    """Return the maximum over all adaptive orders, layer by layer of the lattice of counts."""
+    """Return the privacy profile of `groups` in their worst adaptive order, followed by the mechanisms of `after`.
+
+    `groups` are bounded-range mechanisms as (epsilon, count), and `band` says how many grid points a profile needs. The
+    maximum is over exactly the possible orders. The computation goes backwards: after n rounds it holds, for every
+    vector of remaining counts that add up to n, the profile of these n uses followed by `after`. `apply` applies the
+    operator of one mechanism, and `progress` is called with 1.0 after each round.
+    """
     operators = [_operator(epsilon, band.step) for epsilon, _ in groups]
     most = tuple(count for _, count in groups)
     layer = {tuple(0 for _ in groups): after.profile}
@@ -307,14 +422,20 @@ def _over_all_orders(
                 for a in range(len(most))
                 if (before := _with(state, a, -1)) in layer
             ]
-            following[state] = options[0] if len(options) == 1 else larger(options)
+            following[state] = options[0] if len(options) == 1 else pointwise_maximum(options)
         layer = following
         progress(1.0)
     return layer[most]
 
 
 def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progress: Progress) -> Profile:
-    """Return the maximum over all ways to spend the prices, from above; the lower values are 0."""
+    """Return an upper bound on the privacy profile of `draws` in their worst adaptive order, followed by `after`.
+
+    The bound is the maximum over all sequences of uses whose prices add up to the total price of `draws` (see
+    `DrawOrders`). These sequences include every real order. `after` is the profile of the mechanisms used last, and
+    `band` says how many grid points a profile needs. Only upper values are computed; the lower values are 0. `progress`
+    is called with 1.0 once per use.
+    """
     operators = [_operator(epsilon, band.step) for epsilon, _ in draws.groups]
     variance = variance_of(draws.groups) / draws.total
     support = max(
@@ -330,7 +451,7 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
             for operator, price in zip(operators, draws.prices, strict=True)
             if (before := known.get(level - price)) is not None
         ]
-        known[level] = larger(options) if options else after.profile
+        known[level] = pointwise_maximum(options) if options else after.profile
         for old in [old for old in known if old <= level - longest]:
             del known[old]
         while reported < sum(count for _, count in draws.groups) * level // draws.total:
@@ -340,11 +461,15 @@ def _over_all_spending(draws: DrawOrders, after: TailProfile, band: Band, progre
 
 
 def _with(state: tuple[int, ...], index: int, more: int = 1) -> tuple[int, ...]:
+    """Return a copy of `state`, the remaining uses of each group, with `more` added to the entry at `index`."""
     return (*state[:index], state[index] + more, *state[index + 1 :])
 
 
-def larger(options: Sequence[Profile]) -> Profile:
-    """Return the pointwise maximum: what an analyst who may choose can reach."""
+def pointwise_maximum(options: Sequence[Profile]) -> Profile:
+    """Return the privacy profile of an analyst who may choose among `options`: their largest value at every epsilon.
+
+    All profiles must be on the same grid.
+    """
     return Profile(
         options[0].step,
         np.maximum.reduce([option.lower for option in options]),

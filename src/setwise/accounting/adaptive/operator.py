@@ -1,30 +1,33 @@
-"""Certified privacy profiles on a grid, and the bounded-range operator on them: one more mechanism before the rest.
+"""Certified privacy profiles on a grid of epsilons, and the operator that adds a bounded-range mechanism to a profile.
 
-A profile f(x) is the optimal delta at epsilon = x of everything still to come. Profiles fall with x, are convex in
-u = exp(x), and satisfy f(-x) = 1 - exp(-x) + exp(-x) f(x), so x >= 0 is all that is stored: values at x_i = i h.
-*Upper* profiles are read between grid points along chords in u (above, because f is convex in u) and beyond the last
-point as constant (above, because f falls). *Lower* profiles are read between grid points along the continuation of the
-next chord (below, because f is convex in u), and as 0 beyond the last.
+A profile f(x) is the optimal delta at epsilon = x of all mechanisms still to come. Profiles fall with x, are convex in
+u = exp(x), and satisfy f(-x) = 1 - exp(-x) + exp(-x) f(x), so only the values at x_i = i h >= 0 are stored. *Upper*
+profiles are read between grid points along chords in u (an upper bound, because f is convex in u) and beyond the last
+point as constant (an upper bound, because f falls). *Lower* profiles are read between grid points along the
+continuation of the next chord (a lower bound, because f is convex in u), and as 0 beyond the last point.
 
-The operator takes the profile f of what follows to
+If f is the profile of the mechanisms that follow, the profile of an epsilon-bounded-range mechanism and these is
 
-    (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t).
+    (S f)(x) = sup over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t),
 
-Lower: t on the grid, so every argument is a grid point. Upper: on the cell p between x_p and x_{p+1} the chord of f is
-a_p - b_p u / u_p, with b_p = (f_p - f_{p+1}) / (e^h - 1) and a_p = f_p + b_p. With x - t in cell p, so that
-x + epsilon - t is in cell p + N, and x = x_p + (j+1) h, T = exp((j+1) h), the objective is concave in v = e^t, of the
-form A - B v - C / v, and its largest value over *all* v is
+where q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t in generalized randomized
+response.
+
+Lower bound: t is restricted to the grid, so every argument is a grid point. Upper bound: on the cell p between x_p and
+x_{p+1} the chord of f is a_p - b_p u / u_p, with b_p = (f_p - f_{p+1}) / (e^h - 1) and a_p = f_p + b_p. Let epsilon
+span N cells. Let x - t be in cell p, so that x + epsilon - t is in cell p + N, and let x = x_p + (j+1) h and T =
+exp((j+1) h). Then the objective is concave in v = e^t, of the form A - B v - C / v, and its largest value over *all* v
+is
 
     f_{p+N} + (1 - T e^-epsilon) b_{p+N} + c (a_p - a_{p+N}) (1 - sqrt(T e^-epsilon omega_p))^2,
 
     omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}),
 
-with c = 1 / (1 - e^-epsilon): a sum of non-negative terms. It is attained at t = (w_p + (j+1) h) / 2, where
-w_p = epsilon + log(omega_p) depends on the cell alone. Chords continued beyond their cell lie below f, so no cell ever
-overstates the supremum, and the cell where it is attained states it exactly. That cell has t in [w_p, w_p + h],
-whatever x: each cell competes for two or three values of x only, and a step costs a few passes over the grid. No search
-is trusted.
-(Proof: docs/optimal-composition.md, "One step".)
+with c = 1 / (1 - e^-epsilon): a sum of non-negative terms. It is attained at t = (w_p + (j+1) h) / 2, where w_p =
+epsilon + log(omega_p) depends on the cell only. Chords continued beyond their cell lie below f, so no cell overstates
+the supremum, and the cell where the supremum is attained states it exactly. That cell has t in [w_p, w_p + h], whatever
+x is. So each cell has to be tried for only two or three values of x, and one application costs a few passes over the
+grid. The result does not depend on a numerical search. (Proof: docs/optimal-composition.md, "One step".)
 """
 
 import math
@@ -42,15 +45,20 @@ from setwise.accounting.losses.lattice import multiples
 Floats = NDArray[np.float64]
 
 _LEAST_REACH = 6.4
-"""Standard deviations of grid kept at least beyond the point that will be read; from there f counts as flat."""
+"""Smallest length of grid beyond the point that will be read, in standard deviations of the loss. Further right the
+profile is read as constant."""
 
 _POSITION = 1e-11
-"""Charged, relative to the value, for the rounding of positions between grid points."""
+"""Relative error added to a value read between grid points, for the rounding of its position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Certified lower and upper values at x = 0, h, 2h, ...; `rounding` is the relative error not yet charged."""
+    """Certified lower and upper bounds on a privacy profile at the epsilons 0, h, 2h, ... with h = `step`.
+
+    `rounding` is the relative rounding error of the stored values `lower` and `upper`. It is not contained in them, but
+    is applied by `read_lower` and `read_upper`.
+    """
 
     step: float
     lower: Floats
@@ -59,11 +67,14 @@ class Profile:
 
     @property
     def end(self) -> float:
-        """The last grid point."""
+        """The epsilon of the last grid point of this privacy profile."""
         return self.step * (self.upper.size - 1)
 
     def read_upper(self, x: Floats) -> Floats:
-        """Return upper bounds on f at any x, rounding charged."""
+        """Return upper bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
+
+        The bounds include the rounding errors of the stored values.
+        """
         size = np.abs(x)
         position = np.minimum(size / self.step, self.upper.size - 1.0)
         cell = np.minimum(position.astype(np.int64), max(0, self.upper.size - 2))
@@ -75,15 +86,18 @@ class Profile:
         return np.minimum(mirrored, 1.0)
 
     def read_lower(self, x: Floats) -> Floats:
-        """Return lower bounds on f at any x, rounding charged."""
+        """Return lower bounds on the privacy profile (delta) at any epsilons `x`, also negative ones.
+
+        The rounding errors of the stored values are subtracted.
+        """
         size = np.abs(x)
         position = np.minimum(size / self.step, self.lower.size)  # beyond the grid, and within the range of integers
-        # A tie counts as on the node, and is charged.
+        # A position that equals a grid point up to rounding counts as that point; `_POSITION` covers the difference.
         after = np.ceil(position * (1.0 - 1e-15) - 1e-12).astype(np.int64)
         known = after < self.lower.size
         at = np.where(known, after, 0)
         value = np.where(known, self.lower[at], 0.0)
-        # The chord to the next point, continued back to x, runs below f; its slope is at least this.
+        # The chord from `after` to the next point, continued back to x, runs below f. Its drop is at least `drop`.
         following = np.minimum(at + 1, self.upper.size - 1)
         drop = np.maximum(0.0, self.lower[at] * (1 - self.rounding) - self.upper[following] * (1 + self.rounding))
         back = -np.expm1(np.minimum(0.0, (position - after) * self.step))
@@ -93,16 +107,22 @@ class Profile:
 
 
 def nothing_to_come(step: float) -> Profile:
-    """Return the profile max(0, 1 - exp(x)) of no mechanism at all."""
+    """Return the privacy profile max(0, 1 - exp(x)) of no mechanism, where x is an epsilon on a grid with this `step`.
+
+    It is 0 for every x >= 0, so one stored value is enough. The recursion from the last mechanism to the first starts
+    here.
+    """
     return Profile(step, np.zeros(1), np.zeros(1))
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """How far a profile must reach when the whole loss, of the given variance, is to be read at about `end`.
+    """Decides how many grid points a privacy profile needs so that the final delta, at the epsilon `end`, is accurate.
 
-    `depth` is about -log delta there: a profile is read as constant beyond its last point, and that must be well below
-    delta. With an infinite `end` a profile reaches to the largest loss, beyond which it vanishes.
+    The final profile is that of all mechanisms. Profiles of the mechanisms used last are computed on the way to it, on
+    a grid of epsilons with this `step`. Beyond its last grid point a profile counts as constant, and this constant must
+    be well below the final delta. `depth` is about -log of that delta, and `variance` is the variance of the privacy
+    loss of all mechanisms. If `end` is infinite, profiles extend to the largest possible loss, beyond which they are 0.
     """
 
     step: float
@@ -111,7 +131,12 @@ class Band:
     depth: float
 
     def size(self, done: float, support: float) -> int:
-        """Return the grid points for a profile whose mechanisms have variance `done` and losses up to `support`."""
+        """Return the number of grid points that the privacy profile of the mechanisms used last needs.
+
+        `done` is the variance of the privacy loss of these mechanisms and `support` their largest privacy loss. If the
+        overall epsilon `end` is infinite, the grid covers epsilons up to `support`; otherwise it covers only the
+        epsilons at which the profile can still matter for the final delta.
+        """
         if self.end == math.inf:
             return math.ceil(support / self.step) + 2
         spread = math.sqrt(max(0.0, done * (self.variance - done) / self.variance))
@@ -122,7 +147,10 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class TailProfile:
-    """The profile of the last mechanisms of an interaction, and the variance and largest loss of these."""
+    """The privacy profile of the mechanisms that an analyst uses last; the recursion adds earlier mechanisms to it.
+
+    `variance` is the variance of the privacy loss of these last mechanisms, and `support` their largest loss.
+    """
 
     profile: Profile
     variance: float = 0.0
@@ -134,93 +162,160 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class OperatorConfig:
-    """Which cells are taken together. More competitors than needed cost time and change nothing."""
+    """Constants of the bounded-range operator: which grid cells it evaluates together in one array operation.
+
+    They change the time of one application but not its result; the text below each constant says how.
+    """
 
     tie: float = 1e-6
-    """Cells this close to the next t, in grid steps, compete with both."""
+    """A cell whose best t is within this many grid steps of the next grid value of t competes with both values."""
     few_t: int = 6
-    """Grid steps by which w may vary within a block whose cells are taken as a whole."""
+    """Largest variation of w within a smooth block, in grid steps; the cells of such a block are handled together."""
     block: int = 12
-    """Length of a block, in ranges of the mechanism (cells of one epsilon)."""
+    """Length of a block of cells, as a multiple of the cells across one epsilon."""
 
 
 CONFIG = OperatorConfig()
 
 _TINY = 1e-300
-"""Keeps quotients and logarithms of differences that vanish finite; far below any difference that matters."""
+"""Added to differences that may vanish, so that quotients and logarithms stay finite; far below any relevant
+difference."""
 
 _NEARLY_ONE = 1.0 - 1e-6
-"""A profile this close to 1 has chords that differ by round-off only."""
+"""If a profile is closer to 1 than this, its chords differ only by rounding."""
 
 _NONE = np.empty(0, dtype=np.int64)
 _FEW = np.arange(3)[:, None]
 
 
 def specification(read: Callable[[Floats], Floats], epsilon: float, x: float, points: int = 4000) -> float:
-    """Return (S f)(x) by its definition, as a maximum over many t: what `BoundedRangeStep` must agree with.
+    """Return the optimal delta at overall epsilon `x` of one epsilon-bounded-range mechanism followed by others.
 
-    `read` returns f at any x. From a profile read from above this is a relative (epsilon / points)^2 or so below
-    the upper value of the step; from one read from below it is at least the lower value.
+    Tests compare `BoundedRangeStep` with this slow definition: the maximum of q_t f(x - t) + (1 - q_t) f(x + epsilon -
+    t) over `points` + 1 values of t from 0 to epsilon. Here f is the privacy profile of the mechanisms that follow, and
+    q_t = (1 - e^(t - epsilon)) / (1 - e^-epsilon) is the probability of the loss t. `read` returns f at an array of
+    epsilons. If `read` returns the upper bounds of a `Profile`, the result is a relative (epsilon / points)^2 or so
+    below the upper value of `BoundedRangeStep`; if it returns the lower bounds, the result is at least the lower value.
     """
     t = np.linspace(0.0, epsilon, points + 1)
     keep = np.expm1(t - epsilon) / math.expm1(-epsilon)
     return float((keep * read(x - t) + (1.0 - keep) * read(x + epsilon - t)).max())
 
 
-class BoundedRangeStep:
-    """The operator S for one epsilon, its constants worked out once; `specification` says what it computes.
+def step_rounding(epsilon: float, cells: int) -> float:
+    """Return a bound on the relative rounding error of one application of the bounded-range operator to upper values.
 
-    Requires: cells * step >= epsilon. From above, the mechanism is taken to have the larger range cells * step; from
-    below, it keeps its own probabilities and its far argument moves right, where profiles are lower.
+    Theorem: if the stored values are convex in u, no computed maximum is below V = (S f)(x) by more than (430 + 16
+    epsilon) (1 + N c) units of V (2^-53 V), with N = `cells` grid cells across epsilon, h = epsilon / N, s = e^-epsilon
+    and c = 1 / (1 - s). In the notation of "One step" in docs/optimal-composition.md, a, b belong to a cell and a', b'
+    to its partner.
+
+    Proof, with errors in units. (i) Inputs. b errs by 12 units of itself (one difference, one product, 1 / (e^h - 1))
+    and a = f_p + b by 13. So A = a - a' errs by at most 27 a. With s T and the roots in which it is used, B = s T (b -
+    s b') errs by at most (70 + 4 epsilon) s T b: 12 and 21 + epsilon for the two terms, 1 for the difference, and 2
+    (17.5 + 1.5 epsilon) for the quotient, its root, sqrt(s T) and their product. Absolute values do not raise these
+    errors, because A and B are not negative.
+
+    (ii) The square. (A, B) -> (sqrt(A) - sqrt(B))^2 is convex, so it falls by no more than its gradient says: by the
+    error of A times |1 - sqrt(B / A)| plus the error of B times |1 - sqrt(A / B)|. Where the maximum is inside its
+    cell, sqrt(B / A) = sqrt(s T omega) = e^(t - epsilon). With q_t = c (1 - e^(t - epsilon)) the two terms times c are
+    at most 27 a q_t and (70 + 4 epsilon) e^h b q_t, because T e^-t <= e^h.
+
+    (iii) Compared with V. f_{p+1} >= 0, so b <= f_p / (e^h - 1) <= f_p N c, and e^h b <= (1 + N c) f_p. Together the
+    error is at most (97 + 4 epsilon) (1 + N c) q_t f_p. And V >= q_t f_p / 4: if (j+1) h <= epsilon - h, take t' =
+    (j+1) h, where x - t' = x_p and q_t' >= q_t / 2. If (j+1) h = epsilon, put z = epsilon - t <= h and take epsilon -
+    t' = z/2: q_t' >= q_t / 2, and f(x - t') = f_p - b (e^(z/2) - 1) >= f_p - b (e^z - 1) / 2 >= f_p / 2, because f(x -
+    t) >= 0.
+
+    (iv) All other operations are products and sums of non-negative terms: at most 3 N + 23 units, 3 N of them for 1 - s
+    T next to t = epsilon. The sum, 388 + 16 epsilon + 23 times 1 + N c, leaves 4 percent for products of errors.
+
+    Where slopes are smaller than their rounding errors, the computed w_p may be wrong by more than the margin. Let nu
+    bound the error of the computed derivative of the objective in t. Around the true maximiser take the largest
+    interval on which the true derivative is at most nu in size. At its left end the computed derivative is positive or
+    t = 0, at its right end it is negative or t = epsilon. So the computed derivative changes sign inside, or an end is
+    reached; the code tries this t, which loses at most nu epsilon. Cells in which a - a' is below 256 units of a count
+    as flat: such a cell exceeds f(x) by at most c (a - a') (1 - e^(t - epsilon))^2 <= (a - a') q_t, at most 4 * 256 (1
+    + N c) units of V.
+    """
+    return (430.0 + 16.0 * epsilon) * (1.0 - cells / math.expm1(-epsilon)) * UNIT
+
+
+class BoundedRangeStep:
+    """The operator S that adds one epsilon-bounded-range mechanism before others to their privacy profile, on a grid.
+
+    (S f)(x) is the supremum over t in [0, epsilon] of q_t f(x - t) + (1 - q_t) f(x + epsilon - t). Here f is the
+    profile of the mechanisms that follow, x the overall epsilon, and q_t the probability that generalized randomized
+    response has the loss t. `step` is the step of the grid of epsilons, and `cells` the number of grid cells that
+    epsilon spans, rounded up. Constants are computed once, because the operator is applied often. For the upper bound,
+    the mechanism is taken to have the larger range cells * step. For the lower bound, the mechanism keeps its own
+    probabilities q_t, and f is read not at x + epsilon - t but at the grid point x + cells * step - t to its right,
+    where f is lower.
+
+    Requires: cells * step >= epsilon.
     """
 
     def __init__(self, epsilon: float, cells: int, step: float) -> None:
         self.cells = cells
         self.step = step
-        own, epsilon = epsilon, cells * step
+        true_epsilon, epsilon = epsilon, cells * step
         grid = multiples(step, 0, cells + 1)
         self._per_growth = 1.0 / math.expm1(step)
         self._shrink = math.exp(-epsilon)
         self._scale = -1.0 / math.expm1(-epsilon)
         self._mirror, self._decay = -np.expm1(-grid[1:]), np.exp(-grid[1:])
-        # q_t on the grid, and its complement, without cancellation
+        # q_t at the grid values of t, and 1 - q_t, each computed without cancellation
         self._keep = np.maximum(np.expm1(grid - epsilon) / math.expm1(-epsilon), 0.0)
         self._flip = np.expm1(grid) / math.expm1(epsilon)
-        moved = 4.0 * UNIT * own  # what the rounding of grid - own may have added to the share that keeps
-        self._own_keep = np.maximum((np.expm1(grid - own) + moved) / math.expm1(-own), 0.0)
-        self._own_flip = np.minimum(np.expm1(grid) / math.expm1(own), 1.0)
-        # T e^-epsilon for t in [j h, (j+1) h]: how far the far chord is continued, and the root of it
+        margin = 4.0 * UNIT * true_epsilon  # rounding may enlarge q_t; the margin keeps the lower bound valid
+        self._own_keep = np.maximum((np.expm1(grid - true_epsilon) + margin) / math.expm1(-true_epsilon), 0.0)
+        self._own_flip = np.minimum(np.expm1(grid) / math.expm1(true_epsilon), 1.0)
+        # 1 - T e^-epsilon for t in [j h, (j+1) h], which is how far the far chord is continued, and sqrt(T e^-epsilon)
         self._short = np.maximum(-np.expm1(grid[1:] - epsilon), 0.0)
         self._root = np.exp(0.5 * (grid[1:] - epsilon))
-        self.rounding = (430.0 + 16.0 * epsilon) * (1.0 + cells * self._scale) * UNIT
-        """Relative error of one step (docs/optimal-composition.md, rounding of the values)."""
+        self.rounding = step_rounding(epsilon, cells)
+        """Relative rounding error of one application."""
 
     @cached_property
     def _square(self) -> tuple[Floats, Floats]:
-        """A table that `_maximise_tail` fills, and its rows, each shifted by one more: columns are values of x."""
+        """Working memory of `_maximise_tail`: a table, and a view of it in which row i is shifted right by i columns.
+
+        A row stands for a grid cell and a column of the table for a grid point. Cell i with the j-th value of t gives a
+        value at the grid point i + j, so a value written to (i, j) of the view stands in column i + j of the table. The
+        maximum of a column is then the maximum at its grid point.
+        """
         table = np.full((self.cells + 1, 2 * self.cells + 1), -1.0)
         row, column = table.strides
         return table, np.lib.stride_tricks.as_strided(table, (self.cells + 1, self.cells), (row + column, column))
 
     def apply(self, profile: Profile, size: int) -> Profile:
-        """Return S f on `size` grid points from 0 on.
+        """Return the privacy profile of one bounded-range mechanism followed by the mechanisms of `profile`.
 
-        Requires: the profile is on this operator's step.
+        The result has lower and upper values at the first `size` grid points.
+
+        Requires: the profile has this operator's step.
         """
         upper, choices = self._upper(profile.upper, size)
         lower = self._lower(profile.lower, size, choices)
         return Profile(self.step, lower, upper, profile.rounding + self.rounding)
 
     def apply_upper(self, profile: Profile, size: int) -> Profile:
-        """Return S f from above on `size` grid points from 0 on; the lower values are 0.
+        """Return an upper bound on the privacy profile of one bounded-range mechanism followed by those of `profile`.
 
-        Requires: the profile is on this operator's step.
+        The result has the first `size` grid points. Its lower values are 0, because they are not computed, to save
+        time.
+
+        Requires: the profile has this operator's step.
         """
         upper, _ = self._upper(profile.upper, size)
         return Profile(self.step, np.zeros(size), upper, profile.rounding + self.rounding)
 
-    def _extended(self, values: Floats, size: int, beyond: float) -> Floats:
-        """Return f at x = -epsilon, ..., (size - 1) h + epsilon: mirrored on the left, `beyond` on the right."""
+    def _extend(self, values: Floats, size: int, beyond: float) -> Floats:
+        """Return the privacy profile f at the grid points from -epsilon to (size - 1) h + epsilon; h is the grid step.
+
+        `values` are f at 0, h, 2h, ... Values at negative x follow from the symmetry f(-x) = 1 - exp(-x) + exp(-x)
+        f(x), and points right of the last value get the constant `beyond`.
+        """
         cells = self.cells
         f = np.empty(size + 2 * cells)
         known = min(values.size, size + cells)
@@ -231,12 +326,17 @@ class BoundedRangeStep:
         return f
 
     def _upper(self, values: Floats, size: int) -> tuple[Floats, "Choices"]:
-        """Return the upper values of S f, and which t on the grid were near the best for which x."""
+        """Return upper bounds on the new privacy profile at the first `size` grid points, and which t came near them.
+
+        `values` are upper bounds, at the grid points, on the profile of the mechanisms that follow. The new profile is
+        that of one bounded-range mechanism followed by these; at each grid point it is a supremum over the mechanism's
+        parameter t in [0, epsilon]. The second result lists the t near the supremum, which the lower bound then tries.
+        """
         cells = self.cells
-        f = self._extended(values, size, float(values[-1]))
-        out = f[cells : cells + size].copy()  # t = 0 is allowed and reveals nothing: S f >= f
+        f = self._extend(values, size, float(values[-1]))
+        out = f[cells : cells + size].copy()  # t = 0 is allowed and reveals nothing, so S f >= f
         choices = Choices([], [])
-        # Cells beyond the last known value, or where f is 0 (it falls, so from there on), cannot raise any value.
+        # Cells beyond the last known value cannot raise any value, nor can cells from the first zero of f on.
         cut = values[-1] > 0.0
         count = min(size, values.size) + cells - 1 if cut else min(size + cells - 1, int(np.count_nonzero(f)))
         if count == 0:
@@ -248,14 +348,14 @@ class BoundedRangeStep:
         a_near, a_far, b_near, b_far = a[:count], a[cells : cells + count], b[:count], b[cells : cells + count]
         drop_a = a_near - a_far
         drop_b = b_near - self._shrink * b_far
-        # Neither is negative but for rounding, and taking it for positive is on the safe side.
+        # Neither difference is negative except by rounding, and the absolute value keeps the bound from above.
         np.abs(drop_a, out=drop_a)
         np.abs(drop_b, out=drop_b)
         drop_a += _TINY
         drop_b /= drop_a
         omega = drop_b
         if f[0] > _NEARLY_ONE:
-            # Where the chords differ by round-off only, t makes no difference: any value in range will do.
+            # Where the chords differ only by rounding, every t gives the same value, so any omega in range will do.
             omega[drop_a <= 256 * UNIT * a_near] = math.sqrt(self._shrink)
         drop_a *= self._scale
         terms = CellTerms(f[cells : cells + count], b_far, drop_a, np.sqrt(omega))
@@ -277,21 +377,28 @@ class BoundedRangeStep:
             self._maximise_rough_cells(rough, f, terms, omega, out, choices)
         if tail < omega.size:
             self._maximise_tail(tail, f, terms, omega, out)
-            # Where the grid was cut, lower values matter little and one t will do; elsewhere all are tried.
+            # At the end of a cut grid the lower values hardly matter, so one t is tried; otherwise every t is.
             start = tail + 1 - cells
             middle = cells // 2
             tried = range(cells + 1) if not cut else range(middle, middle + 1)
             choices.spans.extend((j, max(start, 0), size) for j in tried)
-        # Both arguments are at least x - epsilon, and f falls: where f is flat, this keeps rounding from growing.
+        # Both arguments are at least x - epsilon and f falls, so (S f)(x) <= f(x - epsilon). Where f is flat, this
+        # keeps rounding errors from growing with every application.
         np.minimum(out, f[:size], out=out)
         return out, choices
 
     def _competitors(self, omega: Floats) -> tuple[list[tuple[int, int, int]], Integers, int]:
-        """Return the smooth cells as (j, first, last), competing with t in [j h, (j+1) h]; the rough cells; the tail.
+        """Return which grid cells to try with which t: smooth cells as triples, rough cells, and the tail's first cell.
 
-        A local maximum sits in cell p with t in [w_p, w_p + h], or, where w jumps up by more than h, at the edge of
-        two cells. A block whose w varies little is smooth: every cell competes with every j that any cell of it could
-        need, which covers its edges too. The tail are the cells that see the end of the grid.
+        `omega` has the omega_p of each cell, and w_p = epsilon + log(omega_p) (see the module's docstring). The
+        supremum over t is attained in a cell p with t in [w_p, w_p + h], or at the edge of two cells where w jumps up
+        by more than h. A block of cells whose w varies little is smooth. A triple (j, first, last) says that the smooth
+        cells first, ..., last - 1 are tried with t in [j h, (j+1) h]: every cell of a block with every j that one of
+        them needs. A j too many does not overstate, because chords continued beyond their cell lie below f. An edge at
+        t = j' h is covered, because the cell after it is tried with j = j' - 1, and its maximum over all v is at least
+        the value at the edge. Cells of other blocks are rough: each is tried with three j from floor(w_p / h) on, and
+        edges where w rises by more than half a step with all j' between. The tail are the cells that read the grid's
+        end, where the constant beyond it makes a kink; their edges are tried with every j'.
         """
         tail = omega.size - self.cells - 1
         block = CONFIG.block * self.cells
@@ -327,10 +434,13 @@ class BoundedRangeStep:
         return smooth, np.concatenate(rough) if rough else _NONE, tail
 
     def _maximise_tail(self, tail: int, f: Floats, terms: "CellTerms", omega: Floats, out: Floats) -> None:
-        """Let the cells of the tail compete, and its grid points with every t: a square of values, a few operations.
+        """Raise the upper bounds `out` on the new privacy profile near the end of the grid.
 
-        A cell has a say only near its own best t. Chords continued further would magnify rounding where f is flat, as
-        it is near the end of a cut grid.
+        The new profile is that of one bounded-range mechanism followed by the mechanisms of the old profile `f`. Cells
+        from the index `tail` on are evaluated: each cell at the values of t near its own best one, and its left grid
+        point at every t. `terms` and `omega` are the constants of each cell. All values form one square table, so that
+        the work is a few array operations. Chords of f are not continued further than to these t, because that would
+        magnify rounding errors where f is flat, as it is near the end of a grid that was cut off.
         """
         cells = self.cells
         square = terms.root[tail:, None] * self._root
@@ -343,7 +453,7 @@ class BoundedRangeStep:
         square[np.abs(w[:, None] - np.arange(cells)) > 2.0] = -1.0
         edges = f[tail : omega.size, None] * self._keep[1:]
         edges += f[tail + cells : omega.size + cells, None] * self._flip[1:]
-        # cell p at t in [j h, (j+1) h] and its left edge at t = (j+1) h serve x = x_p + (j+1) h
+        # cell p with t in [j h, (j+1) h] and its left edge with t = (j+1) h both give a value at x = x_p + (j+1) h
         table, shifted = self._square
         np.maximum(square, edges, out=shifted)
         best = table.max(axis=0)
@@ -360,9 +470,14 @@ class BoundedRangeStep:
         out: Floats,
         choices: "Choices",
     ) -> None:
-        """Let each rough cell compete with the few t that can be best in it, and each edge where w jumps up."""
+        """Raise the upper bounds `out` on the new privacy profile by evaluating the cells with indices `rough`.
+
+        Each cell is evaluated at the few t that can be best in it, and so are edges between two cells where the best t
+        jumps. The pairs of t and grid point that were tried are added to `choices`. `f` is the profile of the
+        mechanisms that follow, `terms` and `omega` are the constants of each cell.
+        """
         cells, size = self.cells, out.size
-        # the cell before the first comes along, to see the edge between them
+        # w of the cell before each rough cell is needed to find the edges between two cells where w jumps up
         w = np.log(np.maximum(omega[np.concatenate((np.maximum(rough - 1, 0), rough))], 1e-300)) / self.step + cells
         before, w = w[: rough.size], w[rough.size :]
         j = (np.floor(w - CONFIG.tie).astype(np.int64) + _FEW).ravel()
@@ -386,9 +501,14 @@ class BoundedRangeStep:
             choices.singles.append((j, at))
 
     def _lower(self, values: Floats, size: int, choices: "Choices") -> Floats:
-        """Return the lower values: any t on the grid is allowed, so only those near the upper's choice are tried."""
+        """Return lower bounds on the new privacy profile at the first `size` grid points.
+
+        `values` are lower bounds on the profile of the mechanisms that follow; the new profile is that of one
+        bounded-range mechanism followed by these. It is a supremum over the parameter t, so every t on the grid gives a
+        lower bound. Only the pairs of t and grid point in `choices` are tried, which came near the upper bound.
+        """
         cells = self.cells
-        f = self._extended(values, size, 0.0)
+        f = self._extend(values, size, 0.0)
         out = f[cells : cells + size].copy()
         for j, start, stop in choices.spans:
             at = start + cells - j  # index in f of x - t for the first x
@@ -402,10 +522,12 @@ class BoundedRangeStep:
 
 
 class RandomizedResponseStep:
-    """The operator of pure DP from above: (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), epsilon = cells * step.
+    """The operator D that adds one epsilon-DP mechanism before others to their privacy profile, for upper bounds.
 
-    Both arguments are grid points, so nothing is interpolated. An average of convex, falling, symmetric functions of u
-    is one, so what is said of the values of `BoundedRangeStep` holds for these as well.
+    (D f)(x) = q f(x - epsilon) + (1 - q) f(x + epsilon), where f is the privacy profile of the mechanisms that follow,
+    x the overall epsilon, epsilon = cells * step and q = e^epsilon / (1 + e^epsilon). Both arguments are grid points,
+    so nothing is interpolated. Privacy profiles fall, are convex in e^x and are symmetric (the module's docstring says
+    how). An average keeps these properties, so D f can be read like a result of `BoundedRangeStep`.
     """
 
     def __init__(self, cells: int, step: float) -> None:
@@ -416,15 +538,17 @@ class RandomizedResponseStep:
         grid = multiples(step, 1, cells)
         self._mirror, self._decay = -np.expm1(-grid), np.exp(-grid)
         self.rounding = (64.0 + 16.0 * epsilon) * UNIT
-        """Relative error of one step: a few elementary functions, two products and two sums of positive terms."""
+        """Relative error of one application: a few elementary functions, two products, two sums of positive terms."""
 
     def apply_upper(self, profile: Profile, size: int) -> Profile:
-        """Return D f from above on `size` grid points from 0 on; the lower values are 0.
+        """Return an upper bound on the privacy profile of one epsilon-DP mechanism followed by those of `profile`.
 
-        Requires: the profile is on this operator's step.
+        The result has the first `size` grid points. Its lower values are 0, because they are not computed.
+
+        Requires: the profile has this operator's step.
         """
         cells, values = self.cells, profile.upper
-        f = np.full(size + 2 * cells, float(values[-1]))  # beyond the last point f counts as constant: it falls
+        f = np.full(size + 2 * cells, float(values[-1]))  # f falls, so a constant beyond the last point is above it
         known = min(values.size, size + cells)
         f[cells : cells + known] = values[:known]
         f[:cells] = (self._mirror + self._decay * f[cells + 1 : 2 * cells + 1])[::-1]
@@ -433,7 +557,11 @@ class RandomizedResponseStep:
 
 
 def _overlapping(blocks: int, block: int, end: int) -> Integers:
-    """Return starts and ends of blocks that share one cell with the block before, so that an edge belongs to one."""
+    """Return an array start_1, end_1, start_2, end_2, ... of cell indices, as `np.ufunc.reduceat` expects them.
+
+    They delimit `blocks` blocks of `block` cells each; only the last block may be longer, because it ends at `end`.
+    Each block but the first starts one cell early, so that the edge between two blocks belongs to the later one.
+    """
     pairs = np.arange(0, 2 * blocks) // 2 * block
     pairs[1::2] += block
     pairs[2::2] -= 1
@@ -443,7 +571,12 @@ def _overlapping(blocks: int, block: int, end: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Which t = j h came near the best for which x: runs of x as (j, start, stop), and single ones as (j, x)."""
+    """The parameters t that the lower bound of the bounded-range operator tries at each grid point x.
+
+    The operator is a supremum over t, and these t came near the supremum in the upper bound. Each t is j h, where h is
+    the grid step and j a whole number. `spans` holds triples (j, start, stop): t = j h is tried at the grid points with
+    the indices start to stop - 1. `singles` holds pairs of arrays: numbers j, and the index of a grid point for each.
+    """
 
     spans: list[tuple[int, int, int]]
     singles: list[tuple[Integers, Integers]]
@@ -451,7 +584,13 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class CellTerms:
-    """Per cell: far value and slope, the gain c (a_p - a_{p+N}), and the root of omega_p."""
+    """Constants of each grid cell p in the upper bound of the bounded-range operator.
+
+    If epsilon spans N cells, the operator reads the profile f in cell p and, far to the right, in cell p + N. The chord
+    of f over the cell p from x_p to x_{p+1} is a_p - b_p exp(x - x_p). `far` is the value f_{p+N} at the left edge of
+    the far cell, `slope` is b_{p+N}, `gain` is (a_p - a_{p+N}) / (1 - e^-epsilon), and `root` is the square root of
+    omega_p = (b_p - e^-epsilon b_{p+N}) / (a_p - a_{p+N}).
+    """
 
     far: Floats
     slope: Floats

@@ -1,8 +1,10 @@
-"""The certified optimum: what an adaptive analyst can learn at most, to any accuracy.
+"""The set-wise and ordered optimum: the largest delta that an adaptive analyst can achieve, bracketed to any accuracy.
 
-The uses are taken in stages, first to last. A linear stage (mechanisms with fixed dominating pairs) averages the
-profile of what follows; a bounded-range stage applies its operator. The set-wise optimum has two stages: everything
-linear, then all bounded-range mechanisms in their worst order (docs/optimal-composition.md).
+An interaction is a sequence of stages, and the privacy profile (delta as a function of epsilon) is computed from the
+last stage to the first. A linear stage (mechanisms with fixed dominating pairs) averages the profile of the stages that
+follow over its privacy loss; a bounded-range stage applies its operator (operator.py) to that profile. The set-wise
+optimum, the largest delta in any order of the mechanisms, has two stages: all linear mechanisms first, then all
+bounded-range mechanisms in their worst order (docs/optimal-composition.md).
 """
 
 import math
@@ -16,11 +18,11 @@ from setwise.accounting.adaptive.dynamic_program import (
     Apply,
     DrawOrders,
     Group,
-    added_up,
     draw_orders_of,
     grid_step,
     grid_work,
     in_worst_order,
+    merge_groups,
     variance_of,
 )
 from setwise.accounting.adaptive.operator import Band, BoundedRangeStep, Profile, TailProfile, nothing_to_come
@@ -29,15 +31,15 @@ from setwise.accounting.adaptive.stages import (
     LinearStage,
     RangeStage,
     Stage,
-    alone,
-    averaged,
+    average_over_losses,
     left_of,
     losses,
+    profile_alone,
     proxy_saddle,
 )
 from setwise.accounting.brackets import UNIT, USUAL, Bracket, Effort, either_fails, epsilon_at, epsilon_between
 from setwise.accounting.guarantees import DiscreteLaplace, Laplace, PureDP
-from setwise.accounting.losses.dominating_pairs import enumerated
+from setwise.accounting.losses.dominating_pairs import enumerate_losses
 from setwise.accounting.losses.lattice import NOTHING, Atoms, two_point_loss, worst_t
 from setwise.accounting.losses.tilting import Saddle
 from setwise.errors import Unattainable
@@ -45,48 +47,70 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class OptimumConfig:
-    """How far the first grid reaches, and when a quick lower bound is taken. Nothing here is part of a proof."""
+    """Constants that choose the first grid of epsilons, and when a quick lower bound on the optimal delta is used.
+
+    Privacy profiles (delta as a function of epsilon) are computed on such grids. No proof depends on these constants;
+    the text below each of them says what it decides.
+    """
 
     ahead: float = 1.04
-    """Reach of the first grid over the epsilon expected of an analyst who does not adapt: adapting gains a little."""
+    """Length of the first grid as a multiple of the epsilon expected for an analyst who does not adapt. It exceeds 1
+    because adapting gains a little."""
     few_uses: int = 60
-    """Bounded-range uses up to which a grid reaches to the largest loss: that is cheap, and always enough."""
+    """Up to this many bounded-range uses the grid extends to the largest possible loss, which is then cheap and always
+    long enough."""
     many_uses: int = 200
-    """Bounded-range uses from which on an analyst who does not adapt comes close enough to serve as the lower bound."""
+    """From this many bounded-range uses on, an analyst who does not adapt comes so close to the optimum that its delta
+    serves as the lower bound."""
     plain_shares: tuple[float, ...] = (0.98, 0.99, 0.995, 1.0, 1.005)
-    """What that analyst tries for t, as shares of the t that the tilt suggests."""
+    """Values of t that the analyst who does not adapt tries, as multiples of the t that the tilt suggests."""
     least_tilt: float = 0.5
-    """Smallest tilt that sets prices of draws, over one standard deviation of the loss."""
+    """Smallest tilt used to set the prices of draws, in units of one over the standard deviation of the loss."""
     kink_work: float = 16.0
-    """Work of a step on a profile with kinks, over its squared number of cells: between two kinks round-off decides
-    where t is best, and every t is tried."""
+    """Work of one step on a profile with kinks, divided by the squared number of cells. Between two kinks rounding
+    decides which t is best, so every t is tried."""
     near: float = 1e-3
-    """Share of the relative width aimed for to which an epsilon is read off a grid."""
+    """Accuracy to which an epsilon is read off a grid, as a share of the relative width aimed for."""
     epsilon_sharpness: float = 0.78
-    """Relative width of epsilon times the squared number of cells, as seen on grids; the width of delta is about
-    -log delta over the square."""
+    """Measured relative width of an epsilon times the squared number of cells. (For a delta this product is about -log
+    delta.)"""
 
 
 CONFIG = OptimumConfig()
 
 _FAR = 1e9
-"""An epsilon beyond all grids."""
+"""An epsilon larger than the end of any grid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The largest delta over all analysts who go through the stages in order.
+    """The largest delta over all analysts who go through `stages` in order.
+
+    A stage is a set of mechanism uses, which the analyst may use in any order; all uses of a stage have fixed
+    dominating pairs, or all have bounded range. `failure` is a bracket for the probability that some mechanism fails
+    outright (reveals everything). `effort` holds the default relative width of brackets and the progress callback.
+    `floor` is a known lower bound on the epsilon that `epsilon` will return, or None. If it is given, the first run
+    computes only upper values, and lower values are computed only if the bracket from `floor` to the upper value is too
+    wide.
 
     Requires: at least one bounded-range stage.
-    Theorem: docs/optimal-composition.md; lem:adap_recursion_hetero for stages of one mechanism each.
+    Theorem: docs/optimal-composition.md; the paper's recursion for adaptive composition of unequal parameters
+    (lem:adap_recursion_hetero) covers stages of one mechanism each.
     """
 
     stages: tuple[Stage, ...]
     failure: Bracket
     effort: Effort = USUAL
+    floor: float | None = None
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return the optimal delta at epsilon; a relative `width` that cannot be reached is refused."""
+        """Return a bracket for the largest delta at `epsilon` over all analysts who go through the stages.
+
+        `width` is the wanted width of the bracket relative to its upper end; None aims for the default of `effort` and
+        accepts a wider bracket.
+
+        Raises: `Unattainable` if the bracket cannot be made as narrow as `width`.
+        """
         if epsilon >= self._support:
             return self.failure
         saddle = self._saddle()
@@ -96,36 +120,49 @@ class Optimum:
         plain = self._plain_analyst(tilt)
 
         def attempt(trial: Trial) -> Bracket:
-            return self._solved(epsilon, tilt, trial).delta(epsilon)
+            return self._solve_on_grid(epsilon, tilt, trial).delta(epsilon)
 
-        return self._refined(attempt, width, tilt, sharpness, plain and plain(epsilon).lower)
+        return self._refine(attempt, width, tilt, sharpness, plain and plain(epsilon).lower)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return the smallest epsilon whose delta is at most `delta`; a relative `width` out of reach is refused."""
+        """Return a bracket for the smallest epsilon at which the largest delta over all analysts is at most `delta`.
+
+        The analysts are those who go through the stages in order. `width` is the wanted width of the bracket relative
+        to its upper end; None aims for the default of `effort` and accepts a wider bracket.
+
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket cannot be
+        made as narrow as `width`.
+        """
         if delta <= self.failure.upper:
             raise Unattainable(
-                f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
+                f"delta = {delta!r} is not above {self.failure.upper:.3g}, "
+                "the probability that some use fails outright; ask for a larger delta"
             )
         saddle = self._saddle()
         tilt = saddle.moderate(saddle.for_delta(delta - self.failure.upper))
-        plain = self._plain_analyst(tilt)
+        plain = self._plain_analyst(tilt) if self.floor is None else None
         near = CONFIG.near * (width or self.effort.width)
 
         def attempt(trial: Trial) -> Bracket:
-            return self._solved(saddle.at(tilt)[1], tilt, trial).epsilon(delta, near)
+            return self._solve_on_grid(saddle.at(tilt)[1], tilt, trial).epsilon(delta, near, saddle.at(tilt)[1])
 
-        floor = plain and epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
-        found = self._refined(attempt, width, tilt, CONFIG.epsilon_sharpness, floor)
-        return Bracket(min(found.lower, self._support), min(found.upper, self._support))
+        floor = self.floor if plain is None else epsilon_at(delta, plain, saddle.at(tilt)[1]).lower
+        bracket = self._refine(attempt, width, tilt, CONFIG.epsilon_sharpness, floor)
+        return Bracket(min(bracket.lower, self._support), min(bracket.upper, self._support))
 
     def profile(self, epsilon: float, tilt: float, cells: int) -> Profile:
-        """Return the profile from above, accurate up to about epsilon.
+        """Return an upper bound on the privacy profile of an analyst who goes through all stages.
 
-        Requires: a bounded-range stage comes first.
+        The profile, delta as a function of epsilon, is accurate up to about `epsilon`. `cells` is the number of grid
+        cells across the smallest epsilon of a mechanism. Losses L are weighted by exp(`tilt` L) in convolutions, so
+        that probabilities of the losses that matter keep their digits. Only upper values are computed; the lower values
+        of the returned profile are 0. Outright failures are not included.
+
+        Requires: a stage of bounded-range mechanisms comes first.
         """
-        return self._solved(epsilon, tilt, Trial(cells, upper_only=True)).rest
+        return self._solve_on_grid(epsilon, tilt, Trial(cells, upper_only=True)).rest
 
-    def _refined(
+    def _refine(
         self,
         attempt: Callable[[Trial], Bracket],
         width: float | None,
@@ -133,6 +170,14 @@ class Optimum:
         sharpness: float,
         floor: float | None,
     ) -> Bracket:
+        """Return the intersection of the brackets that `attempt` computes on ever finer grids.
+
+        `attempt` maps a `Trial`, the fineness and length of one grid, to a certified bracket for delta or epsilon. The
+        relative width of that bracket is about `sharpness` divided by the squared number of grid cells across the
+        smallest epsilon. `width` is the relative width that the caller wants, or None for the default. `tilt`, the rate
+        at which privacy profiles are expected to fall with epsilon, is needed to estimate the work. `floor` is a known
+        lower bound on the delta or epsilon, or None.
+        """
         return refine(
             attempt,
             lambda cells: self._work(cells, tilt),
@@ -145,18 +190,24 @@ class Optimum:
         )
 
     def _plain_analyst(self, tilt: float) -> Callable[[float], Bracket] | None:
-        """Return the delta of an analyst who takes one t throughout, the best of a few, where that is exact.
+        """Return delta, as a function of epsilon, of an analyst who does not adapt; None if it is not quick to compute.
 
-        With many bounded-range uses adaptivity gains little, and the lower bound is a binomial sum.
+        It is a lower bound on the optimal delta, and a good one with many bounded-range uses, because adapting to
+        earlier answers then gains little. The analyst uses randomized response with the same parameter t for all
+        bounded-range mechanisms; of a few t the one with the largest delta is taken. They are near the t that would be
+        worst if privacy profiles fell with epsilon like exp(-`tilt` epsilon). None if there are fewer than
+        `CONFIG.many_uses` bounded-range uses, or uses of several different epsilons; if the stages are other than one
+        of fixed dominating pairs (or none) and then one of bounded range; or if the first stage has too many losses to
+        enumerate.
         """
         match self.stages:
             case (RangeStage(groups=((epsilon, count),)),) if count >= CONFIG.many_uses:
                 before = NOTHING
             case (LinearStage(uses=uses), RangeStage(groups=((epsilon, count),))) if count >= CONFIG.many_uses:
-                found = enumerated(uses, stages.CONFIG.most_enumerated)
-                if found is None:
+                linear_losses = enumerate_losses(uses, stages.CONFIG.most_enumerated)
+                if linear_losses is None:
                     return None
-                before = found
+                before = linear_losses
             case _:
                 return None
         middle = worst_t(epsilon, max(tilt, 1e-9))
@@ -170,40 +221,68 @@ class Optimum:
 
     @property
     def _support(self) -> float:
-        """The largest loss, rounded up."""
+        """Largest privacy loss of all mechanisms together, rounded up.
+
+        From this epsilon on, delta is only the probability of outright failure.
+        """
         return math.fsum(stage.support for stage in self.stages) * (1 + 1e-14)
 
     @property
     def _tilted(self) -> bool:
-        """Whether some stage is a lattice, whose accuracy depends on the tilt."""
+        """Whether some mechanisms with fixed dominating pairs have too many privacy losses to enumerate.
+
+        Their losses are then rounded to a lattice and summed with each loss L weighted by exp(tilt L). The accuracy
+        depends on the tilt, so several tilts are tried.
+        """
         linear = [stage for stage in self.stages if isinstance(stage, LinearStage)]
-        return any(enumerated(stage.uses, stages.CONFIG.most_enumerated) is None for stage in linear)
+        return any(enumerate_losses(stage.uses, stages.CONFIG.most_enumerated) is None for stage in linear)
 
     @property
     def _stages_of_groups(self) -> list[tuple[Group, ...]]:
+        """The bounded-range mechanisms of each stage as (epsilon, count) groups, first stage first."""
         return [stage.groups for stage in self.stages if isinstance(stage, RangeStage)]
 
     @property
     def _groups(self) -> list[Group]:
+        """All bounded-range mechanisms as (epsilon, count) groups, in one list."""
         return [group for groups in self._stages_of_groups for group in groups]
 
     @property
     def _least(self) -> float:
-        """The epsilon to which smaller ones are rounded up from above: one grid must serve all."""
+        """Smallest bounded-range epsilon that the grid represents: the largest epsilon divided by `largest_ratio`.
+
+        One grid must serve all epsilons, so for the upper bound smaller epsilons are rounded up to this value.
+        """
         return max(epsilon for epsilon, _ in self._groups) / dynamic_program.CONFIG.largest_ratio
 
     def _draws(self, groups: Sequence[Group], tilt: float) -> DrawOrders:
-        """Return how a stage is drawn from, for the bound from above."""
+        """Return the states of the dynamic program that maximises delta over every adaptive order of one stage.
+
+        `groups` are the bounded-range mechanisms of the stage as (epsilon, count). The states serve the upper bound:
+        epsilons below `_least` are rounded up, and if there would be too many vectors of remaining counts, the states
+        are sums of prices (see `DrawOrders`). Prices are chosen for privacy profiles that fall with epsilon like
+        exp(-`tilt` epsilon).
+        """
         tilt = max(tilt, CONFIG.least_tilt / math.sqrt(variance_of(self._groups)))
         return draw_orders_of(tuple((max(epsilon, self._least), count) for epsilon, count in groups), tilt)
 
     def _exactly_drawn(self, tilt: float) -> bool:
-        """Return whether the bound from above allows no more than the parameters do."""
+        """Return whether the upper bound is a maximum over the real orders of the bounded-range uses, and no others.
+
+        It is not if some epsilon is rounded up, or if the states of the dynamic program are sums of prices (see
+        `DrawOrders`) instead of vectors of remaining counts. `tilt` is the rate at which privacy profiles are expected
+        to fall with epsilon; prices are chosen for it.
+        """
         return all(
-            self._draws(groups, tilt) == DrawOrders(tuple(added_up(groups))) for groups in self._stages_of_groups
+            self._draws(groups, tilt) == DrawOrders(tuple(merge_groups(groups))) for groups in self._stages_of_groups
         )
 
     def _work(self, cells: int, tilt: float) -> float:
+        """Return the estimated work of one run on a grid with `cells` cells across the smallest epsilon.
+
+        The unit of work is one grid point in one application of an operator. Infinite if the largest epsilon would span
+        more than `most_cells` cells. `tilt` is the decay rate of privacy profiles for which prices of uses are chosen.
+        """
         epsilons = [epsilon for epsilon, _ in self._groups]
         if cells * max(epsilons) / max(min(epsilons), self._least) > refinement.CONFIG.most_cells:
             return math.inf
@@ -212,17 +291,30 @@ class Optimum:
 
     @property
     def _kinked(self) -> bool:
-        """Whether the profile behind some bounded-range stage has kinks, as that of losses with atoms."""
-        behind = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
-        return any(isinstance(known, PureDP | Laplace | DiscreteLaplace) for stage in behind for known, _ in stage.uses)
+        """Whether pure-DP or Laplace mechanisms, whose losses have atoms, come after the first stage.
+
+        Privacy profiles then have kinks, and applying a bounded-range operator to them takes more work.
+        """
+        later_stages = [stage for stage in self.stages[1:] if isinstance(stage, LinearStage)]
+        return any(
+            isinstance(known, PureDP | Laplace | DiscreteLaplace) for stage in later_stages for known, _ in stage.uses
+        )
 
     def _saddle(self) -> Saddle:
-        """Return a coarse version of everything, a bounded-range mechanism as its worst randomized response."""
+        """Return the loss distribution of all stages on a coarse lattice, from which the exponential tilt is chosen.
+
+        A tilt weights each loss L by exp(tilt L), which makes the losses that decide delta likely. The distribution is
+        an approximation, because each bounded-range mechanism is replaced by randomized response with half its epsilon.
+        """
         linear = [use for stage in self.stages if isinstance(stage, LinearStage) for use in stage.uses]
         return proxy_saddle(linear, self._groups)
 
-    def _solved(self, about: float, full_tilt: float, trial: Trial) -> "_Solved":
-        """Return the profile of all but the first stage, accurate when read at about the given overall epsilon."""
+    def _solve_on_grid(self, about: float, full_tilt: float, trial: Trial) -> "_GridSolution":
+        """Return the result of the recursion over stages on one grid, accurate near the overall epsilon `about`.
+
+        `trial` gives the fineness and the length of the grid. Losses L are weighted by exp(tilt L), with tilt =
+        `full_tilt` times `trial.tilt_share`, wherever losses are summed on a lattice.
+        """
         least, tilt = self._least, trial.tilt_share * full_tilt
         step = grid_step([max(epsilon, least) for epsilon, _ in self._groups], trial.cells)
         apply = BoundedRangeStep.apply_upper if trial.upper_only else BoundedRangeStep.apply
@@ -231,21 +323,21 @@ class Optimum:
             return [self._draws(groups, tilt)]
 
         def smaller_first(groups: Sequence[Group]) -> list[DrawOrders]:
-            return [DrawOrders((group,)) for group in reversed(added_up(groups)) if group[0] >= least]
+            return [DrawOrders((group,)) for group in reversed(merge_groups(groups)) if group[0] >= least]
 
         end = CONFIG.ahead * trial.stretch * about
-        exact = self._exactly_drawn(tilt)  # what prices allow may reach far beyond the largest loss
+        exact = self._exactly_drawn(tilt)  # priced draws can have a total loss far above the largest real loss
         if exact and self._support < math.inf and sum(count for _, count in self._groups) <= CONFIG.few_uses:
             end = math.inf
         upper = self._run(step, end, tilt, in_any_order, apply)
         if exact:
             return upper
-        # Parameters were rounded up or priced: the lower bound is that of one order which the analyst can take.
+        # Parameters were rounded up or priced, so the lower bound comes from one real order: smaller epsilons first.
         lower = self._run(step, end, tilt, smaller_first, apply)
         size = upper.rest.upper.size
         values = lower.rest.lower[:size]
-        rest = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
-        return replace(upper, rest=rest)
+        combined = replace(upper.rest, lower=np.concatenate((values, np.zeros(size - values.size))))
+        return replace(upper, rest=combined)
 
     def _run(
         self,
@@ -254,12 +346,20 @@ class Optimum:
         tilt: float,
         parts: Callable[[Sequence[Group]], list[DrawOrders]],
         apply: Apply,
-    ) -> "_Solved":
-        """Apply the stages from the last to the second; the first, if it is linear, is kept for the reading."""
+    ) -> "_GridSolution":
+        """Return the privacy profile of all stages, computed from the last stage to the first on a grid of this `step`.
+
+        `end` is the epsilon at which the result will be read, or infinity for all epsilons. `tilt` is the exponent of
+        the weight exp(tilt L) that losses L get in convolutions. `parts` maps the groups (epsilon, count) of a
+        bounded-range stage to a list of `DrawOrders`, which the analyst uses one after another, in the reverse order of
+        the list. `apply` applies the operator of one mechanism to a profile. If the first stage has fixed dominating
+        pairs, its loss distribution is kept beside the profile of the later stages, because the whole is only read at
+        single epsilons.
+        """
         variance = math.fsum(stage.variance for stage in self.stages)
         height, mean, _ = self._saddle().at(tilt)
         band = Band(step, end, variance, depth=max(0.0, tilt * mean - height))
-        done = TailProfile(nothing_to_come(step))
+        tail = TailProfile(nothing_to_come(step))
         total = sum(count for _, count in self._groups)
         so_far = 0
 
@@ -271,22 +371,27 @@ class Optimum:
         for index in range(len(self.stages) - 1, -1, -1):
             match self.stages[index]:
                 case RangeStage(groups=groups):
-                    for part in parts(groups):
-                        done = in_worst_order(part, done, band, apply, advance)
+                    for draws in parts(groups):
+                        tail = in_worst_order(draws, tail, band, apply, advance)
                 case LinearStage() as stage if index == 0:
                     smallest = max(self._least, min(epsilon for epsilon, _ in self._groups))
                     upper, lower = losses(stage, tilt, stages.CONFIG.first_tolerance * (step / smallest) ** 2)
-                    return _Solved(upper, lower, done.profile, self.failure)
+                    return _GridSolution(upper, lower, tail.profile, self.failure)
                 case LinearStage() as stage if index == len(self.stages) - 1:
-                    done = alone(stage, band, tilt)
+                    tail = profile_alone(stage, band, tilt)
                 case LinearStage() as stage:
-                    done = averaged(stage, done, band, tilt)
-        return _Solved(NOTHING, NOTHING, done.profile, self.failure)
+                    tail = average_over_losses(stage, tail, band, tilt)
+        return _GridSolution(NOTHING, NOTHING, tail.profile, self.failure)
 
 
 @dataclass(frozen=True, slots=True)
-class _Solved:
-    """Losses of the first stage, and the profile of all that follows."""
+class _GridSolution:
+    """The result of the recursion over stages on one grid, from which the optimal delta is read at any epsilon.
+
+    `upper` and `lower` are loss distributions of a first stage of fixed dominating pairs, for an upper and a lower
+    bound on delta. If the first stage is a bounded-range one, they have only the loss 0. `rest` is the privacy profile
+    of the stages that they do not cover, and `failure` the bracket for the probability of outright failure.
+    """
 
     upper: Atoms
     lower: Atoms
@@ -294,24 +399,32 @@ class _Solved:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
+        """Return the bracket for the optimal delta at `epsilon`, including outright failures, as read off this grid."""
         above, below = self._above(epsilon), self._below(epsilon)
         return either_fails(self.failure, Bracket(min(above, below), above))
 
-    def epsilon(self, delta: float, near: float) -> Bracket:
+    def epsilon(self, delta: float, near: float, guess: float) -> Bracket:
+        """Return the bracket for the smallest epsilon whose optimal delta is at most `delta`, as read off this grid.
+
+        The search starts at the epsilon `guess`, and the upper end is found to the relative accuracy `near`. The
+        bracket is [0, infinity] if the grid ends before delta falls that low.
+        """
         if either_fails(self.failure, Bracket(0.0, self._above(_FAR))).upper >= delta:
             return Bracket(0.0, math.inf)  # the grid ends before the profile gets there
         return epsilon_between(
             delta,
             lambda x: either_fails(self.failure, Bracket(0.0, self._above(x))).upper,
             lambda x: either_fails(self.failure, Bracket(self._below(x), 1.0)).lower,
-            guess=max(1e-6, self.rest.end),
+            guess=max(1e-6, min(guess, self.rest.end)),
             near=near,
         )
 
     def _above(self, epsilon: float) -> float:
-        found = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
-        return min(found * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
+        """Return an upper bound on the optimal delta at `epsilon`, given that no mechanism fails outright."""
+        average = float((self.upper.mass * self.rest.read_upper(left_of(epsilon, self.upper.loss))).sum())
+        return min(average * (1 + self.upper.relative_error + (self.upper.size + 8) * UNIT) + self.upper.dropped, 1.0)
 
     def _below(self, epsilon: float) -> float:
-        found = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
-        return min(max(found * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT), 0.0), 1.0)
+        """Return a lower bound on the optimal delta at `epsilon`, given that no mechanism fails outright."""
+        average = float((self.lower.mass * self.rest.read_lower(-left_of(-epsilon, -self.lower.loss))).sum())
+        return min(max(average * (1 - self.lower.relative_error - (self.lower.size + 8) * UNIT), 0.0), 1.0)

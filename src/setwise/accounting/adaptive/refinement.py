@@ -1,17 +1,20 @@
-"""How grids are chosen until a bracket is narrow enough: a small state machine. Nothing here is part of a proof.
+"""State machine that chooses ever finer grids until the bracket for an optimal delta or epsilon is narrow enough.
 
-A run on a grid gives a certified bracket, and all brackets are intersected; the last one decides the next run:
+No proof depends on it: a run on any grid gives a certified bracket, and the brackets of all runs are intersected. The
+last run decides the next:
 
     after a run                                       next run
     the bracket is as narrow as wanted                none: done
     no finite upper end: the grid was too short       same step, `lengthen` times as long
-    it had no lower values of its own                 same grid, with lower values
-    far too wide, or stalled, and tilts are left      same grid under less tilt: the first stage was lost to round-off
-    all tilts were tried                              finer grid under the tilt that was narrowest
-    narrower than before                              as many cells as the width, which falls with their square, needs
-    stalled, and a width was asked for                twice as many cells, `most_stalled` times in a row
-    stalled otherwise                                 none: what is left is the rounding of unequal parameters
-    `most_runs` or the work allowed is reached        none
+    the run computed no lower values                  same grid, with lower values
+    far too wide or stalled, untried tilts remain     same grid under less tilt: rounding spoilt the first stage
+    all tilts were tried                              finer grid under the tilt with the narrowest bracket
+    narrower than before                              as many cells as needed: the width falls with their square
+    stalled, and the caller asked for a width         twice as many cells, `most_stalled` times in a row
+    stalled otherwise                                 none: the width is the rounding of unequal parameters
+    `most_runs` or the allowed work is reached        none
+
+A tilt is a weight exp(tilt L) on each privacy loss L, and a run has stalled if it hardly narrowed the bracket.
 """
 
 import math
@@ -24,42 +27,51 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class RefinementConfig:
-    """The numbers that choose grids. Widths are relative to the upper end; work is grid points times steps."""
+    """Constants that choose the grids on which a bracket for an optimal delta or epsilon is computed and narrowed.
+
+    Widths of brackets are relative to the upper end. Work is the number of grid points times the number of times that
+    an operator is applied to a privacy profile. The text below each constant says what it decides; no proof depends on
+    it.
+    """
 
     rough_width: float = 1e-2
-    """Aimed for at the narrowest when unequal parameters had to be rounded or priced, which no grid undoes."""
+    """Narrowest width aimed for by default when unequal parameters were rounded or priced, because no finer grid undoes
+    that."""
     margin: float = 1.3
-    """The first grid should give a width this many times below what is wanted."""
+    """The first grid aims for a width this many times below the wanted one."""
     fewest_cells: int = 24
     most_first_cells: int = 512
-    """Cells of the first grid across the smallest epsilon."""
+    """Largest number of cells of the first grid across the smallest epsilon; `fewest_cells` is the smallest number."""
     most_cells: int = 4096
-    """Cells across the largest epsilon beyond which a grid is out of reach."""
+    """Largest number of cells across the largest epsilon. Finer grids are refused."""
     most_work: float = 2e9
-    """Allowed for a width that was asked for."""
+    """Work allowed in all when the caller asked for a width."""
     most_unasked_work: float = 1.2e9
-    """Allowed for the default width: some seconds at most, and three runs of priced draws."""
+    """Work allowed in all for the default width: a few seconds at most, and three runs of priced draws."""
     most_runs: int = 12
     most_short_runs: int = 4
-    """Runs as long as none has a finite upper end."""
+    """Largest number of runs while none has a finite upper end; `most_runs` is the limit otherwise."""
     most_stalled: int = 2
-    """Grids twice as fine that may fail to help before a width is refused, so that no larger one is refused."""
+    """How many times in a row doubling the cells may fail to help before the width is refused. More than one keeps
+    refusals monotone: if a width is granted, a larger one is not refused."""
     stalled: float = 0.8
-    """A bracket that keeps more than this share of its width has stalled."""
+    """A run has stalled if the bracket keeps more than this share of its previous width."""
     tilt_shares: tuple[float, ...] = (0.7, 0.35)
-    """Shares of the tilt to try instead of all of it."""
+    """Smaller tilts to try, as shares of the full tilt, when rounding spoils the first stage."""
     too_wide: float = 10.0
     far_too_wide: float = 0.3
-    """A run this many times as wide as wanted, or this wide, has lost its first stage to round-off."""
+    """A run has lost its first stage to rounding if its relative width is above this, or above `too_wide` times the
+    wanted width."""
     safety: float = 1.1
     least_finer: float = 1.25
     most_finer: float = 4.0
-    """The next grid has as many times more cells as the width asks for, with a margin, but within these limits."""
+    """The number of cells grows by the factor that the width needs, times `safety`, but at least `least_finer` and at
+    most this."""
     longer: float = 1.05
     lengthen: float = 1.5
-    """Each grid reaches further than the last by the first factor, or by the second where that was too short."""
+    """Each grid is longer than the last by the factor `longer`, or by this factor if the last grid was too short."""
     negligible: float = 1e-290
-    """A delta below this is at the end of the range of floats, and no width is asked of it."""
+    """A delta below this is at the end of the range of floats, so it counts as narrow enough."""
 
 
 CONFIG = RefinementConfig()
@@ -67,9 +79,11 @@ CONFIG = RefinementConfig()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run: cells across the smallest epsilon, how far to reach, and the share of the tilt.
+    """Parameters of one run, on one grid of epsilons, of the recursion that computes the optimal delta.
 
-    With `upper_only` lower values are left out, because a lower bound is known already.
+    `cells` is the number of grid cells across the smallest epsilon of a mechanism, and `stretch` the length of the grid
+    relative to the default. `tilt_share` is the share of the full exponential tilt, the weight exp(tilt L) of each loss
+    L, that the run uses. With `upper_only` no lower values are computed, because a lower bound is already known.
     """
 
     cells: int
@@ -80,7 +94,15 @@ class Trial:
 
 @dataclass(slots=True)
 class Refinement:
-    """The state between runs; `asked` says whether `wanted` was asked for, `exact` whether parameters are as given."""
+    """State of the search for a narrow bracket between two runs on grids: the best bracket, and the tilts tried.
+
+    `best` is the intersection of all brackets so far. `wanted` is the width aimed for, relative to the upper end;
+    `asked` is True if the caller asked for it, and False if it is a default. `exact` says that the upper bound is a
+    maximum over the real orders of the uses, so that a finer grid always helps. A tilt weights each privacy loss L by
+    exp(tilt L), and a run uses a share of the full tilt: `shares_left` are the shares not tried yet, and `share_widths`
+    maps the shares tried on the present grid to the relative widths of their brackets. `stalled_runs` is the number of
+    latest runs in a row that hardly narrowed the bracket.
+    """
 
     wanted: float
     asked: bool
@@ -92,28 +114,31 @@ class Refinement:
 
     @property
     def done(self) -> bool:
-        """Whether the bracket is as narrow as wanted."""
+        """Whether to stop refining: the best bracket is as narrow as wanted, or its upper end is negligibly small."""
         return self.best.relative_width <= self.wanted or self.best.upper < CONFIG.negligible
 
-    def after(self, trial: Trial, found: Bracket) -> Trial | None:
-        """Take in what a run found and return the next, or None when no further run would help."""
+    def after(self, trial: Trial, bracket: Bracket) -> Trial | None:
+        """Intersect the best bracket with `bracket`, the result of `trial`, and return the parameters of the next run.
+
+        Returns None when the best bracket is narrow enough or no further run would help.
+        """
         width = self.best.width
-        self.best = Bracket(max(self.best.lower, found.lower), min(self.best.upper, found.upper))
+        self.best = Bracket(max(self.best.lower, bracket.lower), min(self.best.upper, bracket.upper))
         if self.done:
             return None
         following = replace(trial, upper_only=False)
         finite = self.best.upper < math.inf
         stalled = self.best.width > CONFIG.stalled * width
-        wide = found.relative_width > min(CONFIG.too_wide * self.wanted, CONFIG.far_too_wide)
+        wide = bracket.relative_width > min(CONFIG.too_wide * self.wanted, CONFIG.far_too_wide)
         if trial.upper_only and finite:
             return following
-        if self.shares_left and found.upper < math.inf and (wide or stalled):
-            self.share_widths[trial.tilt_share] = found.relative_width
-            share, *rest = self.shares_left
-            self.shares_left = tuple(rest)
+        if self.shares_left and bracket.upper < math.inf and (wide or stalled):
+            self.share_widths[trial.tilt_share] = bracket.relative_width
+            share, *untried = self.shares_left
+            self.shares_left = tuple(untried)
             return replace(following, tilt_share=share)
         if self.share_widths:
-            self.share_widths[trial.tilt_share] = found.relative_width
+            self.share_widths[trial.tilt_share] = bracket.relative_width
             narrowest = min(self.share_widths, key=lambda share: self.share_widths[share])
             self.shares_left, self.share_widths, stalled = (), {}, False
             following = replace(following, tilt_share=narrowest)
@@ -142,30 +167,35 @@ def refine(
     sharpness: float,
     floor: float | None,
 ) -> Bracket:
-    """Return the intersection of certified brackets, as narrow as `width`; refuse a width that cannot be reached.
+    """Call `attempt` on ever finer grids and return the intersection of its certified brackets.
 
-    Without one grids aim for the width `aim`. `sharpness` is about the relative width of a run times the square of its
-    cells; `floor` is a lower bound to start from; `tilted` says that some stage depends on the tilt; `work` is what a
-    run with a number of cells takes.
+    `width` is the width, relative to the upper end, that the caller asked for; None aims for the width `aim` and
+    accepts a wider bracket. `work` maps a number of grid cells across the smallest epsilon to the estimated work of a
+    run. `exact` says that the upper bound is a maximum over the real orders of the uses, so that a finer grid always
+    helps. `tilted` says that the accuracy depends on the tilt (the weight exp(tilt L) on losses L), so that smaller
+    tilts are tried too. The relative width of the bracket of one run is about `sharpness` divided by its squared number
+    of cells. `floor` is a known lower bound on the result, or None.
+
+    Raises: `Unattainable` if `width` cannot be reached within the allowed work, or no run has a finite upper end.
     """
     wanted = width or (aim if exact else max(aim, CONFIG.rough_width))
     cells = max(CONFIG.fewest_cells, _even(math.sqrt(CONFIG.margin * sharpness / wanted)))
     trial: Trial | None = Trial(min(CONFIG.most_first_cells, cells), upper_only=floor is not None)
     shares = CONFIG.tilt_shares if tilted else ()
     state = Refinement(wanted, width is not None, exact, Bracket(floor or 0.0, math.inf), shares)
-    left = CONFIG.most_unasked_work if width is None else CONFIG.most_work
+    remaining_work = CONFIG.most_unasked_work if width is None else CONFIG.most_work
     for run in range(CONFIG.most_runs):
         assert trial is not None
-        left -= work(trial.cells)
-        if left < 0.0 or (run >= CONFIG.most_short_runs and state.best.upper == math.inf):
+        remaining_work -= work(trial.cells)
+        if remaining_work < 0.0 or (run >= CONFIG.most_short_runs and state.best.upper == math.inf):
             break
         try:
-            found = attempt(trial)
+            bracket = attempt(trial)
         except Unattainable:
             if state.best.upper == math.inf:
                 raise
-            break  # on a finer grid a linear stage between bounded-range ones is too much work
-        trial = state.after(trial, found)
+            break  # a linear stage between bounded-range stages takes too much work on so fine a grid
+        trial = state.after(trial, bracket)
         if trial is None:
             break
     if state.done or (width is None and state.best.upper < math.inf):
@@ -174,5 +204,9 @@ def refine(
 
 
 def _even(cells: float) -> int:
-    """Round up to an even number: the worst t is near epsilon/2, and a grid that contains it is tighter."""
+    """Return `cells`, a number of grid cells across epsilon, rounded up to an even whole number.
+
+    The worst randomized response has a parameter t near epsilon/2, and a grid that contains epsilon/2 gives a tighter
+    bound.
+    """
     return 2 * math.ceil(cells / 2)

@@ -1,7 +1,9 @@
-"""Stages of an interaction: linear ones, which average the profile of what follows, and bounded-range ones.
+"""Stages of an interaction, and how a linear stage changes a privacy profile (delta as a function of epsilon).
 
-A linear stage is a set of mechanisms with fixed dominating pairs. What a bounded-range stage does to a profile is
-computed in dynamic_program.py.
+An interaction is a sequence of stages. A linear stage is a set of mechanisms with fixed dominating pairs. Let f be the
+profile of all later stages, and L the privacy loss of the linear stage. The profile of the linear stage followed by the
+later ones is then E[f(x - L)] at the epsilon x. A bounded-range stage is a set of bounded-range mechanisms in any
+adaptive order; dynamic_program.py computes the profile of such a stage followed by later ones.
 """
 
 import math
@@ -17,7 +19,7 @@ from setwise.accounting.adaptive.operator import Band, Profile, TailProfile, not
 from setwise.accounting.brackets import UNIT, Bracket
 from setwise.accounting.checks import SMALLEST_EPSILON
 from setwise.accounting.guarantees import BoundedRange, PureDP, largest_loss
-from setwise.accounting.losses.dominating_pairs import KnownNoise, enumerated, spread
+from setwise.accounting.losses.dominating_pairs import KnownNoise, enumerate_losses, variance_and_continuous_mass
 from setwise.accounting.losses.lattice import Atoms, multiples, randomized_response
 from setwise.accounting.losses.tilting import Saddle, coarse_saddle
 from setwise.errors import Unattainable
@@ -27,62 +29,73 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StageConfig:
-    """How finely a linear stage is tabulated. A tolerance is the share of its variance that a lattice adds."""
+    """Constants that decide how finely the privacy loss of a linear stage is tabulated.
+
+    A linear stage is a set of mechanisms with fixed dominating pairs. If its losses are rounded to a lattice, a
+    tolerance is the variance that the rounding may add, as a share of the variance of the stage's loss. The text below
+    each constant says what it decides.
+    """
 
     most_enumerated: int = 20_000
-    """Atoms up to which randomized responses and integer Laplace noise are enumerated exactly instead."""
+    """Largest number of atoms for which randomized responses and integer Laplace noise are enumerated exactly instead
+    of being rounded to a lattice."""
     first_tolerance: float = 0.01
-    """Of a first stage, times the squared number of cells across the smallest epsilon: what a grid adds is 80 times as
-    much."""
+    """Tolerance for the first stage, divided by the squared number of grid cells across the smallest epsilon. The grid
+    itself adds about 80 times as much error, so the lattice does not dominate."""
     last_tolerance: float = 1e-6
-    """Of a last stage, which is tabulated once."""
+    """Tolerance for the last stage. It can be small because the last stage is tabulated only once."""
     middle_tolerances: tuple[float, ...] = (4e-5, 6e-4, 1e-2)
-    """Of a middle stage, which is read at every grid point: the first that keeps to the reads below."""
+    """Tolerances to try for a middle stage, finest first. The first one that needs at most `most_reads` reads is
+    used."""
     most_reads: float = 5e7
-    """Grid points times losses of a middle stage: a few seconds."""
+    """Largest number of profile reads for a middle stage (grid points times losses), which takes a few seconds."""
     products_at_once: int = 1_000_000
-    """Products of a profile and a probability held in memory at once."""
+    """Largest number of products of a profile value and a probability that are held in memory at once."""
     rare: float = 1e-40
-    """Probability below which an atom of a middle stage is left out and charged: far below any delta of interest."""
+    """Atoms of a middle stage with a probability below this are dropped, and their mass is added to the upper bound.
+    The value is far below any delta of interest."""
 
 
 CONFIG = StageConfig()
 
 _BENT = 1e-10
-"""Relative error charged because a profile before a linear stage is convex only up to rounding."""
+"""Relative error added to the bounds because a profile before a linear stage is convex only up to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinearStage:
-    """Mechanisms with fixed dominating pairs, and how often each is used: order among them does not matter."""
+    """Mechanisms with fixed dominating pairs, each with its number of uses.
+
+    Their order within the stage does not matter.
+    """
 
     uses: tuple[tuple[KnownNoise, int], ...]
 
     @property
     def variance(self) -> float:
-        """Roughly the variance of their loss."""
-        return math.fsum(count * spread(known)[0] for known, count in self.uses)
+        """Approximate variance of the privacy loss of all uses of these mechanisms with fixed dominating pairs."""
+        return math.fsum(count * variance_and_continuous_mass(known)[0] for known, count in self.uses)
 
     @property
     def support(self) -> float:
-        """Their largest loss."""
+        """Largest privacy loss that these mechanisms with fixed dominating pairs can have together, or infinity."""
         return largest_loss(self.uses)
 
 
 @dataclass(frozen=True, slots=True)
 class RangeStage:
-    """Bounded-range mechanisms, (epsilon, count), drawn in any adaptive order within the stage."""
+    """A stage of bounded-range mechanisms, used in any adaptive order; `groups` are pairs (epsilon, count)."""
 
     groups: tuple[Group, ...]
 
     @property
     def variance(self) -> float:
-        """The largest variance of their loss."""
+        """Upper bound on the variance of the privacy loss of all uses of these bounded-range mechanisms."""
         return variance_of(self.groups)
 
     @property
     def support(self) -> float:
-        """Their largest loss."""
+        """Largest privacy loss that all uses of these bounded-range mechanisms can have: the sum of epsilons."""
         return largest_loss((BoundedRange(epsilon=epsilon), count) for epsilon, count in self.groups)
 
 
@@ -90,33 +103,51 @@ Stage = LinearStage | RangeStage
 
 
 def upper_bound_order(groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]]) -> tuple[Stage, ...]:
-    """Return stages in the order that helps an analyst least: large ranges first, everything linear last.
+    """Return the mechanisms of a batch as stages, in one fixed order in which adapting to answers gains little.
 
-    A batch is one analyst of any order, so the optimum of this order bounds every batch from above.
+    A batch is chosen up front, and its mechanisms may be used in any order without changing its delta. So the largest
+    delta of an adaptive analyst who uses them in the returned order is an upper bound on the delta of the batch.
+    Bounded-range mechanisms, `groups` of (epsilon, count), come first, with falling epsilons; `linear`, mechanisms with
+    fixed dominating pairs and their counts, come last.
     """
     ranges = tuple(RangeStage((group,)) for group in sorted(groups, reverse=True))
     return (*ranges, LinearStage(tuple(linear))) if linear else ranges
 
 
 def proxy_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return a coarse version of all uses, a bounded-range one as the randomized response of half its epsilon."""
+    """Return the loss distribution of all uses on a coarse lattice, from which an exponential tilt is chosen.
+
+    A tilt weights each loss L by exp(tilt L), which makes the losses that decide delta likely. `linear` are the uses
+    with fixed dominating pairs. Each bounded-range use in `groups`, pairs (epsilon, count), is replaced by randomized
+    response with half its epsilon, so the result is an approximation and not a bound.
+    """
     halves = [(PureDP(epsilon=max(epsilon / 2, SMALLEST_EPSILON)), count) for epsilon, count in groups]
     return coarse_saddle((*linear, *halves))
 
 
 def adapting_saddle(linear: Sequence[tuple[KnownNoise, int]], groups: Sequence[Group]) -> Saddle:
-    """Return a coarse version of all uses, a bounded-range one as whatever is worst under each tilt."""
+    """Return the loss distribution of all uses on a coarse lattice, from which an exponential tilt is chosen.
+
+    A tilt weights each loss L by exp(tilt L), which makes the losses that decide delta likely. `linear` are the uses
+    with fixed dominating pairs. A bounded-range use in `groups`, pairs (epsilon, count), is replaced by the randomized
+    response that is worst under the tilt being tried; in `proxy_saddle` it is the same response for all tilts.
+    """
     return Saddle(coarse_saddle(linear).parts, tuple(groups))
 
 
 def losses(
     stage: LinearStage, tilt: float, tolerance: float, grid: float | None = None, most: int = CONFIG.most_enumerated
 ) -> tuple[Atoms, Atoms]:
-    """Return the losses of a linear stage from above and from below: exact if there are at most `most`, else a lattice.
+    """Return two distributions of the privacy loss of a linear stage, for an upper and for a lower bound on delta.
 
-    The step of the lattice divides `grid` or is a multiple of it, where it can.
+    A linear stage consists of mechanisms with fixed dominating pairs. If it has at most `most` different losses, both
+    distributions are the exact one. Otherwise losses are rounded to a lattice, which adds at most the share `tolerance`
+    of the variance of the loss. Losses L are weighted by exp(`tilt` L) while they are convolved, so that probabilities
+    of losses that are likely under this weight are the most accurate. `grid` is the step of the grid on which privacy
+    profiles are stored, or None; if possible the lattice step divides it or is a multiple of it, so that profiles need
+    not be read between grid points.
     """
-    exact = enumerated(stage.uses, most)
+    exact = enumerate_losses(stage.uses, most)
     if exact is not None:
         return exact, exact
     from setwise.accounting.losses.pld import LatticeSum
@@ -125,19 +156,23 @@ def losses(
     return whole.atoms(coarse_saddle(stage.uses), tilt, whole=True)
 
 
-def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
-    """Return the profile of a linear stage with nothing to come: its own delta at every grid point."""
+def profile_alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
+    """Return the privacy profile of `stage`, a last stage whose mechanisms have fixed dominating pairs.
+
+    No mechanism is used after them, so the profile is their own delta, at every epsilon of the grid that `band`
+    describes. If losses are rounded to a lattice, they are convolved with the weight exp(`tilt` L) on each loss L.
+    """
     match stage.uses:
         case ((PureDP(epsilon=epsilon), count),):
             upper = lower = randomized_response(epsilon, count)
-        case _ if enumerated(stage.uses, _few(band, stage.variance, stage.support)) is not None:
-            return averaged(stage, TailProfile(nothing_to_come(band.step)), band, tilt)
+        case _ if enumerate_losses(stage.uses, _few(band, stage.variance, stage.support)) is not None:
+            return average_over_losses(stage, TailProfile(nothing_to_come(band.step)), band, tilt)
         case _:
             from setwise.accounting.losses.pld import LatticeSum
 
             whole = LatticeSum(stage.uses, Bracket(0.0, 0.0), CONFIG.last_tolerance, band.step)
             upper, lower = whole.tails(coarse_saddle(stage.uses), tilt, whole=True)
-    # On a lattice from above, losses reach past the largest by a step each.
+    # Rounding up to a lattice moves each loss by up to one step, so the sum can exceed the largest true loss.
     reach = upper.top if stage.support < math.inf else math.inf
     x = multiples(band.step, 0, band.size(stage.variance, reach))
     above = upper.delta(x - upper.slack(float(x[-1])))[0] * (1 + upper.rounding) + upper.dropped
@@ -149,24 +184,39 @@ def alone(stage: LinearStage, band: Band, tilt: float) -> TailProfile:
 
 
 def _few(band: Band, variance: float, support: float) -> int:
-    """Return up to how many losses a profile is averaged over as they are: it is read at each from every grid point."""
+    """Return the largest number of different losses over which a privacy profile can be averaged in acceptable time.
+
+    With more losses they are rounded to a lattice. An average reads the profile once per loss and grid point, so the
+    result is `CONFIG.most_reads` divided by the number of grid points. That number follows from `band` for mechanisms
+    whose total loss has this `variance` and is at most `support`.
+    """
     return int(CONFIG.most_reads / band.size(variance, support))
 
 
-def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
-    """Return the profile before a linear stage: E[f(x - L)] at every grid point."""
+def average_over_losses(stage: LinearStage, after: TailProfile, band: Band, tilt: float) -> TailProfile:
+    """Return the privacy profile of the mechanisms of `stage` followed by others: E[f(x - L)] at every grid point x.
+
+    f is the profile of the others, given in `after`. L is the privacy loss of the mechanisms of `stage`, which have
+    fixed dominating pairs. If the losses are rounded to a lattice, they are convolved with the weight exp(`tilt` L) on
+    each loss. `band` says how many grid points the result needs.
+
+    Raises: `Unattainable` if even the coarsest lattice of losses takes more than `CONFIG.most_reads` reads of f.
+    """
     variance = after.variance + stage.variance
     few = _few(band, variance, after.support + stage.support)
     for tolerance in CONFIG.middle_tolerances:
-        upper, lower = (_trimmed(atoms) for atoms in losses(stage, tilt, tolerance, band.step, few))
+        upper, lower = (_trim(atoms) for atoms in losses(stage, tilt, tolerance, band.step, few))
         reach = float(upper.loss.max()) if stage.support < math.inf else math.inf
         x = multiples(band.step, 0, band.size(variance, after.support + reach))
         if x.size * upper.size <= CONFIG.most_reads:
             break
     else:
-        raise Unattainable("these uses interleave too finely for the ordered optimum; set-wise covers every order")
+        raise Unattainable(
+            "bounded-range and other uses alternate too often to compute the optimum of this order; "
+            "use the interaction setwise, whose bound covers every order"
+        )
     profile = after.profile
-    # Positions are rounded: both ends are read on their safe side.
+    # Positions are rounded. Reading the upper profile further left and the lower one further right keeps both bounds.
     off = 16 * UNIT * (float(x[-1]) + float(np.abs(upper.loss).max()) + float(np.abs(lower.loss).max()))
     above = _mean_at(upper, lambda at: profile.read_upper(at - off), x)
     above = above * (1 + upper.relative_error + (upper.size + 8) * UNIT) + upper.dropped
@@ -176,19 +226,22 @@ def averaged(stage: LinearStage, after: TailProfile, band: Band, tilt: float) ->
     return TailProfile(bent, variance, after.support + reach)
 
 
-def _trimmed(atoms: Atoms) -> Atoms:
-    """Leave out atoms too rare to matter at both ends, and say how much that is."""
-    kept = np.flatnonzero(atoms.mass >= CONFIG.rare)
-    inside = slice(int(kept[0]), int(kept[-1]) + 1)
-    rest = float(atoms.mass[: inside.start].sum() + atoms.mass[inside.stop :].sum()) * (1 + atoms.relative_error)
-    return Atoms(atoms.loss[inside], atoms.mass[inside], atoms.relative_error, atoms.dropped + rest)
+def _trim(atoms: Atoms) -> Atoms:
+    """Return the loss distribution `atoms` without the losses at both ends that are less likely than `CONFIG.rare`.
+
+    Their probability is added to `dropped`, the probability that the distribution leaves out.
+    """
+    common = np.flatnonzero(atoms.mass >= CONFIG.rare)
+    inside = slice(int(common[0]), int(common[-1]) + 1)
+    trimmed = float(atoms.mass[: inside.start].sum() + atoms.mass[inside.stop :].sum()) * (1 + atoms.relative_error)
+    return Atoms(atoms.loss[inside], atoms.mass[inside], atoms.relative_error, atoms.dropped + trimmed)
 
 
 def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Floats:
-    """Return E[f(x - L)] at grid points 0, h, 2h, ..., at positions off by at most 8 units of x and the loss.
+    """Return E[f(x - L)] at the grid points `x` = 0, h, 2h, ..., where `read` evaluates f and L has the law `atoms`.
 
-    Where the losses form a lattice whose step divides h or is a multiple of it, f is read once at every difference of
-    a point and a loss.
+    Each difference x - L is rounded by at most 8 units of rounding of |x| + |L|. If the losses form a lattice whose
+    step divides h or is a multiple of h, many differences are equal, and f is read only once at each.
     """
     total = np.zeros_like(x)
     steps = _steps_of_lattice(atoms.loss, float(x[1])) if x.size > 1 else None
@@ -207,9 +260,10 @@ def _mean_at(atoms: Atoms, read: Callable[[Floats], Floats], x: Floats) -> Float
 
 
 def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
-    """Return the distance of neighbouring losses, ascending and equally far apart, in grid steps; None for others.
+    """Return the distance between neighbouring losses in units of the grid step `grid`, or None if there is no lattice.
 
-    It is a whole number or one over a whole number.
+    The distance is a whole number or one over a whole number. None means that `loss`, which is ascending, is not
+    equally spaced at such a distance, or has fewer than two different values.
     """
     if loss.size < 2 or not loss[-1] > loss[0]:
         return None
@@ -220,6 +274,9 @@ def _steps_of_lattice(loss: Floats, grid: float) -> Fraction | None:
 
 
 def left_of(x: float, loss: Floats) -> Floats:
-    """Return x - loss, moved left by more than its rounding: profiles fall, so this is safe from above."""
-    moved = np.where(loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(loss)))
-    return np.asarray(x - loss - moved, dtype=np.float64)
+    """Return `x` - `loss`, the epsilons at which to read a privacy profile, lowered by more than their rounding error.
+
+    Profiles fall with epsilon, so a profile read further left is larger, which is safe for an upper bound.
+    """
+    margin = np.where(loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(loss)))
+    return np.asarray(x - loss - margin, dtype=np.float64)

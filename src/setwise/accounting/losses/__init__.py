@@ -1,1 +1,1 @@
-"""Privacy losses: exact, on a lattice, and their sums by transform."""
+"""Privacy-loss distributions: exact ones, ones on a lattice, and their sums by fast Fourier transform."""

@@ -1,7 +1,7 @@
-"""The dominating pairs of mechanisms with known noise, tabulated on a lattice; that of the Gaussian also exactly.
+"""Dominating pairs of mechanisms with known noise: their privacy losses on a lattice, enumerated or in closed form.
 
-All are symmetric: adding and removing a user give the same pair, mirrored. For truncated noise this is the loss given
-that it does not fail outright.
+All pairs are symmetric: adding and removing a user give the same pair, mirrored. For truncated noise, the loss is
+conditional on no outright failure.
 """
 
 import math
@@ -25,7 +25,7 @@ from setwise.accounting.guarantees import (
 from setwise.accounting.losses.lattice import (
     NOTHING,
     Atoms,
-    LatticeTail,
+    Loss,
     LossLattice,
     LossPair,
     from_atoms,
@@ -43,10 +43,11 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TwoPointLaw:
-    """A privacy loss that takes the values `high` > 0 and `low` < 0: one pair of laws, used for lower bounds only.
+    """A privacy loss that takes the values `high` > 0 and `low` < 0. It is used only for lower bounds on delta.
 
-    The two values determine the probabilities, because P and Q both have mass 1. The pair the other way round is a
-    different law, so such a law must not stand for a mechanism in an upper bound.
+    P and Q are the distributions of outputs on two neighbouring tables. The two losses determine the probabilities of
+    both outcomes, because the probabilities add up to 1 under P and under Q. Exchanging P and Q gives a different law,
+    so such a law must not stand for a mechanism in an upper bound.
     """
 
     high: float
@@ -54,27 +55,35 @@ class TwoPointLaw:
 
     @property
     def probability(self) -> float:
-        """The probability of `high` under P: (e^-low - 1) / (e^-low - e^-high)."""
+        """The probability, under P, of the larger loss `high`: (e^-low - 1) / (e^-low - e^-high).
+
+        P is the output distribution on one of two neighbouring tables, under which losses are taken.
+        """
         return math.expm1(self.low) / math.expm1(self.low - self.high)
 
     @property
     def complement(self) -> float:
-        """The probability of `low` under P: (1 - e^-high) / (e^-low - e^-high)."""
+        """The probability, under P, of the lower loss `low`: (1 - e^-high) / (e^-low - e^-high).
+
+        P is the output distribution on one of two neighbouring tables, under which losses are taken.
+        """
         return math.exp(self.low) * math.expm1(-self.high) / math.expm1(self.low - self.high)
 
     def largest_loss(self) -> Fraction:
-        """Return the larger of the two losses."""
+        """Return `high`, the larger of the two losses, as a fraction."""
         return Fraction(self.high)
 
 
 KnownNoise = PureDP | Laplace | Gaussian | DiscreteLaplace | DiscreteGaussian | TruncatedDiscreteGaussian | TwoPointLaw
-"""What has a fixed dominating pair. For PureDP it is randomized response, the worst of its class."""
+"""A mechanism with a fixed dominating pair. For `PureDP` the pair is randomized response, the worst of its class."""
 
 
-def tabulated(known: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
-    """Return the privacy loss of one use on the lattice with the given step.
+def tabulate_loss(known: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
+    """Return the privacy loss of one use of the noise `known` as two lattices, for an upper and a lower bound on delta.
 
-    Losses of a Gaussian further than `reach` standard deviations from their mean are not tabulated but charged.
+    `step` is the distance of neighbouring lattice points. `reach` is for Gaussian noise only: losses more than `reach`
+    standard deviations from their mean are not tabulated, and their probability counts as that of an infinite loss in
+    the upper bound.
     """
     match known:
         case PureDP(epsilon=epsilon):
@@ -99,23 +108,26 @@ def tabulated(known: KnownNoise, step: float, reach: float = 40.0) -> LossPair:
 
 
 _ATOM_ERROR = 1e-11
-"""Charged to the masses of integer noise: sums of up to millions of exponentials with exponents up to 800."""
+"""Relative error assumed for the masses of integer noise, which are normalised by sums of up to millions of
+exponentials with exponents up to 800."""
 
 
 _OUTER_RATIO = 1e-120
-"""Enumerated masses below this share of their mode are dropped and charged; far below any delta of interest."""
+"""Enumerated masses below this share of their mode are dropped and added to the upper bound; far below any delta of
+interest."""
 
 _MOST_CONVOLVED = 4096
-"""Losses of integer noise up to which uses are added up term by term."""
+"""Largest number of losses of integer noise for which equal uses are added up term by term."""
 
 _LEAST_CONVOLVED = 1e-250
-"""Probability of the rarest sum of losses that is kept to every digit."""
+"""Smallest probability of a sum of losses that still keeps all its digits; rarer sums are not added up term by term."""
 
 
-def enumerated(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | None:
-    """Return the exact losses of randomized responses and of integer noise with few values.
+def enumerate_losses(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | None:
+    """Return the exact distribution of the total privacy loss of `uses`, pairs (noise, count), as a list of its values.
 
-    None where there is other noise, or more than `most` losses.
+    This is possible for randomized responses, two-point laws and integer noise with few values. Returns None if there
+    is other noise, or if the uses together have more than `most` losses.
     """
     atoms = NOTHING
     for known, count in uses:
@@ -133,12 +145,17 @@ def enumerated(uses: Iterable[tuple[KnownNoise, int]], most: int) -> Atoms | Non
     return atoms
 
 
-def added_up(known: KnownNoise, count: int) -> LatticeTail | None:
-    """Return the loss of equal uses where it is one of those that `enumerated` knows."""
+def sum_equal_uses(known: KnownNoise, count: int) -> Loss | None:
+    """Return the total privacy loss of `count` uses of the noise `known` as a `Loss`, which gives delta at any epsilon.
+
+    None if the loss has too many values to enumerate or is continuous, or if some values are too rare for floats.
+    """
     if isinstance(known, PureDP):
         return randomized_response(known.epsilon, count)
     if isinstance(known, TwoPointLaw):
         return two_point_loss(known.high, known.low, count)
+    if isinstance(known, DiscreteLaplace) and count == 1 and known.sensitivity >= _MOST_CONVOLVED:
+        return DiscreteLaplaceLoss(known)
     sums = _sums(known, count)
     if sums is None:
         return None
@@ -147,7 +164,10 @@ def added_up(known: KnownNoise, count: int) -> LatticeTail | None:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Masses of the losses top / unit, (top - step) / unit, ... with whole tops and steps, and their relative error."""
+    """A loss distribution: `mass` holds the probabilities of the losses top / unit, (top - step) / unit, and so on.
+
+    `top` and `step` are whole numbers, `unit` is any positive number, and `error` is the relative error of the masses.
+    """
 
     top: int
     step: int
@@ -157,7 +177,11 @@ class _Sums:
 
 
 def _sums(known: KnownNoise, count: int) -> _Sums | None:
-    """Return the losses of integer noise added up; None for other noise, or where they are many or too rare."""
+    """Return the loss distribution of `count` uses of the integer noise `known`, convolved term by term.
+
+    None for noise other than integer Laplace and truncated integer Gaussian, if there are `_MOST_CONVOLVED` losses or
+    more, or if the rarest sum has a probability below `_LEAST_CONVOLVED`.
+    """
     match known:
         case DiscreteLaplace(scale=unit, sensitivity=s) if s * count < _MOST_CONVOLVED:
             top, step, (_, one) = s, 2, _discrete_laplace(known)
@@ -168,17 +192,21 @@ def _sums(known: KnownNoise, count: int) -> _Sums | None:
         case _:
             return None
     rarest = float(one.min())
-    # A probability below the range of floats is 0 here, and has no digits to keep.
+    # A probability below the range of floats has become 0, so its relative error cannot be bounded.
     if rarest == 0.0 or count * math.log(rarest) < math.log(_LEAST_CONVOLVED):
         return None
     total = one
     for _ in range(count - 1):
-        total = np.convolve(total, one)  # all terms are positive: every digit is kept
+        total = np.convolve(total, one)  # all terms are positive, so no digits are lost
     return _Sums(count * top, step, unit, total, count * (_ATOM_ERROR + (one.size + 2) * UNIT))
 
 
 def loss_unit(known: KnownNoise) -> float:
-    """Return the unit of which all losses with positive probability are multiples; 0 for a continuous loss."""
+    """Return the unit of the privacy loss of one use of the noise `known`: its atoms are whole multiples of the unit.
+
+    An atom is a loss of positive probability. The result is 0 for a loss without atoms, such as that of a Gaussian. The
+    two losses of a `TwoPointLaw` have no common unit; its larger loss is returned.
+    """
     match known:
         case PureDP(epsilon=epsilon):
             return epsilon
@@ -195,7 +223,11 @@ def loss_unit(known: KnownNoise) -> float:
 
 
 def on_lattice(known: KnownNoise, step: float) -> bool:
-    """Return whether a lattice of about the given step should contain the losses that have positive probability."""
+    """Return whether the atoms of the loss of the noise `known` should be points of a lattice with about this `step`.
+
+    An atom is a loss of positive probability; atoms on the lattice need no rounding. False for continuous losses, and
+    for atoms that are much closer together than the step.
+    """
     match known:
         case PureDP() | Laplace() | DiscreteLaplace() | TwoPointLaw():
             return True
@@ -207,8 +239,13 @@ def on_lattice(known: KnownNoise, step: float) -> bool:
             assert_never(known)
 
 
-def spread(known: KnownNoise) -> tuple[float, float]:
-    """Return roughly the variance of the loss, and the probability that it lies between multiples of its unit."""
+def variance_and_continuous_mass(known: KnownNoise) -> tuple[float, float]:
+    """Return the variance of the loss of one use of the noise `known`, and the probability of its continuous part.
+
+    The variance is approximate. Losses of the continuous part are rounded on every lattice; other losses are multiples
+    of `loss_unit` and can be lattice points. The losses of integer Gaussian noise count as continuous, because there
+    are so many of them.
+    """
     match known:
         case PureDP(epsilon=epsilon):
             return epsilon**2, 0.0
@@ -227,10 +264,19 @@ def spread(known: KnownNoise) -> tuple[float, float]:
 
 
 def _laplace(known: Laplace, step: float) -> LossPair:
-    """Tabulate Laplace noise: atoms at ±epsilon, and between them the density exp((loss - epsilon)/2) / 4."""
+    """Return the privacy loss of the Laplace noise `known` as two lattices, for an upper and a lower bound on delta.
+
+    `step` is the distance of neighbouring lattice points. The loss has atoms at ±epsilon, with epsilon = 1/scale, and
+    between them the density exp((loss - epsilon)/2) / 4.
+    """
     epsilon = 1.0 / known.scale
 
     def between(edges: Floats) -> tuple[Floats, Floats]:
+        """Return the probabilities of Laplace losses between consecutive `edges`, as two arrays: under P and under Q.
+
+        P and Q are the output distributions on two neighbouring tables. An atom on an edge belongs to the interval
+        above it.
+        """
         inside = np.clip(edges, -epsilon, epsilon)
         # expm1 keeps the difference of the two exponentials accurate for short cells
         width = np.diff(inside)
@@ -256,7 +302,12 @@ def _laplace(known: Laplace, step: float) -> LossPair:
 
 
 def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
-    """Tabulate Gaussian noise: a loss of mean 1/(2 sigma^2) and standard deviation 1/sigma under P."""
+    """Return the privacy loss of the Gaussian noise `known` as two lattices, for an upper and a lower bound on delta.
+
+    `step` is the distance of neighbouring lattice points. P is the output distribution on one of two neighbouring
+    tables; under it the loss is normal with mean 1/(2 sigma^2) and standard deviation 1/sigma. Losses more than `reach`
+    standard deviations above the mean count as infinite in the upper bound.
+    """
     from scipy.special import ndtr
 
     deviation = 1.0 / known.sigma
@@ -264,13 +315,15 @@ def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
     last = math.ceil((mean + reach * deviation) / step)
     nodes = multiples(step, -last, 2 * last + 1)
 
-    # The pair is symmetric: the Q mass of a cell is the P mass of its mirror image.
+    # The pair is symmetric, so the Q mass of a cell is the P mass of its mirror image.
     def above() -> LossLattice:
+        """Return the lattice of losses whose delta is an upper bound on the Gaussian's delta."""
         cells, error = _normal_masses((nodes[:-1] + step / 2 - mean) / deviation, step / deviation)
         tail = float(ndtr(-(nodes[-1] - mean) / deviation)) * (1 + SPECIAL * UNIT)
         return from_cells(step, -last, cells, cells[::-1], tail, error)
 
     def below() -> LossLattice:
+        """Return the lattice of losses whose delta is a lower bound on the Gaussian's delta."""
         bins, error = _normal_masses((nodes - mean) / deviation, step / deviation)
         return from_bins(step, -last, bins, bins[::-1], 0.0, error)
 
@@ -278,10 +331,10 @@ def _gaussian(known: Gaussian, step: float, reach: float) -> LossPair:
 
 
 def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
-    """Return the standard normal probabilities of intervals of the given width around each z, and their relative error.
+    """Return the standard normal probabilities of intervals of length `width` centred at each `z`, and their error.
 
-    Short intervals by the midpoint expansion, whose next term is below (width z)^6 / 3e5; long ones as differences of
-    the distribution function, which share all but about `width` of their digits.
+    The error is relative. Short intervals use the midpoint expansion, whose next term is below (width z)^6 / 3e5. Long
+    ones use differences of the distribution function, whose cancellation magnifies the error by about 1 / width.
     """
     farthest = float(np.abs(z).max()) + 1.0
     if width * farthest > 0.02:
@@ -298,7 +351,11 @@ def _normal_masses(z: Floats, width: float) -> tuple[Floats, float]:
 
 
 def _discrete_laplace(known: DiscreteLaplace) -> tuple[Floats, Floats]:
-    """Return the losses (|z - s| - |z|)/b and their masses: z <= 0, then 1 .. s-1, then z >= s."""
+    """Return the losses (|z - s| - |z|)/b of integer Laplace noise z, and their probabilities, as two arrays.
+
+    b is the scale and s the sensitivity of `known`. The noise values z <= 0 have the same loss and form the first
+    entry, then come z = 1, ..., s - 1, and the last entry is for all z >= s.
+    """
     s, rate = known.sensitivity, 1.0 / known.scale
     keep = 1.0 / (1.0 + math.exp(-rate))  # P[z <= 0]
     inner = multiples(1.0, 1, s - 1)
@@ -307,8 +364,53 @@ def _discrete_laplace(known: DiscreteLaplace) -> tuple[Floats, Floats]:
     return loss, np.concatenate(([keep], weight, [keep * math.exp(-s * rate)]))
 
 
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplaceLoss:
+    """The privacy loss of one use of integer Laplace noise in closed form, for a sensitivity of any size.
+
+    Let s be the sensitivity, r = 1 / scale and x >= 0. The loss is s r with probability k = 1 / (1 + exp(-r)), and
+    (s - 2 j) r with probability k (1 - exp(-r)) exp(-j r) for 0 < j < s. Only losses above x contribute to delta(x), by
+    their probability times 1 - exp(x - loss). With J the number of values j that contribute, both sums over j are
+    geometric and have a common factor, so that
+
+        delta(x) = k (1 - exp(x - s r)) + k exp(-r) (1 - exp(-J r)) (1 - exp(x - (s - J - 1) r)),
+
+    a sum of two products of positive factors, in which no digits cancel.
+    """
+
+    noise: DiscreteLaplace
+
+    def delta(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return delta at each epsilon in `x`, and a bound on the absolute error of each value.
+
+        Negative epsilons follow from the symmetry delta(-x) = 1 - exp(-x) + exp(-x) delta(x).
+        """
+        s, rate = self.noise.sensitivity, 1.0 / self.noise.scale
+        size = np.abs(x)
+        keep = 1.0 / (1.0 + math.exp(-rate))
+        value = keep * -np.expm1(np.minimum(0.0, size - s * rate))
+        # A J that rounding made too large or too small drops a term or adds one that is not positive, so both give a
+        # smaller sum. Of three neighbouring J the right one gives the largest.
+        nearest = np.ceil((s - size * self.noise.scale) / 2.0) - 1.0
+        inner = np.zeros_like(size)
+        for shift in (-1.0, 0.0, 1.0):
+            last = np.clip(nearest + shift, 0.0, s - 1.0)
+            term = np.expm1(-last * rate) * np.expm1(np.minimum(0.0, size - (s - last - 1.0) * rate))
+            inner = np.maximum(inner, term)
+        value = value + keep * math.exp(-rate) * inner
+        # The exponents are differences of numbers up to s r + |x|, so that rounding moves them by that many units.
+        error = value * (16 * ELEMENTARY * UNIT) + 16 * UNIT * (s * rate + size) * (size < s * rate * (1.0 + 16 * UNIT))
+        negative = x < 0.0
+        value = np.where(negative, -np.expm1(-size) + np.exp(-size) * value, value)
+        return value, error + negative * (4 * ELEMENTARY * UNIT) * value
+
+
 def _discrete_gaussian(known: DiscreteGaussian | TruncatedDiscreteGaussian, bound: int | None) -> tuple[Floats, Floats]:
-    """Return the losses (s^2 - 2 z s)/(2 sigma^2) over the values z both neighbours can produce, and their masses."""
+    """Return the losses (s^2 - 2 z s)/(2 sigma^2) of integer Gaussian noise z, and their probabilities, as two arrays.
+
+    s is the sensitivity of `known`. With a `bound`, noise is truncated to {-bound, ..., bound}, and only outcomes that
+    both of two neighbouring tables can produce are included; None means no truncation.
+    """
     s, sigma = known.sensitivity, known.sigma
     reach = math.ceil(38.5 * sigma)
     last = reach if bound is None else min(reach, bound)
@@ -316,8 +418,8 @@ def _discrete_gaussian(known: DiscreteGaussian | TruncatedDiscreteGaussian, boun
     weight = np.exp(-0.5 * (support / sigma) ** 2)
     weight /= weight.sum()
     if bound is not None and last == bound:
-        # The rest of the support is lost outright. That failure is composed separately; given that it does not happen
-        # both neighbours are normalised alike, by reflection, so the loss is as it was.
+        # Values that only one neighbour can produce are an outright failure, which is composed separately. Given no
+        # failure, both neighbours are normalised by the same constant (by reflection), so the loss does not change.
         shared = support >= s - bound
         support, weight = support[shared], weight[shared] / weight[shared].sum()
     return (s * s - 2.0 * support * s) / (2.0 * sigma * sigma), weight
@@ -327,14 +429,22 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
 
 
 def _kernel(y: Floats) -> Floats:
-    """Return -(d/dy) erfcx(y) = 2/sqrt(pi) - 2 y erfcx(y), positive."""
+    """Return -(d/dy) erfcx(y) = 2/sqrt(pi) - 2 y erfcx(y), which is positive, at each `y`.
+
+    The delta of Gaussian noise is computed as an integral of this function.
+    """
     from scipy.special import erfcx
 
     return np.asarray(2.0 / math.sqrt(math.pi) - 2.0 * y * erfcx(y), dtype=np.float64)
 
 
 def _positive_side(x: Floats, sigma: float) -> tuple[Floats, Floats]:
-    """Return delta and its absolute error for x >= 0."""
+    """Return the delta of Gaussian noise at each epsilon in `x`, and bounds on the absolute errors of these deltas.
+
+    `sigma` is the standard deviation of the noise divided by the l2-sensitivity.
+
+    Requires: every x is at least 0.
+    """
     from scipy.special import erfc, erfcx
 
     distance = 1.0 / (sigma * math.sqrt(2.0))
@@ -343,8 +453,9 @@ def _positive_side(x: Floats, sigma: float) -> tuple[Floats, Floats]:
         middle, half = start + distance / 2, distance / 2
         points = middle[:, None] + half * _NODES[None, :]
         difference = half * (_kernel(points) * _WEIGHTS).sum(axis=1)
-        # The kernel itself cancels by a factor of about 1 + 2 y^2. The kernel is (4/sqrt(pi)) times the integral of
-        # t exp(-t^2 - 2 y t), so the error term of the 8-point rule is below 5e-14 distance^17 of the value: nothing.
+        # Cancellation in the kernel magnifies its error by about 1 + 2 y^2. The kernel is (4/sqrt(pi)) times the
+        # integral of t exp(-t^2 - 2 y t), so the relative error of the 8-point rule is below 5e-14 distance^17, which
+        # is negligible.
         relative = (SPECIAL * (2.0 + 2.0 * np.maximum(start, 0.0) ** 2) + 64) * UNIT
         value = 0.5 * np.exp(-(start**2)) * difference
     else:
@@ -355,8 +466,8 @@ def _positive_side(x: Floats, sigma: float) -> tuple[Floats, Floats]:
         far_left = 0.5 * erfc(start) - 0.5 * np.exp(-(start**2)) * erfcx(np.maximum(start + distance, 0.0))
         value = np.where(start < -1.0, far_left, 0.5 * np.exp(-(start**2)) * difference)
         relative = SPECIAL * UNIT * (3.0 + 2.0 * from_start / np.maximum(difference, 1e-300))
-    # start carries an error of a few units of its larger part (sigma itself may have been rounded when it was merged),
-    # which the exponential magnifies by 2 |start|.
+    # `start` has a rounding error of a few units of its larger term (sigma itself may have been rounded when Gaussians
+    # were merged), and the exponential magnifies that error by 2 |start|.
     parts = x * sigma + 0.5 / sigma
     magnified = np.where(start < -1.0, 1.0, 2 * np.abs(start) + 2)
     relative = relative + magnified * 16 * UNIT * parts + (np.minimum(start, 1e3) ** 2 + ELEMENTARY) * UNIT
@@ -365,20 +476,24 @@ def _positive_side(x: Floats, sigma: float) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class GaussianLoss:
-    """The privacy loss of Gaussian noise of standard deviation `sigma` over the l2-sensitivity, exactly.
+    """The privacy loss of Gaussian noise; `sigma` is its standard deviation divided by the l2-sensitivity.
 
-        delta(x) = Phi(1/(2 sigma) - x sigma) - exp(x) Phi(-1/(2 sigma) - x sigma)          (lem:AGM)
+    Its delta has the closed form
 
-    is a difference that cancels when sigma is large or delta small. Both terms share the factor exp(-s^2)/2 when
-    written with erfcx, and the rest is the integral of a positive kernel, so relative accuracy is kept.
+        delta(x) = Phi(1/(2 sigma) - x sigma) - exp(x) Phi(-1/(2 sigma) - x sigma),          (lem:AGM)
+
+    a difference that cancels if sigma is large or delta small. Written with erfcx, both terms share the factor
+    exp(-y^2)/2 with y = (x sigma - 1/(2 sigma)) / sqrt(2), and the other factor is the integral of a positive function,
+    so relative accuracy is kept.
     """
 
     sigma: float
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return delta at each x and the absolute error of each.
+        """Return the delta of Gaussian noise at each epsilon in `x`, and a bound on each value's absolute error.
 
-        Theorem: lem:AGM; negative x by the symmetry delta(-x) = 1 - exp(-x) + exp(-x) delta(x).
+        Theorem: the analytic Gaussian mechanism (lem:AGM); negative x by the symmetry delta(-x) = 1 - exp(-x) + exp(-x)
+        delta(x).
         """
         size = np.abs(x)
         value, error = _positive_side(size, self.sigma)

@@ -1,9 +1,9 @@
 """Sums of many lattice losses by the fast Fourier transform, tilted so that small probabilities keep their digits.
 
-Multiplying masses by exp(tilt x) before transforming and undoing it after moves the bulk of the distribution to the
-losses that matter; round-off is then relative to the probabilities there, not to 1. What the transform may have got
-wrong, and what was wrapped around its ends, is charged to every mass (docs/numerics.md, "Tilt, window, transform,
-charge").
+Multiplying masses by exp(tilt x) before the transform, and dividing after it, moves the bulk of the distribution to the
+losses that matter. Rounding errors are then relative to the probabilities there, not to 1. A bound on the error of the
+transform, and on the mass that was wrapped around its ends, is added to every mass of an upper bound and subtracted in
+a lower bound (docs/numerics.md, "Tilt, window, transform, charge").
 """
 
 import math
@@ -23,37 +23,48 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class FftConfig:
-    """How much of a sum is transformed. What lies outside is bounded and charged, whatever these numbers are."""
+    """Constants that choose the window of total losses in which a sum of losses is computed by Fourier transform.
+
+    The probability outside of the window is bounded and added to the upper bound on delta, so no proof depends on these
+    constants. The text below each of them says what it decides.
+    """
 
     largest_transform: int = 2**22
-    """Points of a transform: a limit on memory and time."""
+    """Largest number of points of a transform, which limits memory and time."""
     few_losses: int = 2048
-    """Losses below which a sum is convolved term by term, which keeps every digit."""
+    """A sum with fewer losses than this is convolved term by term, which loses no digits."""
     reach: float = 7.0
-    """Standard deviations of the tilted sum kept on either side."""
+    """Standard deviations of the tilted sum that are kept on either side of its mean."""
     farther: float = 1.4
-    """Factor on the reach while too much lies beyond, as of a sum whose parts are nearly all at their largest."""
+    """Factor by which the reach grows while too much mass lies beyond it, as for a sum whose parts are nearly all at
+    their largest loss."""
     farthest: float = 20.0
-    """Times the usual reach at which that ends."""
+    """Largest reach, as a multiple of the usual `reach`."""
     rare: float = 0.45
-    """Little enough lies beyond when minus its logarithm is this times the square of the reach; a Gaussian has 0.5."""
+    """The mass beyond the reach is small enough if minus its logarithm is at least this times `reach` squared. For a
+    Gaussian the factor would be 0.5."""
 
 
 CONFIG = FftConfig()
 
 _SMALLEST_POWER = 1e-100
-"""Entries of a spectrum whose power would be below this are set to 0 and charged."""
+"""Entries of a spectrum whose power would be below this are set to 0, and the error is added to the bounds."""
 
 _SECOND_ORDER = 1.01
-"""Covers products of errors: each is below 1e-3 of the values it multiplies."""
+"""Factor that covers products of two errors, because each error is below 1e-3 of the values that it multiplies."""
 
 _CHERNOFF = 1.0 + 1e-6
-"""Covers the rounding of cumulants in bounds on what lies beyond the window."""
+"""Factor that covers the rounding of cumulants in Chernoff bounds on the mass beyond the window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which losses of a sum to keep, [left, right], the tilts to transform under, and those that point at the ends."""
+    """The interval of total losses, from `left` to `right`, in which a sum of losses is computed by Fourier transform.
+
+    A tilt weights the probability of a loss L by exp(tilt L), and the transform is computed once with each of `tilts`.
+    `left_tilt` and `right_tilt` are the tilts under which the mean of the total loss is `left` and `right`; with them,
+    Chernoff's bound limits the probability outside of the window.
+    """
 
     tilts: tuple[float, ...]
     left: float
@@ -63,10 +74,12 @@ class Window:
 
 
 def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
-    """Return the window around the mean under the tilt outside which next to nothing lies.
+    """Return the window of total losses outside of which the total loss is negligible when it is tilted by `tilt`.
 
-    With `whole`, the bulk of the sum is inside too, and transformed under tilts of its own: far from where a tilt
-    points, undoing it magnifies round-off. Without, only losses from the mean under the tilt on will be used.
+    A tilt weights the probability of a loss L by exp(tilt L). `saddle` is the total loss on a coarse lattice. If
+    `whole` is False, only losses from about the tilted mean upwards will be used. If it is True, all losses will be
+    used: the window then also contains the bulk of the untilted loss. Undoing a tilt magnifies rounding errors far from
+    the tilted mean, so smaller tilts are then used as well.
     """
     height, mean, variance = saddle.at(tilt)
     ends = []
@@ -74,7 +87,7 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
         reach = CONFIG.reach
         while True:
             end = mean + side * reach * math.sqrt(variance)
-            if side * (end - farthest) >= 0.0:  # nothing lies beyond, so no tilt has to point there
+            if side * (end - farthest) >= 0.0:  # there is no mass beyond, so no Chernoff bound is needed
                 further = tilt
                 break
             further = saddle.for_loss(end)
@@ -94,61 +107,74 @@ def window(saddle: Saddle, tilt: float, *, whole: bool) -> Window:
 
 
 def sums(parts: Sequence[Part], window: Window, *, from_above: bool) -> Atoms:
-    """Return the atoms of the sum, ascending: masses never too small `from_above`, never too large otherwise.
+    """Return the distribution of the sum of `parts` (independent lattice losses) in the window, losses ascending.
+
+    If `from_above`, computed probabilities are at least the true ones, for an upper bound on delta; otherwise they are
+    at most the true ones, for a lower bound.
 
     Requires: all lattices have the same step.
-    Ensures: from above, all that lies right of the window is in `dropped`; losses that are infinite are left to the
-    caller.
+    Ensures: if `from_above`, the probability of sums right of the window is in `dropped`. The caller must add the
+    probabilities of infinite losses.
+    Raises: `Unattainable` if the window has more than `CONFIG.largest_transform` lattice points.
     """
     step = parts[0].lattice.step
     lowest = sum(part.count * part.lattice.first for part in parts)
     highest = sum(part.count * (part.lattice.first + part.lattice.mass.size - 1) for part in parts)
     if highest - lowest < CONFIG.few_losses:
-        return _directly(parts, lowest)
+        return _convolve_directly(parts, lowest)
     first = min(max(lowest, math.floor(window.left / step)), highest)
     last = max(first, min(highest, math.ceil(window.right / step)))
     size = _good_size(last - first + 1)
     if size > CONFIG.largest_transform:
         raise Unattainable(
-            "the losses of these uses spread too far for the accuracy asked for; ask for a wider bracket"
+            "the privacy losses of these uses cover too wide a range for this accuracy; ask for a wider bracket"
         )
     cut_left, cut_right = first > lowest, last < highest
     x = multiples(step, first, last - first + 1)
     end_left, end_right = step * (first - 1), step * (last + 1)
 
     def beyond(cut: bool, further: float, end: float, tilt: float = 0.0, height: float = 0.0) -> float:
-        """Return Chernoff's bound on the tilted probability beyond an end of the window."""
+        """Return Chernoff's bound on the probability that the sum of losses lies beyond `end`, one end of the window.
+
+        It is exp(K - `further` * `end`), where K is log E[exp(`further` * sum)]. With `tilt` and `height`, the bound is
+        on the tilted sum, in which the probability of each sum s is multiplied by exp(tilt s - height). If `cut` is
+        False, no sum lies beyond this end, and the result is 0.
+        """
         exponent = cumulant(parts, further) - height - (further - tilt) * end
         return math.exp(min(0.0, exponent)) * _CHERNOFF if cut else 0.0
 
-    found, relative = [], 0.0
+    bounds, relative = [], 0.0
     for tilt in window.tilts:
-        tilted, charge, height, weight_error = _transformed(parts, tilt, first, size)
+        tilted, charge, height, weight_error = _transform(parts, tilt, first, size)
         tilted = tilted[: x.size]
         if from_above:
             np.maximum(tilted + charge, charge, out=tilted)
         else:
-            # What was cut off is wrapped around, to anywhere.
+            # The transform wraps the mass outside of the window around, and it may land on any point.
             wrapped = beyond(cut_left, min(window.left_tilt, tilt), end_left, tilt, height)
             wrapped += beyond(cut_right, max(window.right_tilt, tilt), end_right, tilt, height)
             np.maximum(tilted - (charge + wrapped), 0.0, out=tilted)
         tilted *= np.exp(np.minimum(height - tilt * x, 700.0))
-        found.append(tilted)
+        bounds.append(tilted)
         largest_exponent = abs(height) + abs(tilt) * max(abs(x[0]), abs(x[-1]))
         relative = max(relative, weight_error + (ELEMENTARY + 4) * UNIT * (1.0 + largest_exponent))
-    mass = (np.minimum if from_above else np.maximum).reduce(found)  # each is on the safe side
+    mass = (np.minimum if from_above else np.maximum).reduce(bounds)  # each tilt gives a valid bound; take the best
     relative += sum(part.count * part.lattice.relative_error for part in parts)
     shift = sum(part.count * part.lattice.shift for part in parts)
     dropped = 0.0
     if from_above:
         dropped = beyond(cut_right, max(window.right_tilt, 0.0), end_right)
-        # What lies left of the window is raised to the first loss kept.
+        # The mass left of the window is moved up to the first loss kept, which can only raise delta.
         mass[0] += beyond(cut_left, min(window.left_tilt, 0.0), end_left)
     return Atoms(x - shift, mass, relative, dropped)
 
 
-def _directly(parts: Sequence[Part], lowest: int) -> Atoms:
-    """Return the atoms of a sum with few losses term by term: all terms are positive, so every digit is kept."""
+def _convolve_directly(parts: Sequence[Part], lowest: int) -> Atoms:
+    """Return the distribution of the sum of the losses of `parts`, computed by convolution without a Fourier transform.
+
+    It is for few losses. All terms are positive, so no digits are lost. `lowest` is the smallest possible sum, in
+    lattice steps.
+    """
     total = np.ones(1)
     for part in parts:
         power, count = part.lattice.mass, part.count
@@ -163,13 +189,17 @@ def _directly(parts: Sequence[Part], lowest: int) -> Atoms:
 
 
 def _good_size(size: int) -> int:
+    """Return the smallest length of at least `size` for which a Fourier transform is fast."""
     from scipy.fft import next_fast_len
 
     return int(next_fast_len(size, real=True))
 
 
 def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
-    """Return values ** exponent by repeated squaring: far faster than the general complex power."""
+    """Return values ** exponent by repeated squaring, which is far faster than the general complex power.
+
+    Requires: exponent >= 1.
+    """
     result: NDArray[np.complex128] | None = None
     while exponent:
         if exponent & 1:
@@ -181,19 +211,23 @@ def _power(values: NDArray[np.complex128], exponent: int) -> NDArray[np.complex1
     return result
 
 
-def _transformed(parts: Sequence[Part], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
-    """Return the tilted masses from index `first` on, wrapped to `size`, and what they are worth.
+def _transform(parts: Sequence[Part], tilt: float, first: int, size: int) -> tuple[Floats, float, float, float]:
+    """Return (values, charge, height, weight_error): the distribution of the sum of the losses of `parts`, scaled.
 
-    Ensures: apart from what is wrapped, the mass at loss x is exp(height - tilt x) times the value returned, up to
-    `charge` in that value and a share `weight_error` of the mass. Returned are the values, `charge`, `height`,
-    `weight_error`.
-    Requires: a transform errs by at most a share `share` of the Euclidean norm.
+    The probability of the sum x is exp(height - tilt x) times the entry of `values` for x. `values` covers `size`
+    lattice points from index `first` on. A Fourier transform wraps around: the probability of a sum outside of these
+    points is added to the entry that is a multiple of `size` points away.
+
+    Ensures: apart from such wrapped probability, an entry of `values` has an absolute error of at most `charge`, and
+    the probability in addition a relative error of at most `weight_error`.
+    Requires: a transform has an error of at most the share 8 (log2(size) + 4) `UNIT` of the Euclidean norm.
     """
     from scipy.fft import irfft, rfft
 
     share = 8 * (math.log2(size) + 4) * UNIT
     product = np.ones(size // 2 + 1, dtype=np.complex128)
     log_reach = np.zeros(product.size)
+    spectra: dict[int, NDArray[np.complex128]] = {}  # products over parts of equal count, raised to it only once
     factors: list[tuple[int, float, Floats]] = []
     height, weight_error = [], 0.0
     for part in parts:
@@ -204,7 +238,7 @@ def _transformed(parts: Sequence[Part], tilt: float, first: int, size: int) -> t
         weight = np.where(positive, lattice.mass * np.exp(np.minimum(exponent - top, 0.0)), 0.0)
         total = float(weight.sum())
         weight /= total
-        # The same total divides here and comes back with the height: how it was rounded does not matter.
+        # The weights are divided by `total` and `height` multiplies it back, so the rounding of `total` cancels.
         height.append(count * (top + math.log(total)))
         largest = float(np.abs(exponent[positive]).max())
         weight_error += count * (2 * ELEMENTARY + 8 + 4 * largest) * UNIT
@@ -214,13 +248,17 @@ def _transformed(parts: Sequence[Part], tilt: float, first: int, size: int) -> t
         norm = math.sqrt(float((weight * weight).sum())) * (1 + size * UNIT)
         spectrum = rfft(weight, n=size)
         modulus = np.abs(spectrum)
-        # No entry of the true spectrum is larger than this.
+        # Upper bound on the logarithm of every entry of the true spectrum.
         log_modulus = np.log(modulus + share * norm * math.sqrt(size))
         log_reach += count * log_modulus
         factors.append((count, norm, log_modulus))
         spectrum[modulus < _SMALLEST_POWER ** (1.0 / count)] = 0.0  # denormal numbers are slow
+        spectra[count] = spectra[count] * spectrum if count in spectra else spectrum
+    for count, spectrum in spectra.items():
+        spectrum[np.abs(spectrum) < _SMALLEST_POWER ** (1.0 / count)] = 0.0
         product *= _power(spectrum, count)
-    # An error in one factor is passed on by all the others. Entrywise products err by units of themselves.
+    # An error in one factor is multiplied by all other factors. Entrywise products add rounding errors of their own:
+    # one product for each use of a factor, in whatever order factors are multiplied.
     reach = np.exp(np.maximum(log_reach, -700.0))
     charge = share * _root_mean_square(reach, size) + _SMALLEST_POWER
     for count, norm, log_modulus in factors:
@@ -233,5 +271,8 @@ def _transformed(parts: Sequence[Part], tilt: float, first: int, size: int) -> t
 
 
 def _root_mean_square(half: Floats, size: int) -> float:
-    """Return an upper bound on the root mean square of a spectrum, of which the first half is given."""
+    """Return an upper bound on the root mean square of a spectrum of `size` points.
+
+    `half` is the first half of the spectrum; the other half mirrors it, because the signal is real.
+    """
     return math.sqrt(2.0 * float((half * half).sum()) / size)

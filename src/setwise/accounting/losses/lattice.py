@@ -1,22 +1,22 @@
-"""Privacy-loss distributions on a lattice: certified from above and from below.
+"""Privacy-loss distributions on a lattice, certified from above and from below.
 
-For the bound from above, the loss between two lattice points is split between them so that both its probability and
-its likelihood ratio are kept. Every privacy profile is convex in u = exp(x), so this can only raise delta
-("connect the dots", DoroshenkoGhKaKuMa22). For the bound from below, everything nearest to a lattice point is merged,
-which can only lower delta (it is a post-processing), and the merged loss is rounded down to a common offset. Both are
-off by the square of the step.
+For the bound from above, the loss between two lattice points is split between them so that both its probability and its
+likelihood ratio are preserved. Every privacy profile is convex in u = exp(x), so this can only raise delta ("connect
+the dots", DoroshenkoGhKaKuMa22). For the bound from below, all losses nearest to a lattice point are merged, which can
+only lower delta (it is a post-processing), and the merged loss is rounded down to a common offset. Both bounds have an
+error of the order of the squared step.
 
 The delta of such a loss is read without cancellation (`LatticeTail`). With losses top - step i of mass p_i, delta(x) is
 the sum over losses above x of p_i (1 - exp(x - loss_i)). With
 
     E_a = sum_{i<=a} p_i exp(-step (a - i))   and   D_a = (1 - exp(-step)) sum_{b<a} E_b,
 
-delta at any x is D_a + (1 - exp(-phi)) E_a, where a is the last index above x and phi its distance from x: two
-look-ups of non-negative numbers, so relative accuracy survives however small delta is.
+delta at any x is D_a + (1 - exp(-phi)) E_a, where a is the last index above x and phi its distance from x. These are
+two look-ups of non-negative numbers, so relative accuracy survives however small delta is.
 
 Repeated two-point mechanisms are such lattices. Generalized randomized response has one outcome of log likelihood ratio
-`high` >= 0 and one of `low` <= 0; repeated n times, with I the number of low outcomes, the loss is
-n high - (high - low) I with I binomial. Finite losses off a lattice are enumerated as `Atoms`.
+`high` >= 0 and one of `low` <= 0. Repeated n times, with I the number of low outcomes, its loss is n high - (high -
+low) I, where I is binomial. Finite losses that are not on a lattice are enumerated as `Atoms`.
 """
 
 import math
@@ -36,19 +36,21 @@ _Number = TypeVar("_Number", float, Floats)
 
 _LARGEST_DENOMINATOR = 1000
 _AGREEMENT = 1e-13
-"""Parameters whose ratio is this close to a fraction with a denominator up to the first share a unit."""
+"""Two parameters share a unit if their ratio agrees to this relative accuracy with a fraction whose denominator is
+at most `_LARGEST_DENOMINATOR`."""
 
 _SMALLEST_MASS = 1e-280
-"""Masses below this are left out from below: near the end of the range of floats the ratio q / p means nothing."""
+"""Masses below this are left out of lower bounds, because near the end of the range of floats the ratio q / p has no
+correct digits."""
 
 
 def multiples(step: float, first: int, count: int) -> Floats:
-    """Return first * step, (first + 1) * step, ..., as many as `count`."""
+    """Return `count` multiples of `step`: first * step, (first + 1) * step, and so on."""
     return np.arange(first, first + count, dtype=np.float64) * step
 
 
 def common_unit(values: Sequence[float]) -> float | None:
-    """Return the largest unit of which every value is a whole multiple to within round-off, or None.
+    """Return the largest unit of which each of `values` is a whole multiple up to rounding, or None if there is none.
 
     >>> round(common_unit([0.1, 0.25]), 12)
     0.05
@@ -64,7 +66,10 @@ def common_unit(values: Sequence[float]) -> float | None:
 
 
 def common_step(values: Sequence[float], largest: float) -> float:
-    """Return a step of at most `largest` that divides every value if any step can, else the largest value."""
+    """Return a step of at most `largest` that divides every value, if the values have a common unit.
+
+    Otherwise the step divides only the largest value. Without values the step is `largest`.
+    """
     if not values:
         return largest
     unit = common_unit(values) or max(values)
@@ -73,7 +78,12 @@ def common_step(values: Sequence[float], largest: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LossLattice:
-    """Masses at the losses (first + i) step - shift; `infinite` is lost outright; masses have `relative_error`."""
+    """A privacy-loss distribution on a lattice: `mass[i]` is the probability of the loss (first + i) step - shift.
+
+    `step` is the distance of neighbouring lattice points. `shift` is subtracted from every loss; a lower bound on delta
+    uses it to round losses down. `infinite` is the probability of an infinite loss, and `relative_error` bounds the
+    relative error of each mass.
+    """
 
     step: float
     first: int
@@ -83,33 +93,41 @@ class LossLattice:
     relative_error: float = 0.0
 
     def losses(self) -> Floats:
-        """Return the losses of the masses."""
+        """Return the privacy losses at the lattice points, ascending; `mass` holds their probabilities."""
         return multiples(self.step, self.first, self.mass.size) - self.shift
 
 
 class LossPair:
-    """One privacy loss, from above and from below, each tabulated when it is first asked for."""
+    """Two lattices that bound one privacy loss: `upper` has at least its delta, and `lower` at most its delta.
+
+    Each is tabulated when it is first used.
+    """
 
     def __init__(self, above: Callable[[], LossLattice], below: Callable[[], LossLattice]) -> None:
         self._above, self._below = above, below
 
     @cached_property
     def upper(self) -> LossLattice:
-        """The loss from above."""
+        """The lattice of losses whose delta, at every epsilon, is at least that of the privacy loss."""
         return self._above()
 
     @cached_property
     def lower(self) -> LossLattice:
-        """The loss from below."""
+        """The lattice of losses whose delta, at every epsilon, is at most that of the privacy loss."""
         return self._below()
 
 
 def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return the lattice from above, given the P and Q masses of the losses between first + i and first + i + 1."""
+    """Return a lattice whose delta is at least the delta of a privacy loss, given masses between lattice points.
+
+    P and Q are the output distributions on two neighbouring tables. `p[i]` and `q[i]` are the masses under P and Q of
+    the losses between (first + i) step and (first + i + 1) step, `infinite` is the mass of infinite losses, and
+    `relative_error` bounds the relative error of each mass.
+    """
     node = multiples(step, first, p.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.where(p > 0.0, -np.log(np.where(p > 0.0, q, 1.0) / np.where(p > 0.0, p, 1.0)) - node, 0.0)
-    # Round-off may move a loss that sits on a node across it; moving it up is on the safe side.
+    # Rounding may move a loss that lies on a lattice point below it. Moving every loss up keeps the bound from above.
     slack = (relative_error + 16 * UNIT) * (1.0 + np.abs(node))
     above = np.clip(above + slack, 0.0, step)
     left = p * np.exp(-above) * np.expm1(above - step) / math.expm1(-step)  # (e^(step - above) - 1) / (e^step - 1)
@@ -120,32 +138,47 @@ def from_cells(step: float, first: int, p: Floats, q: Floats, infinite: float, r
 
 
 def from_bins(step: float, first: int, p: Floats, q: Floats, infinite: float, relative_error: float) -> LossLattice:
-    """Return the lattice from below, given the P and Q masses of the losses within half a step of first + i."""
+    """Return a lattice whose delta is at most the delta of a privacy loss, given masses around lattice points.
+
+    P and Q are the output distributions on two neighbouring tables. `p[i]` and `q[i]` are the masses under P and Q of
+    the losses within half a step of (first + i) step, `infinite` is the mass of infinite losses, and `relative_error`
+    bounds the relative error of each mass.
+    """
     p = np.where(p > _SMALLEST_MASS, p, 0.0)
     node = multiples(step, first, p.size)
     with np.errstate(divide="ignore", invalid="ignore"):
         below = np.where(p > 0.0, node + np.log(np.where(p > 0.0, q, 1.0) / np.where(p > 0.0, p, 1.0)), 0.0)
     slack = (relative_error + 16 * UNIT) * (1.0 + float(np.abs(node).max(initial=0.0)))
-    # The far tails weigh nothing but may sit far from their node; what lies more than half a step off is moved down.
+    # Losses in the far tails have negligible mass but may lie far from their lattice point. Those more than about half
+    # a step away are moved down on their own, so that they do not enlarge the common shift.
     far = below > 0.51 * step
-    moved = np.where(far, np.ceil(below / step), 0.0).astype(np.int64)
-    mass = np.zeros(p.size + int(moved.max(initial=0)))
-    offset = int(moved.max(initial=0))
-    np.add.at(mass, np.arange(p.size) - moved + offset, p)
+    steps_down = np.where(far, np.ceil(below / step), 0.0).astype(np.int64)
+    mass = np.zeros(p.size + int(steps_down.max(initial=0)))
+    offset = int(steps_down.max(initial=0))
+    np.add.at(mass, np.arange(p.size) - steps_down + offset, p)
     shift = max(0.0, float(np.where(far, 0.0, below).max(initial=0.0))) + slack
     return LossLattice(step, first - offset, mass, shift, infinite, relative_error + 64 * UNIT)
 
 
 def from_atoms(step: float, loss: Floats, mass: Floats, infinite: float, relative_error: float) -> LossPair:
-    """Return the pair of lattices for a finite loss distribution."""
-    q = mass * np.exp(np.minimum(-loss, 700.0))  # such masses are far below the range of floats
+    """Return two lattices for a finite loss distribution, whose deltas bound its delta from above and from below.
+
+    The distribution has the values `loss` with the probabilities `mass`. `step` is the distance of neighbouring lattice
+    points, `infinite` the probability of an infinite loss, and `relative_error` the relative error of each mass.
+    """
+    q = mass * np.exp(np.minimum(-loss, 700.0))  # losses below -700 have masses far below the range of floats
     return LossPair(
-        lambda: from_cells(*_collected(step, np.floor(loss / step + 1e-9), mass, q), infinite, relative_error),
-        lambda: from_bins(*_collected(step, np.rint(loss / step), mass, q), infinite, relative_error),
+        lambda: from_cells(*_collect(step, np.floor(loss / step + 1e-9), mass, q), infinite, relative_error),
+        lambda: from_bins(*_collect(step, np.rint(loss / step), mass, q), infinite, relative_error),
     )
 
 
-def _collected(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, int, Floats, Floats]:
+def _collect(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float, int, Floats, Floats]:
+    """Add up the probabilities that belong to the same lattice point, and return the sums.
+
+    `index` has the number of the lattice point of each entry of `p` and `q`, which are added up separately. Returns
+    (step, number of the lowest point, sums of p, sums of q), with sums for every point from the lowest to the highest.
+    """
     whole = index.astype(np.int64)
     first = int(whole.min())
     p_sums, q_sums = (np.bincount(whole - first, weights).astype(np.float64) for weights in (p, q))
@@ -153,7 +186,11 @@ def _collected(step: float, index: Floats, p: Floats, q: Floats) -> tuple[float,
 
 
 def _decayed_sums(mass: Floats, step: float) -> Floats:
-    """Return E_a = sum_{i<=a} mass_i exp(-step (a - i)), scanned in blocks short enough for exp not to overflow."""
+    """Return, for every index a, the sum over i <= a of mass[i] exp(-step (a - i)).
+
+    Deltas of a loss on a lattice are read from these sums. They are computed in blocks, short enough that exp does not
+    overflow.
+    """
     block = min(mass.size, max(1, int(300.0 / step)))
     sums = np.empty_like(mass)
     growth = np.exp(step * np.arange(block))
@@ -168,7 +205,12 @@ def _decayed_sums(mass: Floats, step: float) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class LatticeTail:
-    """Masses at top, top - step, ..., each within `relative_error`; masses left out sum to at most `dropped`."""
+    """Tables from which the delta of a privacy loss on a lattice is read at any epsilon.
+
+    The losses are top, top - step, ..., with the probabilities `mass`. Each has a relative error of at most
+    `relative_error`, and probabilities left out sum to at most `dropped`. `decayed[a]` is the sum over i <= a of
+    mass[i] exp(-step (a - i)), and `base[a]` is the delta at the a-th loss.
+    """
 
     top: float
     step: float
@@ -180,17 +222,20 @@ class LatticeTail:
 
     @property
     def rounding(self) -> float:
-        """The relative error of a delta that is read at its exact place, what was left out aside."""
+        """Relative rounding error of a delta that is read from these tables at an exactly known epsilon.
+
+        The probabilities left out of the tables, `dropped`, are an absolute error on top of it.
+        """
         last = self.mass.size - 1
-        exponents = 2.0 * min(300.0, self.step * last)  # of the growth that the tables divide by
+        exponents = 2.0 * min(300.0, self.step * last)  # exponents of the powers that `_decayed_sums` divides by
         return self.relative_error + (3 * last + exponents + 64) * UNIT
 
     def slack(self, size: _Number) -> _Number:
-        """Return how far rounding may move an x of the given size against the losses."""
+        """Return a bound on the rounding error of loss - epsilon, for a loss in the tables and |epsilon| <= `size`."""
         return 8 * UNIT * (abs(self.top) + self.step * (self.mass.size - 1) + size)
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return delta at each x and the absolute error of each."""
+        """Return the delta of this privacy loss at each epsilon in `x`, and a bound on each value's absolute error."""
         last = self.mass.size - 1
         index = np.ceil((self.top - x) / self.step) - 1.0
         at = np.clip(index, 0, last).astype(np.int64)
@@ -205,7 +250,10 @@ class LatticeTail:
 
 
 def lattice_tail(top: float, step: float, mass: Floats, relative_error: float, dropped: float) -> LatticeTail:
-    """Return the tables for masses at top, top - step, and so on."""
+    """Return the tables that give delta at any epsilon, for losses top, top - step, ... of probabilities `mass`.
+
+    `relative_error` is that of each mass; `dropped` bounds the sum of the masses left out.
+    """
     decayed = _decayed_sums(mass, step)
     base = np.empty_like(decayed)
     base[0] = 0.0
@@ -215,34 +263,43 @@ def lattice_tail(top: float, step: float, mass: Floats, relative_error: float, d
 
 
 _SMALLEST_RATIO = 1e-285
-"""Masses this far below the mode are dropped and charged: they lie near the end of the range of floats."""
+"""Masses below this share of the mode's are dropped and added to `dropped`, because they lie near the end of the
+range of floats."""
 
 _UNITS_PER_STEP = 2 + 1 + 4 * ELEMENTARY
-"""Roundings in one ratio of neighbouring masses (its odds included) and in multiplying it on."""
+"""Rounding errors, in units of rounding, in one ratio of neighbouring masses (its odds included) and its
+multiplication."""
 
 
 def odds_of_low(high: float, low: float) -> float:
-    """Return P[low outcome] / P[high outcome] for the pair with those log likelihood ratios.
+    """Return the odds P[low] / P[high] of a mechanism with two outcomes, of log likelihood ratios `high` > 0 > `low`.
 
-    Theorem: defn:gen_rr, with high = t and low = t - epsilon.
+    P is the output distribution on one of two neighbouring tables.
+
+    Theorem: generalized randomized response (defn:gen_rr), with high = t and low = t - epsilon.
     """
     return math.exp(low) * math.expm1(-high) / math.expm1(low)
 
 
 def worst_t(epsilon: float, tilt: float) -> float:
-    """Return the t in (0, epsilon) that maximises E[exp(tilt loss)] of generalized randomized response.
+    """Return the t in (0, epsilon) that maximises E[exp(tilt L)] of the loss L of generalized randomized response.
 
-    Against a tail that falls like exp(-tilt x), this is the worst of all epsilon-BR mechanisms.
+    The response has the losses t and t - epsilon. With this t it is the worst of all epsilon-bounded-range mechanisms,
+    if the privacy profile of later mechanisms falls with the epsilon x like exp(-tilt x).
     """
-    short, rest = math.exp(-tilt * epsilon), -math.expm1(-tilt * epsilon)
+    short, complement = math.exp(-tilt * epsilon), -math.expm1(-tilt * epsilon)
     scale = -1.0 / math.expm1(-epsilon)
-    v = tilt * (short + rest * scale) / (rest * scale * math.exp(-epsilon) * (1.0 + tilt))
+    v = tilt * (short + complement * scale) / (complement * scale * math.exp(-epsilon) * (1.0 + tilt))
     return min(max(math.log(v), 1e-3 * epsilon), (1 - 1e-3) * epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class Masses:
-    """Consecutive masses of a binomial, from `first` on, and what was dropped outside them."""
+    """Probabilities of consecutive values of a binomial variable: `mass[i]` belongs to the value `first` + i.
+
+    Each has a relative error of at most `relative_error`; the probabilities of all other values sum to at most
+    `dropped`.
+    """
 
     first: int
     mass: Floats
@@ -251,15 +308,17 @@ class Masses:
 
 
 def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_RATIO) -> Masses:
-    """Return Bin(count, odds / (1 + odds)) by ratios from its mode, normalised by its own sum.
+    """Return the probabilities of Bin(count, odds / (1 + odds)), computed by ratios from the mode and normalised.
+
+    Masses below `smallest_ratio` times the mode's are left out.
 
     Requires: count >= 1, odds > 0.
-    Ensures: each mass within `relative_error` of the truth; all masses left out sum to at most `dropped`.
+    Ensures: each mass is within `relative_error` of the truth; all masses left out sum to at most `dropped`.
     """
     probability = odds / (1.0 + odds)
     mode = min(count, math.floor((count + 1) * probability))
     exponent = -math.log(smallest_ratio) + 5.0
-    # Bernstein: beyond this distance the masses are below smallest_ratio times the mode's.
+    # By Bernstein's inequality masses beyond this distance are below smallest_ratio times the mode's.
     reach = exponent / 3 + math.sqrt((exponent / 3) ** 2 + 2 * exponent * count * probability * (1 - probability))
     width = math.ceil(reach) + 2
     last, first = min(count, mode + width), max(0, mode - width)
@@ -280,40 +339,52 @@ def binomial_masses(count: int, odds: float, smallest_ratio: float = _SMALLEST_R
 
 
 def two_point_loss(high: float, low: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> LatticeTail:
-    """Return the composed loss of `count` mechanisms with log likelihood ratios high > 0 > low."""
+    """Return the total privacy loss of `count` equal mechanisms with two outcomes, as tables that give delta.
+
+    The log likelihood ratios of the outcomes are `high` > 0 > `low`, and delta can be read at any epsilon.
+    Probabilities below `smallest_ratio` times that of the most likely sum are left out.
+    """
     masses = binomial_masses(count, odds_of_low(high, low), smallest_ratio)
     top = top_loss(high, low, count, masses)
     return lattice_tail(top, high - low, masses.mass, masses.relative_error, masses.dropped)
 
 
 def top_loss(high: float, low: float, count: int, masses: Masses) -> float:
-    """Return the largest loss among the masses kept: exact where two large products nearly cancel.
+    """Return the largest total loss in `masses` of `count` mechanisms that each have the loss `high` or `low`.
 
-    Where there is one product, its rounding is charged by those who read the loss.
+    `masses` has the probabilities of the number of mechanisms with the loss `low`, from the number `masses.first` on.
+    If this is 0, the largest total is count * high, whose rounding error `LatticeTail` covers. Otherwise it is a
+    difference of two large products that nearly cancel, so it is computed with fractions.
     """
     step = high - low
     return float(Fraction(high) * count - Fraction(step) * masses.first) if masses.first else high * count
 
 
 def randomized_response(epsilon: float, count: int, smallest_ratio: float = _SMALLEST_RATIO) -> LatticeTail:
-    """Return the composed loss of `count` randomized responses: the worst of all epsilon-DP mechanisms.
+    """Return the total privacy loss of `count` randomized responses, the worst of all epsilon-DP mechanisms.
 
-    Theorem: thm:opt_DPCOMP.
+    The result is a table that gives delta at any epsilon. Probabilities below `smallest_ratio` times that of the most
+    likely sum are left out.
+
+    Theorem: the paper's optimal composition of pure DP (thm:opt_DPCOMP).
     """
     return two_point_loss(epsilon, -epsilon, count, smallest_ratio)
 
 
 class Loss(Protocol):
-    """A composed privacy loss that knows its delta at any epsilon."""
+    """Protocol of a privacy loss, of one or several mechanisms, whose delta can be computed at any epsilon."""
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return delta at each x and the absolute error of each."""
+        """Return the delta of this privacy loss at each epsilon in `x`, and a bound on each value's absolute error."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Atoms:
-    """Losses and their probabilities; masses left out sum to at most `dropped`."""
+    """A finite privacy-loss distribution: values `loss` with probabilities `mass`.
+
+    Each probability has a relative error of at most `relative_error`; probabilities left out sum to at most `dropped`.
+    """
 
     loss: Floats
     mass: Floats
@@ -322,11 +393,11 @@ class Atoms:
 
     @property
     def size(self) -> int:
-        """The number of atoms."""
+        """The number of atoms of the privacy-loss distribution."""
         return int(self.mass.size)
 
     def times(self, other: "Atoms") -> "Atoms":
-        """Return the distribution of the sum of two independent losses."""
+        """Return the distribution of the sum of this loss and the independent loss `other`."""
         return Atoms(
             (self.loss[:, None] + other.loss[None, :]).ravel(),
             (self.mass[:, None] * other.mass[None, :]).ravel(),
@@ -335,8 +406,13 @@ class Atoms:
         )
 
     def average(self, inner: Loss, x: float) -> Bracket:
-        """Return the delta at epsilon = x of these atoms composed with another loss: E[delta_inner(x - loss)]."""
-        # Positions are rounded, and next to a largest loss that shows: both ends are read on their safe side.
+        """Return a bracket for the delta at epsilon = `x` of mechanisms with these losses, composed with others.
+
+        `inner` is the privacy loss of the others. The delta is E[delta_inner(x - L)], where delta_inner is the delta of
+        `inner` and L has this distribution.
+        """
+        # Positions are rounded, and next to the largest loss that matters. So the upper end is read a little further
+        # left and the lower end a little further right.
         moved = np.where(self.loss == 0.0, 0.0, 8 * UNIT * (abs(x) + np.abs(self.loss)))
         if not moved.any():
             value, error = inner.delta(x - self.loss)
@@ -351,11 +427,15 @@ class Atoms:
 
 
 NOTHING = Atoms(np.zeros(1), np.ones(1), 0.0, 0.0)
-"""No loss at all."""
+"""The privacy loss of no mechanism: 0 with probability 1."""
 
 
 def two_point_atoms(high: float, low: float, count: int, smallest_ratio: float) -> Atoms:
-    """Return the atoms of `count` two-point mechanisms with log likelihood ratios high > 0 > low."""
+    """Return the distribution of the total privacy loss of `count` equal mechanisms with two outcomes, enumerated.
+
+    The log likelihood ratios of the outcomes are `high` > 0 > `low`. Probabilities below `smallest_ratio` times that of
+    the most likely sum are left out.
+    """
     if count == 1:
         odds = odds_of_low(high, low)
         mass = np.array([1.0, odds]) / (1.0 + odds)

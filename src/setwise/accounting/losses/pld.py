@@ -1,4 +1,4 @@
-"""The composition of mechanisms with known noise, discretised, from above and from below."""
+"""Composition of mechanisms with known noise by privacy-loss distributions on a lattice, with certified brackets."""
 
 import math
 from dataclasses import dataclass, replace
@@ -11,11 +11,11 @@ from setwise.accounting.losses import fft
 from setwise.accounting.losses.dominating_pairs import (
     KnownNoise,
     TwoPointLaw,
-    enumerated,
+    enumerate_losses,
     loss_unit,
     on_lattice,
-    spread,
-    tabulated,
+    tabulate_loss,
+    variance_and_continuous_mass,
 )
 from setwise.accounting.losses.fft import Window, sums, window
 from setwise.accounting.losses.lattice import (
@@ -32,38 +32,49 @@ from setwise.errors import Unattainable
 
 @dataclass(frozen=True, slots=True)
 class LatticeConfig:
-    """How fine a lattice is. A tolerance is the share of the variance of the total loss that the lattice adds."""
+    """Constants that choose the lattice to which privacy losses are rounded.
+
+    A tolerance is the variance that rounding to the lattice adds to the total loss, as a share of the variance of the
+    total loss. Brackets are valid whatever these numbers are; the text below each constant says what it decides.
+    """
 
     tolerance: float = 4e-8
-    """Aimed for when no width is asked for; the step is in proportion to its square root."""
+    """Tolerance when the caller asks for no width. The lattice step is in proportion to its square root."""
     finest: float = 1e-13
-    """Tolerance below which finer lattices are not tried: rounding outweighs them."""
+    """Smallest tolerance that is tried, because rounding errors outweigh the gain of finer lattices."""
     coarsest: float = 1e-2
-    """Tolerance beyond which a lattice says too little."""
+    """Largest tolerance that is tried. A coarser lattice would give a useless bound."""
     finer: float = 16.0
-    """Times smaller a tolerance is tried when a width is not reached: the width falls about in proportion."""
+    """Factor by which the tolerance shrinks if a width is not reached. The width falls about in proportion."""
     coarser: float = 4.0
-    """Times larger a tolerance is tried when the losses in the window are too many: half as many."""
+    """Factor by which the tolerance grows if there are too many losses in the window. Four times the tolerance
+    halves them."""
     most_losses: float = fft.CONFIG.largest_transform / 2
-    """Losses in the window beyond which a coarser lattice is taken."""
+    """Largest number of losses in the window. With more, a coarser lattice is taken."""
     off_lattice: float = 10.0
-    """Factor on the tolerance where no lattice holds all losses and each kind of use is rounded to it only once."""
+    """Factor on the tolerance if no lattice contains all losses and equal uses are added up before they are rounded,
+    so that each kind of use is rounded only once."""
     lower_finer: float = 4.0
-    """Step of the lattice from above over that from below there: rounding down costs in proportion to the step."""
+    """In that case the step for the lower bound is this many times smaller than the one for the upper bound, because
+    rounding losses down costs in proportion to the step."""
     most_added_up: int = 4096
-    """Losses of equal uses up to which these are added up exactly before they are rounded to a lattice."""
+    """Equal uses with at most this many losses are added up exactly before their losses are rounded to a lattice."""
     lower_coarser: float = 2.0
-    """Step of the lattice from below over that from above: the lower end promises nothing."""
+    """Otherwise the step for the lower bound is this many times larger than the one for the upper bound, because no
+    promise depends on the lower end."""
     least_unit: float = 0.2
-    """Share of the step of a lattice without a common unit below which that unit is no use: too many losses."""
+    """A common unit of the losses below this share of the step otherwise taken is not used, because there would be
+    too many losses."""
     loose: float = 1e-4
-    """Relative width beyond which the window was probably in the wrong place."""
+    """If the relative width of epsilon exceeds this, the window was probably in the wrong place."""
     misplaced: float = 0.1
-    """Relative change of the tilt that then makes a second look worth its time."""
+    """Relative change of the tilt from which on a second computation with the new tilt is worth its time."""
     farthest: float = 40.0
-    """Standard deviations of a Gaussian that are tabulated at most: beyond, probabilities leave the range of floats."""
+    """Largest number of standard deviations of a Gaussian that are tabulated. Further out, probabilities leave the
+    range of floats."""
     beyond_tilt: float = 12.0
-    """Standard deviations tabulated beyond the mean under the tilt; what is further out is charged."""
+    """Standard deviations of a Gaussian tabulated beyond its mean under the tilt. The mass further out is added to
+    the upper bound."""
 
 
 CONFIG = LatticeConfig()
@@ -71,9 +82,12 @@ CONFIG = LatticeConfig()
 
 @dataclass(frozen=True, slots=True)
 class LatticeSum:
-    """Mechanisms with known noise, and how often each is used; `failure` is the chance of losing everything.
+    """Composition of mechanisms with fixed dominating pairs, whose losses are rounded to a lattice and convolved.
 
-    The step divides `grid` or is a multiple of it, if that is given and no loss has to be a multiple of the step.
+    `uses` are mechanisms with their counts, and `failure` is a bracket for the probability of outright failure.
+    `tolerance` is the variance that rounding to the lattice may add, as a share of the variance of the total loss.
+    `grid` is the step of a grid on which privacy profiles are stored, or None: if all losses are practically
+    continuous, the lattice step divides `grid` or is a multiple of it.
     """
 
     uses: tuple[tuple[KnownNoise, int], ...]
@@ -83,51 +97,82 @@ class LatticeSum:
 
     @property
     def support(self) -> float:
-        """The largest loss: from there on only failures count."""
+        """Largest privacy loss that all uses of the composition can have together.
+
+        From this epsilon on, delta is the probability of outright failure.
+        """
         return largest_loss(self.uses)
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return the optimal delta at epsilon, on finer lattices until a relative `width` is reached."""
+        """Return a bracket for the delta of the composition at `epsilon`.
+
+        Finer lattices are tried until the width of the bracket, relative to its upper end, is at most `width`; None
+        takes the first lattice.
+
+        Raises: `Unattainable` if rounding errors prevent the width, or if the losses cover too wide a range for a
+        lattice.
+        """
         if epsilon >= self.support:
             return self.failure
         saddle = coarse_saddle(self.uses)
         upper, lower = self.tails(saddle, max(0.0, saddle.for_loss(epsilon)))
-        found = self._at(upper, lower, epsilon)
-        if width is None or found.relative_width <= width:
-            return found
+        bracket = self._at(upper, lower, epsilon)
+        if width is None or bracket.relative_width <= width:
+            return bracket
         return self._finer().delta(epsilon, width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return the smallest epsilon whose delta is at most `delta`, on finer lattices until a `width` is reached."""
+        """Return a bracket for the smallest epsilon at which the composition's delta is at most `delta`.
+
+        Finer lattices are tried until the width of the bracket, relative to its upper end, is at most `width`; None
+        takes the first lattice.
+
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure, if rounding errors prevent
+        the width, or if the losses cover too wide a range for a lattice.
+        """
         saddle = coarse_saddle(self.uses)
         target = delta - self.failure.upper
         if target <= 0.0:
             raise Unattainable(
-                f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
+                f"delta = {delta!r} is not above {self.failure.upper:.3g}, "
+                "the probability that some use fails outright; ask for a larger delta"
             )
         tilt = saddle.for_delta(target)
-        found = self._epsilon_near(delta, saddle, tilt)
-        there = max(0.0, saddle.for_loss(found.upper)) if found.relative_width > CONFIG.loose else tilt
+        bracket = self._epsilon_near(delta, saddle, tilt)
+        tilt_found = max(0.0, saddle.for_loss(bracket.upper)) if bracket.relative_width > CONFIG.loose else tilt
         if (
-            abs(there - tilt) > CONFIG.misplaced * tilt
-        ):  # few uses, near their largest loss: look again where the answer is
-            again = self._epsilon_near(delta, saddle, there)
-            found = Bracket(max(found.lower, again.lower), min(found.upper, again.upper))
-        found = Bracket(min(found.lower, self.support), min(found.upper, self.support))
-        if width is None or found.relative_width <= width:
-            return found
+            abs(tilt_found - tilt) > CONFIG.misplaced * tilt
+        ):  # few uses near their largest loss: the window was misplaced, so compute again around the epsilon found
+            again = self._epsilon_near(delta, saddle, tilt_found)
+            bracket = Bracket(max(bracket.lower, again.lower), min(bracket.upper, again.upper))
+        bracket = Bracket(min(bracket.lower, self.support), min(bracket.upper, self.support))
+        if width is None or bracket.relative_width <= width:
+            return bracket
         return self._finer().epsilon(delta, width)
 
     def _epsilon_near(self, delta: float, saddle: Saddle, tilt: float) -> Bracket:
+        """Return a bracket for the smallest epsilon at which the composition has at most `delta`, from one lattice.
+
+        The lattice is most accurate near the mean that the total loss L has if its probabilities are weighted by
+        exp(`tilt` L). `saddle` is the total loss on a coarse lattice.
+        """
         upper, lower = self.tails(saddle, tilt)
         return epsilon_at(delta, lambda x: self._at(upper, lower, x), guess=max(saddle.at(tilt)[1], 1e-6))
 
     def _finer(self) -> "LatticeSum":
+        """Return this composition with a smaller tolerance, which gives a finer lattice of losses.
+
+        Raises: `Unattainable` if rounding errors would outweigh the gain of a finer lattice.
+        """
         if self.tolerance < CONFIG.finest:
             raise Unattainable("the width asked for is below what rounding allows for these uses; ask for a wider one")
         return replace(self, tolerance=self.tolerance / CONFIG.finer)
 
     def _at(self, upper: LatticeTail, lower: LatticeTail, epsilon: float) -> Bracket:
+        """Return a bracket for the composition's delta at `epsilon`, outright failures included.
+
+        `upper` and `lower` are tables of the total privacy loss that bound delta from above and from below.
+        """
         x = np.array([epsilon])
         (high,), (high_error,) = upper.delta(x)
         (low,), (low_error,) = lower.delta(x)
@@ -136,62 +181,81 @@ class LatticeSum:
         return either_fails(self.failure, Bracket(min(below, above), above))
 
     def tails(self, saddle: Saddle, tilt: float, *, whole: bool = False) -> tuple[LatticeTail, LatticeTail]:
-        """Return the tail of the total loss from above and from below; `whole` as in `atoms`."""
+        """Return the total privacy loss as two tables, which give an upper and a lower bound on delta at any epsilon.
+
+        The tables are most accurate near the mean that the loss L has if its probabilities are weighted by exp(`tilt`
+        L). With `whole` they also cover the bulk of the distribution without that weight. `saddle` is the total loss on
+        a coarse lattice, from which the range of losses is chosen.
+        """
         view = window(saddle, tilt, whole=whole)
         fitting = self._fitting(view)
-        upper, lower = fitting._seen(view)
+        upper, lower = fitting._sum_within(view)
         return _tail_of(upper, fitting.step()), _tail_of(lower, fitting.step(CONFIG.lower_coarser))
 
     def _fitting(self, view: Window) -> "LatticeSum":
-        """Return the finest version, no finer than this one, whose losses in the window a transform can hold."""
+        """Return this composition, on a coarser loss lattice if one Fourier transform cannot hold the window `view`.
+
+        `view` is the interval of total losses to compute.
+
+        Raises: `Unattainable` if the lattice would have to be coarser than `CONFIG.coarsest` allows.
+        """
         fitting = self
         while min(fitting.step(), fitting.step(CONFIG.lower_coarser)) * CONFIG.most_losses < view.right - view.left:
             if fitting.tolerance > CONFIG.coarsest:
-                raise Unattainable("the losses of these uses spread too far to be tabulated together")
+                raise Unattainable(
+                    "the privacy losses of these uses cover too wide a range for one table; compose fewer uses"
+                )
             fitting = replace(fitting, tolerance=CONFIG.coarser * fitting.tolerance)
         return fitting
 
     def atoms(self, saddle: Saddle, tilt: float, *, whole: bool) -> tuple[Atoms, Atoms]:
-        """Return the atoms of the total loss from above and from below, most accurate where `tilt` points.
+        """Return two distributions of the total privacy loss, for an upper and for a lower bound on delta.
 
-        Losses of a Gaussian too large to be tabulated are added to what the upper atoms leave out. With `whole` the
-        atoms serve to average any falling profile, else only to read tails from about the mean under the tilt on.
+        They are most accurate near the mean that the loss L has if its probabilities are weighted by exp(`tilt` L). If
+        `whole`, they hold all losses that matter for an average of a falling function; otherwise only those from about
+        that mean upwards. The probability of Gaussian losses too large to be tabulated is added to `dropped` of the
+        first. `saddle` is the total loss on a coarse lattice, from which the range of losses is chosen.
         """
         view = window(saddle, tilt, whole=whole)
-        return self._fitting(view)._seen(view)
+        return self._fitting(view)._sum_within(view)
 
-    def _seen(self, view: Window) -> tuple[Atoms, Atoms]:
-        """Return the atoms in the window, from above and from below."""
+    def _sum_within(self, view: Window) -> tuple[Atoms, Atoms]:
+        """Return two distributions of the total loss in the window `view`, for an upper and a lower bound on delta."""
         fine, coarse = self.step(), self.step(CONFIG.lower_coarser)
         above, below = self._parts(fine, view, from_above=True), self._parts(coarse, view, from_above=False)
         upper, lower = sums(above, view, from_above=True), sums(below, view, from_above=False)
-        lost = sum(part.count * part.lattice.infinite for part in above)
-        return replace(upper, dropped=upper.dropped + lost), lower
+        infinite_mass = sum(part.count * part.lattice.infinite for part in above)
+        return replace(upper, dropped=upper.dropped + infinite_mass), lower
 
     def _parts(self, step: float, view: Window, *, from_above: bool) -> list[Part]:
-        """Return the losses on the lattice, one part for each kind of use.
+        """Return the losses of the uses on the lattice with the given `step`, one part for each entry of `uses`.
 
-        Where no lattice holds all losses, equal uses are added up before their losses are rounded to it: rounding
-        then costs once for each kind of use, not once for each use.
+        If `from_above`, the delta of each part is at least the true delta of its uses, and otherwise at most. `view` is
+        the window of total losses to compute. If no lattice contains all losses, the losses of the equal uses of an
+        entry are first added up exactly, where possible, and then rounded: the rounding error then arises once and not
+        once per use.
         """
         parts = []
         for known, count in self.uses:
-            added = None if self._common_unit() is not None else enumerated([(known, count)], CONFIG.most_added_up)
+            added = (
+                None if self._common_unit() is not None else enumerate_losses([(known, count)], CONFIG.most_added_up)
+            )
             if added is None or count == 1:
-                pair, number = tabulated(known, step, self._reach(known, view.tilts[0])), count
+                pair, number = tabulate_loss(known, step, self._reach(known, view.tilts[0])), count
             else:
                 pair, number = from_atoms(step, added.loss, added.mass, added.dropped, added.relative_error), 1
             parts.append(Part(pair.upper if from_above else pair.lower, number))
         return parts
 
     def _common_unit(self) -> float | None:
-        """Return the unit of which all losses with positive probability are multiples; None if there is none of use.
+        """Return the largest number of which all losses of positive probability are multiples; None if it is useless.
 
-        It is infinite when every loss is as good as continuous. A unit that is tiny beside the step that the tolerance
-        asks for is no use: there would be too many losses.
+        A lattice with this step contains these losses, so that they need not be rounded. The number is infinite if
+        every loss is practically continuous. None if there is no such number, or if it is so far below the step that
+        the tolerance needs that the lattice would have too many points.
         """
         if any(isinstance(known, TwoPointLaw) for known, _ in self.uses):
-            return None  # its two losses are multiples of no common unit
+            return None  # the two losses of such a law have no common unit
         units = self._units()
         unit = common_unit(units) if units else math.inf
         finest = math.sqrt(6.0 * self.tolerance * self._variance / math.fsum(count for _, count in self.uses))
@@ -199,23 +263,33 @@ class LatticeSum:
 
     @property
     def _variance(self) -> float:
-        return math.fsum(count * spread(known)[0] for known, count in self.uses)
+        """Approximate variance of the total privacy loss of all uses."""
+        return math.fsum(count * variance_and_continuous_mass(known)[0] for known, count in self.uses)
 
     def _largest_step(self) -> float:
-        """Return the step at which losses between lattice points add the tolerance to the variance."""
-        between = math.fsum(count * spread(known)[1] for known, count in self.uses)
+        """Return the largest lattice step for which rounding adds at most the tolerated share of variance.
+
+        Losses of positive probability (atoms) are taken to be lattice points, so that only continuous losses are
+        rounded. Infinite if no loss is continuous.
+        """
+        between = math.fsum(count * variance_and_continuous_mass(known)[1] for known, count in self.uses)
         return math.sqrt(6.0 * self.tolerance * self._variance / between) if between else math.inf
 
     def _units(self) -> list[float]:
-        """Return the distinct units of losses that the lattice should hold, ascending."""
+        """Return, ascending, the distinct loss units of the uses whose atoms should be lattice points.
+
+        The unit of a use is the number of which all its losses of positive probability (atoms) are multiples.
+        """
         largest = self._largest_step()
         return sorted({loss_unit(known) for known, _ in self.uses if on_lattice(known, largest)})
 
     def step(self, coarser: float = 1.0) -> float:
-        """Return the step: fine enough for the tolerance, and such that parameters fall on it where one step can.
+        """Return the lattice step: small enough for the tolerance, and if possible such that losses are lattice points.
 
-        Where none can, every loss counts as lying between lattice points, and the lower lattice is made finer, not
-        coarser: rounding losses down costs in proportion to the step.
+        The unit of a use is a number of which all its losses are multiples; if the step divides the units of all uses,
+        their losses are not rounded. `coarser` multiplies the largest allowed step; the lower bound on delta uses a
+        factor above 1. If no useful step divides all units, every loss is rounded. A `coarser` above 1 then gives a
+        finer lattice instead, because the lower bound rounds losses down, whose error is in proportion to the step.
         """
         if self._common_unit() is None:
             rounded = sum(1 if _adds_up(known, count) else count for known, count in self.uses)
@@ -226,9 +300,9 @@ class LatticeSum:
         if self.grid is not None and not units:
             steps = coarser * largest / self.grid
             return self.grid * math.floor(steps) if steps >= 1.0 else self.grid / math.ceil(1.0 / steps)
-        # Losses of integer noise that fall on the lattice do not lie between its points.
+        # Losses of integer noise that are multiples of the step are not rounded, so they do not limit the step.
         between = math.fsum(
-            count * spread(known)[1]
+            count * variance_and_continuous_mass(known)[1]
             for known, count in self.uses
             if isinstance(known, Laplace) or not on_lattice(known, largest)
         )
@@ -236,7 +310,11 @@ class LatticeSum:
         return common_step(units, coarser * on_units)
 
     def _reach(self, known: KnownNoise, tilt: float) -> float:
-        """Return how many standard deviations of a Gaussian matter under the tilt."""
+        """Return up to how many standard deviations from the mean the losses of the noise `known` must be tabulated.
+
+        For a Gaussian the number grows with `tilt`, because the weight exp(`tilt` L) on each loss L moves the mean. For
+        other noise the result is `CONFIG.farthest`.
+        """
         match known:
             case Gaussian(sigma=sigma):
                 return min(CONFIG.farthest, abs(tilt) / sigma + CONFIG.beyond_tilt)
@@ -245,10 +323,14 @@ class LatticeSum:
 
 
 def _adds_up(known: KnownNoise, count: int) -> bool:
-    """Return whether equal uses are added up exactly before their losses are rounded to a lattice."""
-    return count == 1 or enumerated([(known, count)], CONFIG.most_added_up) is not None
+    """Return whether the losses of `count` uses of the noise `known` are added up exactly before they are rounded.
+
+    They are rounded to a lattice; adding up first makes the rounding error arise only once. True for a single use, or
+    if the sum has at most `CONFIG.most_added_up` values.
+    """
+    return count == 1 or enumerate_losses([(known, count)], CONFIG.most_added_up) is not None
 
 
 def _tail_of(atoms: Atoms, step: float) -> LatticeTail:
-    """Return the tail of atoms in ascending order on a lattice."""
+    """Return `atoms`, losses ascending on a lattice of this `step`, as tables that give delta at any epsilon."""
     return lattice_tail(float(atoms.loss[-1]), step, atoms.mass[::-1].copy(), atoms.relative_error, atoms.dropped)

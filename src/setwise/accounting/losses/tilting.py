@@ -1,6 +1,7 @@
-"""Exponential tilts under which a sum of losses has a given mean or a given tail.
+"""Choice of exponential tilts, weights exp(tilt L) on privacy losses L that make the losses that decide delta likely.
 
-Nothing is certified by a tilt; a good one makes the certified bounds tight.
+Under a good tilt, the sum of losses has its mean near the epsilon of interest. No proof depends on the tilt, but a good
+tilt makes the certified bounds tight.
 """
 
 import math
@@ -11,7 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.accounting.losses.dominating_pairs import KnownNoise, spread, tabulated
+from setwise.accounting.guarantees import DiscreteLaplace, Laplace
+from setwise.accounting.losses.dominating_pairs import KnownNoise, tabulate_loss, variance_and_continuous_mass
 from setwise.accounting.losses.lattice import LossLattice, multiples, odds_of_low, worst_t
 
 Floats = NDArray[np.float64]
@@ -19,29 +21,38 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TiltConfig:
-    """How closely tilts are found, and how large they may be."""
+    """Constants for how accurately exponential tilts of a privacy loss are computed, and how large they may be.
+
+    A tilt weights the probability of a loss L by exp(tilt L), so that the losses that decide delta become likely. No
+    proof depends on the tilt; the text below each constant says what it decides.
+    """
 
     largest: float = 60.0
-    """Largest tilt over the smallest standard deviation of a part: there each part is at its largest loss."""
+    """Largest tilt, in units of one over the smallest standard deviation of a part. Under it each part is at its
+    largest loss."""
     largest_moderate: float = 25.0
-    """Largest moderate tilt over the standard deviation of the whole loss: enough for deltas down to 1e-130."""
+    """Largest moderate tilt, in units of one over the standard deviation of the whole loss: enough for deltas down
+    to 1e-130."""
     steps_in_deviation: int = 12
-    """Lattice steps to a standard deviation in the coarse version of a loss."""
+    """Lattice steps per standard deviation in the coarse version of a loss."""
+    most_values: int = 512
+    """Largest sensitivity of integer Laplace noise, about its number of losses, that is tabulated value by value."""
     beyond: int = 4
-    """Steps of the coarse version beyond its losses that rounding to another lattice may reach."""
+    """Steps by which rounding to another lattice may move losses beyond the ends of the coarse version."""
     newton_steps: int = 6
     newton_close: float = 0.01
-    """Newton's method ends at a relative step this small, and gives way to bisection after that many steps."""
+    """Newton's method ends at a relative step this small, and gives way to bisection after `newton_steps` steps."""
     close: float = 0.02
-    """Relative length at which bisection ends: a tilt need not be exact."""
+    """Relative length of the interval at which bisection ends. A tilt need not be exact."""
     apart: float = 1.5
-    """Factor between the tilts tried to enclose a root."""
+    """Factor between the tilts that are tried to enclose a root."""
     piled: float = 0.03
-    """Share of the variance that a tilt leaves below which losses count as piled up at their largest."""
+    """If a tilt leaves less than this share of the variance, most losses are at their largest value."""
     first_gain: float = 1.4
     later_gain: float = 1.75
-    """An analyst who adapts gains m / (first + later m) bounded-range uses, where m of them are not at their largest
-    loss: fitted to certified optima of 1 to 100 uses at deltas from 1e-4 to 1e-10."""
+    """An adaptive analyst gains about as much as m / (first_gain + later_gain m) further bounded-range uses, where m
+    is the number of uses that are not at their largest loss. The constants were fitted to certified optima of 1
+    to 100 uses at deltas from 1e-4 to 1e-10."""
 
 
 CONFIG = TiltConfig()
@@ -49,40 +60,49 @@ CONFIG = TiltConfig()
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`count` independent losses with the same lattice distribution."""
+    """`count` independent privacy losses that all have the distribution `lattice`."""
 
     lattice: LossLattice
     count: int
 
 
 def cumulant(parts: Sequence[Part], tilt: float) -> float:
-    """Return log E[exp(tilt x)] of the sum, x counted from the shifts."""
+    """Return log E[exp(tilt x)], where x is the sum of the privacy losses of all `parts` before shifts.
+
+    A lattice subtracts a constant, its `shift`, from its losses; here the losses count without that subtraction.
+    """
     return math.fsum(part.count * _cumulant(part.lattice, tilt) for part in parts)
 
 
 def _cumulant(lattice: LossLattice, tilt: float) -> float:
-    """Return log E[exp(tilt x)]."""
+    """Return log E[exp(tilt x)], where x is the privacy loss of `lattice` without subtracting the lattice's `shift`."""
     exponent = multiples(tilt * lattice.step, lattice.first, lattice.mass.size)
     with np.errstate(divide="ignore"):
         exponent += np.log(lattice.mass)
     top = float(exponent.max())
-    return top + math.log(float(np.exp(np.maximum(exponent - top, -700.0)).sum()))  # no denormal numbers: they are slow
+    return top + math.log(float(np.exp(np.maximum(exponent - top, -700.0)).sum()))  # denormal numbers would be slow
 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """The losses of all parts and the logarithms of their masses, one part after the other."""
+    """The losses and log probabilities of all parts of a sum, in single arrays so that moments are array operations.
+
+    A part is a number of equal uses. `loss` and `log_mass` have an entry for each loss of each part, and `part` the
+    index of the part that the entry belongs to. `start` has the index of the first entry of each part, and `count` its
+    number of uses.
+    """
 
     loss: Floats
     log_mass: Floats
     part: NDArray[np.intp]
-    """The part of each loss."""
+    """Index of the part that each loss belongs to."""
     start: NDArray[np.intp]
-    """Where each part begins."""
+    """Index at which the losses of each part begin."""
     count: Floats
 
     @classmethod
     def of(cls, parts: Sequence[Part]) -> "_Tables":
+        """Return the losses and log probabilities of the lattices of `parts`, concatenated into single arrays."""
         lattices = [part.lattice for part in parts]
         sizes = [lattice.mass.size for lattice in lattices]
         with np.errstate(divide="ignore"):
@@ -96,7 +116,10 @@ class _Tables:
         )
 
     def moments(self, tilt: float) -> tuple[Floats, Floats, Floats]:
-        """Return log E[exp(tilt x)] of each part, and mean and variance of x under the tilt."""
+        """Return three arrays with one number per part of the sum: log E[exp(tilt x)], tilted mean, tilted variance.
+
+        x is the privacy loss of one use of the part. Under a tilt, the probability of x is weighted by exp(tilt x).
+        """
         exponent = tilt * self.loss + self.log_mass
         top = np.maximum.reduceat(exponent, self.start)
         weight = np.exp(np.maximum(exponent - top[self.part], -700.0))  # no denormal numbers, which are slow
@@ -108,9 +131,12 @@ class _Tables:
 
 @dataclass(frozen=True)
 class Saddle:
-    """A coarse version of a sum of losses.
+    """The total privacy loss of many uses on a coarse lattice, from which exponential tilts are chosen.
 
-    Beside the parts there are bounded-range uses, (epsilon, count), whose analyst takes what is worst under each tilt.
+    A tilt weights the probability of a loss L by exp(tilt L), which moves the mean to the losses that decide delta. The
+    coarse loss is an approximation, not a bound. `parts` are losses on lattices. `ranges` are bounded-range uses
+    (epsilon, count); under each tilt that is tried, each of them is replaced by the randomized response that is worst
+    under this tilt.
     """
 
     parts: tuple[Part, ...]
@@ -118,21 +144,29 @@ class Saddle:
 
     @cached_property
     def _tables(self) -> _Tables:
+        """The privacy losses and log probabilities of all parts of the sum, concatenated into single arrays."""
         return _Tables.of(self.parts)
 
     @cached_property
     def support(self) -> tuple[float, float]:
-        """Losses that no sum of the parts is below or above, on lattices up to `beyond` times as coarse."""
+        """Smallest and largest possible total privacy loss, moved outwards by `CONFIG.beyond` lattice steps per loss.
+
+        With this margin, the two numbers also hold for the same losses rounded to lattices up to `CONFIG.beyond` times
+        as coarse.
+        """
         nodes = [(part.count * part.lattice.step, part.lattice.first, part.lattice.mass.size) for part in self.parts]
         least = math.fsum(steps * (first - CONFIG.beyond) for steps, first, _ in nodes)
         return least, math.fsum(steps * (first + size - 1 + CONFIG.beyond) for steps, first, size in nodes)
 
     def at(self, tilt: float) -> tuple[float, float, float]:
-        """Return the cumulant, mean and variance of the sum under the tilt."""
+        """Return (log E[exp(tilt L)], mean, variance) of the total privacy loss L.
+
+        Mean and variance are those under the `tilt`, where the probability of L is weighted by exp(tilt L).
+        """
         height = mean = variance = 0.0
         if self.parts:
             of_parts = self._tables.moments(tilt)
-            height, mean, variance = (float((self._tables.count * each).sum()) for each in of_parts)
+            height, mean, variance = (float((self._tables.count * moment).sum()) for moment in of_parts)
         adapted = [(count, _adapted_moments(epsilon, tilt), 4.0 / epsilon**2) for epsilon, count in self.ranges]
         gain = CONFIG.first_gain + CONFIG.later_gain * math.fsum(count * one[2] * unit for count, one, unit in adapted)
         for count, one, unit in adapted:
@@ -141,9 +175,13 @@ class Saddle:
         return height, mean, variance
 
     def for_loss(self, loss: float) -> float:
-        """Return the tilt, of either sign, under which the mean is about `loss`."""
+        """Return the exponential tilt, of either sign, under which the total privacy loss has a mean near `loss`."""
 
         def residual(tilt: float) -> tuple[float, float]:
+            """Return `loss` minus the mean of the total loss under `tilt`, and that mean's derivative by the tilt.
+
+            The derivative is the variance of the total loss under the tilt.
+            """
             _, mean, variance = self.at(tilt)
             return loss - mean, variance
 
@@ -158,12 +196,19 @@ class Saddle:
         return self._root(guess, lambda tilt: self.at(tilt)[1] < loss)
 
     def for_delta(self, delta: float) -> float:
-        """Return the tilt, at least 0, whose mean is about the epsilon at which delta is as given."""
+        """Return the tilt, at least 0, under which the mean total loss is about the epsilon that has this `delta`.
+
+        A tilt weights the probability of a loss L by exp(tilt L).
+        """
         target = math.log(delta)
 
         def residual(tilt: float) -> tuple[float, float]:
+            """Return (log delta at the mean loss under `tilt`) - (log of the wanted delta), and tilt * variance.
+
+            Both numbers steer Newton's method: the second is about minus the derivative of the first by the tilt.
+            """
             height, mean, variance = self.at(tilt)
-            return height - tilt * mean - self._log_spread(tilt, variance) - target, tilt * variance
+            return height - tilt * mean - self._log_chernoff_excess(tilt, variance) - target, tilt * variance
 
         guess = min(math.sqrt(-2.0 * target / self._variance), self._largest)
         quick = _newton(residual, guess)
@@ -172,30 +217,37 @@ class Saddle:
         return self._root(guess, lambda tilt: residual(tilt)[0] > 0.0)
 
     def log_delta(self, epsilon: float) -> float:
-        """Return about log delta at epsilon, by the saddle-point approximation."""
+        """Return approximately the logarithm of the total loss's delta at `epsilon`, by the saddle-point approximation.
+
+        Returns 0 for epsilons at or below the mean loss.
+        """
         tilt = self.for_loss(epsilon)
         if tilt <= 0.0:
             return 0.0
         height, _, variance = self.at(tilt)
-        return height - tilt * epsilon - self._log_spread(tilt, variance)
+        return height - tilt * epsilon - self._log_chernoff_excess(tilt, variance)
 
     def epsilon(self, delta: float) -> float:
-        """Return about the epsilon at which delta is as given, by the saddle-point approximation.
+        """Return approximately the epsilon at which the total loss has this `delta`, by the saddle-point approximation.
 
-        The tilt need not be exact: log delta falls by the tilt per unit of epsilon.
+        The search starts at the mean loss under the tilt that suits `delta`. There log delta is known, and it falls by
+        the tilt per unit of epsilon, so one linear step gives the epsilon; an inexact tilt does little harm.
         """
         tilt = self.for_delta(delta)
         height, mean, variance = self.at(tilt)
         if tilt <= 0.0:
             return max(0.0, mean)
-        return max(0.0, mean + (height - tilt * mean - self._log_spread(tilt, variance) - math.log(delta)) / tilt)
+        return max(
+            0.0, mean + (height - tilt * mean - self._log_chernoff_excess(tilt, variance) - math.log(delta)) / tilt
+        )
 
-    def _log_spread(self, tilt: float, variance: float) -> float:
-        """Return the logarithm of exp(height - tilt mean) over delta.
+    def _log_chernoff_excess(self, tilt: float, variance: float) -> float:
+        """Return the logarithm of the factor by which Chernoff's bound exceeds the delta at epsilon = m.
 
-        Under the tilt a loss that is x above the mean counts with exp(-tilt x) - exp(-(tilt + 1) x), whose mean is
-        known where x is normal. Where losses are piled up at their largest, x takes few values, and the mean is about
-        that of an even spread, or 1.
+        m and `variance` are the mean and variance of the loss under the `tilt`. Chernoff's bound is exp(K - tilt m)
+        with K = log E[exp(tilt loss)]. Under the tilt, a loss that is x > 0 above m contributes exp(-tilt x) -
+        exp(-(tilt + 1) x) to delta. If x is normal, the average of this is known. If most losses are at their largest
+        value, x takes few values; the average for a uniform x is then taken instead, but at most 1.
         """
         start = max(tilt, 0.0)
         deviation = math.sqrt(variance)
@@ -208,19 +260,25 @@ class Saddle:
 
     @cached_property
     def _variance(self) -> float:
-        """The variance of the sum without a tilt."""
+        """Variance of the total privacy loss without a tilt, but at least 1e-300."""
         return max(self.at(0.0)[2], 1e-300)
 
     def moderate(self, tilt: float) -> float:
-        """Return the tilt, kept where round-off in a sum of the parts is not magnified beyond use.
+        """Return `tilt`, but at most the largest tilt that does not magnify rounding errors too far when it is undone.
 
-        Near the largest loss tilts grow without bound, the sooner for the proxies of bounded-range mechanisms.
+        A tilt weights each loss L by exp(tilt L). The limit is `CONFIG.largest_moderate` divided by the standard
+        deviation of the total loss. Tilts that move the mean close to the largest possible loss would exceed it.
         """
         return min(tilt, CONFIG.largest_moderate / math.sqrt(self._variance))
 
     @cached_property
     def _largest(self) -> float:
-        """The largest tilt of use; a loss that hardly varies counts as spread over a thousandth of a step."""
+        """Largest exponential tilt that is used: `CONFIG.largest` divided by the smallest deviation of one use's loss.
+
+        Under this tilt every loss is at its largest value. The deviation is the standard deviation; for a bounded-range
+        use it is half its epsilon. A loss that hardly varies counts as having a deviation of a thousandth of a lattice
+        step.
+        """
         deviations = [epsilon / 2 for epsilon, _ in self.ranges]
         if self.parts:
             variances = self._tables.moments(0.0)[2].tolist()
@@ -229,7 +287,11 @@ class Saddle:
         return CONFIG.largest / min(deviations)
 
     def _root(self, guess: float, too_small: Callable[[float], bool]) -> float:
-        """Return about where `too_small` turns false, by doubling or halving from the guess and then bisecting."""
+        """Return approximately the smallest tilt at which the condition `too_small(tilt)` is false.
+
+        The tilt is enclosed by multiplying or dividing `guess` by `CONFIG.apart`, and then found by bisection. The
+        largest useful tilt is returned if the condition is still true there.
+        """
         largest = self._largest
         high = min(max(guess, 1e-9), largest)
         low = 0.0
@@ -248,14 +310,18 @@ class Saddle:
 
 
 def _mills(x: float) -> float:
-    """Return exp(x^2 / 2) P[Z > x] of a standard normal Z, for x >= 0."""
+    """Return exp(x^2 / 2) P[Z > x] for a standard normal Z and x >= 0."""
     if x < 25.0:
         return 0.5 * math.exp(0.5 * x * x) * math.erfc(x * math.sqrt(0.5))
     return x / ((x * x + 1.0) * math.sqrt(2.0 * math.pi))
 
 
 def _adapted_moments(epsilon: float, tilt: float) -> tuple[float, float, float]:
-    """Return log E[exp(tilt loss)] of the worst bounded-range mechanism for the tilt, and its mean and variance."""
+    """Return (log E[exp(tilt L)], mean, variance) of the loss L of the worst `epsilon`-bounded-range mechanism.
+
+    Worst means that E[exp(tilt L)] is largest. Mean and variance are those under the tilt, where the probability of L
+    is weighted by exp(tilt L).
+    """
     t = worst_t(epsilon, max(tilt, 1e-9))
     odds = odds_of_low(t, t - epsilon)
     tilted = odds * math.exp(min(-tilt * epsilon, 700.0))
@@ -265,17 +331,36 @@ def _adapted_moments(epsilon: float, tilt: float) -> tuple[float, float, float]:
 
 
 def coarse_saddle(uses: Sequence[tuple[KnownNoise, int]]) -> Saddle:
-    """Return a coarse version of the uses."""
-    return Saddle(
-        tuple(
-            Part(tabulated(known, math.sqrt(spread(known)[0]) / CONFIG.steps_in_deviation).upper, count)
-            for known, count in uses
-        )
-    )
+    """Return the total privacy loss of `uses` on a coarse lattice, from which exponential tilts are chosen.
+
+    `uses` are pairs (noise, count). The result is an approximation, not a bound. A tilt weights the probability of a
+    loss L by exp(tilt L).
+    """
+    parts = []
+    for known, count in uses:
+        rough = _with_few_values(known)
+        step = math.sqrt(variance_and_continuous_mass(rough)[0]) / CONFIG.steps_in_deviation
+        parts.append(Part(tabulate_loss(rough, step).upper, count))
+    return Saddle(tuple(parts))
+
+
+def _with_few_values(known: KnownNoise) -> KnownNoise:
+    """Return noise with nearly the privacy loss of the noise `known`, but few enough losses to be tabulated quickly.
+
+    Integer Laplace noise has about as many losses as its sensitivity, which may be a million. If the sensitivity is
+    above `CONFIG.most_values`, continuous Laplace noise is returned instead. It is good enough to choose a tilt, but
+    its delta is not a bound. Other noise is returned unchanged.
+    """
+    if isinstance(known, DiscreteLaplace) and known.sensitivity > CONFIG.most_values:
+        return Laplace(scale=known.scale / known.sensitivity)
+    return known
 
 
 def _newton(residual: Callable[[float], tuple[float, float]], tilt: float) -> float | None:
-    """Return where the residual vanishes by a few plain Newton steps, or None when they do not settle."""
+    """Return the tilt at which the function `residual` is 0, by a few Newton steps from `tilt`.
+
+    `residual` maps a tilt to its value and to minus its derivative. None if the steps do not converge.
+    """
     for _ in range(CONFIG.newton_steps):
         value, slope = residual(tilt)
         if not slope > 0.0:

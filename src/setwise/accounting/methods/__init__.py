@@ -1,1 +1,1 @@
-"""Ways to bound a composition, one per module."""
+"""Methods to bound the delta or epsilon of a composition, one per module."""

@@ -1,11 +1,12 @@
-"""Bounded-range mechanisms of one or several epsilons chosen up front, beside anything linear: the batch bound.
+"""The batch bound for bounded-range mechanisms with several epsilons next to linear mechanisms.
 
-In a batch every bounded-range mechanism is a generalized randomized response, and those with the same epsilon have the
-same t (docs/closed-forms.md, "Batch mixtures"). So delta is a maximum over one t for each distinct epsilon. A search
-(batch_search.py) proposes a choice, whose delta is a lower bound. Branch and bound certifies the upper one: over a box
-of t each mechanism is dominated by one fixed pair; boxes are split, the worst first. Losses that share no lattice leave
-no candidates to finish with, so the bracket keeps a width: what is left when the boxes are small enough, or when the
-work allowed is done.
+In a batch everything is chosen up front, and linear mechanisms have fixed dominating pairs. Every bounded-range
+mechanism is then a generalized randomized response with a parameter t, and those with the same epsilon have the same t
+(docs/closed-forms.md, "Batch mixtures"). So delta is a maximum over one t for each distinct epsilon. A search
+(batch_search.py) proposes a choice of t, whose delta is a lower bound. Branch and bound certifies the upper bound: over
+a box of choices each mechanism is dominated by one fixed pair, and the box with the largest bound is split first. If
+losses share no lattice, there are no stationary points to evaluate, so the bracket keeps a width: the gap that remains
+when the boxes are small enough or the allowed work is done.
 """
 
 import heapq
@@ -36,26 +37,33 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BatchMixtureConfig:
-    """Widths are relative widths of delta; outcomes are those of all bounded-range mechanisms together."""
+    """Constants of the bound on a batch of bounded-range mechanisms with several epsilons.
+
+    A batch is chosen up front. Widths of brackets are relative to delta. An outcome is a joint outcome of all
+    bounded-range mechanisms of the batch. The bracket is valid whatever these numbers are; the text below each constant
+    says what it decides.
+    """
 
     widths: tuple[float, ...] = (1e-3, 5e-2, 1e-1)
-    """Aimed for with one, two and more distinct epsilons, when none is asked for."""
+    """Width to aim for by default with one, with two, and with more distinct epsilons."""
     most_fixed: int = 2
-    """Distinct epsilons for which branch and bound is run; with more of them boxes are too many."""
+    """Largest number of distinct epsilons for branch and bound. With more epsilons there would be too many boxes."""
     smallest_ratio: float = 1e-150
-    """Masses below this share of the mode's are dropped and charged: far below any delta of interest."""
+    """Outcomes with a probability below this share of the most likely one's are dropped, and their mass is added to
+    the upper bound. It is far below any delta of interest."""
     most_outcomes: int = 200_000
-    """Beyond this many a batch is not summed."""
+    """A batch with more joint outcomes than this is not computed."""
     most_work: float = 4e7
-    """Outcomes times boxes looked at in one pass of branch and bound, within the next two numbers of boxes."""
+    """Outcomes times boxes evaluated in one pass of branch and bound; the number of boxes is at least `fewest_boxes`
+    and at most `most_boxes`."""
     fewest_boxes: int = 200
     most_boxes: int = 3_000
     more_boxes: int = 5
-    """Times as many boxes when a width was asked for."""
+    """Factor on `most_boxes` when the caller asked for a width."""
     cells: int = 96
-    """Grid cells across the smallest epsilon for the groups that an analyst may adapt."""
+    """Grid cells across the smallest epsilon, for the groups that are bounded adaptively instead of by boxes."""
     most_passes: int = 3
-    """Upper ends of epsilon tried, each larger than the last."""
+    """Number of candidates for the upper end of epsilon that are tried, each larger than the last."""
 
 
 CONFIG = BatchMixtureConfig()
@@ -63,7 +71,10 @@ CONFIG = BatchMixtureConfig()
 
 @dataclass(frozen=True, slots=True)
 class BatchMixture:
-    """Bounded-range mechanisms (epsilon, count) of distinct epsilons chosen up front, beside linear mechanisms.
+    """A batch of bounded-range mechanisms with distinct epsilons, next to linear mechanisms, all chosen up front.
+
+    `groups` are bounded-range mechanisms as (epsilon, count), `linear` are mechanisms with fixed dominating pairs and
+    their counts, and `failure` is a bracket for the probability of outright failure.
 
     Requires: at least one group.
     """
@@ -73,9 +84,12 @@ class BatchMixture:
     failure: Bracket
 
     def delta(self, epsilon: float, width: float | None = None) -> Bracket:
-        """Return the optimal delta of the batch at epsilon; a relative `width` that cannot be reached is refused.
+        """Return a bracket for the optimal delta of the batch at the overall `epsilon`.
 
-        Theorem: docs/closed-forms.md, batch mixtures.
+        `width` is the wanted width of the bracket, relative to its upper end; None accepts any width.
+
+        Theorem: docs/closed-forms.md, "Batch mixtures".
+        Raises: `Unattainable` if the bracket is wider than `width`.
         """
         if epsilon >= self._support:
             return self.failure
@@ -87,22 +101,30 @@ class BatchMixture:
         share = _usual_share(self.groups) if width is None else 0.9 * width
         target = reached.upper * (1.0 + share)
         top = self._in_boxes(responses, epsilon, tilt).branch_and_bound(epsilon, target, _boxes(width))
-        return _reached(either_fails(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
+        return _check_width(either_fails(self.failure, Bracket(reached.lower, max(reached.lower, top))), width)
 
     def epsilon(self, delta: float, width: float | None = None) -> Bracket:
-        """Return the smallest epsilon whose delta is at most `delta`; a relative `width` out of reach is refused."""
-        spare = (delta - self.failure.upper) / (1.0 - self.failure.upper) * (1 - 1e-12)
-        if spare <= 0.0:
+        """Return a bracket for the smallest epsilon at which the batch's optimal delta is at most `delta`.
+
+        `width` is the wanted width of the bracket, relative to its upper end; None accepts any width. The upper end is
+        raised a few times until branch and bound certifies it; it is infinite if that never succeeds.
+
+        Raises: `Unattainable` if `delta` is not above the probability of outright failure, or if the bracket is wider
+        than `width`.
+        """
+        target_delta = (delta - self.failure.upper) / (1.0 - self.failure.upper) * (1 - 1e-12)
+        if target_delta <= 0.0:
             raise Unattainable(
-                f"delta = {delta!r} is not above {self.failure.upper:.3g}, the chance of outright failure"
+                f"delta = {delta!r} is not above {self.failure.upper:.3g}, "
+                "the probability that some use fails outright; ask for a larger delta"
             )
         saddle = proxy_saddle(self.linear, self.groups)
-        tilt = saddle.moderate(saddle.for_delta(spare))
+        tilt = saddle.moderate(saddle.for_delta(target_delta))
         responses = self._responses(tilt, width)
         search = BatchSearch(self.groups, responses.at, self._support)
-        reached, choice = search.epsilon(spare, max(saddle.at(tilt)[1], 1e-6), tilt)
+        reached, choice = search.epsilon(target_delta, max(saddle.at(tilt)[1], 1e-6), tilt)
         lower = reached.lower
-        # Towards larger epsilons delta falls at this rate, which makes room for the size of the boxes.
+        # log delta falls at this rate with epsilon, so a slightly larger epsilon makes room for the size of the boxes.
         nearby = min(0.1 / max(tilt, 1.0), 0.2 * (self._support - reached.upper))
         rate = search.decay_rate(reached.upper, reached.upper + nearby, choice)
         share = _usual_share(self.groups) if width is None else 0.4 * width * max(lower, 1e-9) * rate
@@ -111,19 +133,25 @@ class BatchMixture:
         for further in range(1, CONFIG.most_passes + 1):
             if upper >= self._support:
                 break
-            top = boxes.branch_and_bound(upper, spare, _boxes(width))
+            top = boxes.branch_and_bound(upper, target_delta, _boxes(width))
             if either_fails(self.failure, Bracket(0.0, top)).upper <= delta:
-                return _reached(Bracket(min(lower, upper), upper), width)
-            upper += 1.2 * further**2 * math.log(top / spare) / rate
-        return _reached(Bracket(min(lower, self._support), math.inf), width)
+                return _check_width(Bracket(min(lower, upper), upper), width)
+            upper += 1.2 * further**2 * math.log(top / target_delta) / rate
+        return _check_width(Bracket(min(lower, self._support), math.inf), width)
 
     @property
     def _support(self) -> float:
-        """The largest loss, rounded up."""
+        """Largest privacy loss that all mechanisms of the batch can have together, rounded up."""
         return (LinearStage(self.linear).support + RangeStage(self.groups).support) * (1 + 1e-14)
 
     def _responses(self, tilt: float, width: float | None = None) -> "_Responses":
-        """Return the batch, with what stands beside known most accurately where the tilt points."""
+        """Return the object that computes the batch's delta for any parameters t of its randomized responses.
+
+        The losses of the mechanisms with fixed dominating pairs are summed once: exactly if they can be enumerated, and
+        otherwise on a lattice. The lattice is most accurate near the mean that the loss L has if its probabilities are
+        weighted by exp(`tilt` L). The smaller `width`, the wanted relative width of the bracket, the finer is the
+        lattice; None takes the default lattice.
+        """
         exact = exact_linear(self.linear, Bracket(0.0, 0.0))
         enumerable = exact is not None and not isinstance(exact.inner, GaussianLoss)
         if exact is not None and enumerable and exact.outer.size * outcome_count(self.groups) <= CONFIG.most_outcomes:
@@ -134,9 +162,13 @@ class BatchMixture:
         return _Responses(self.groups, *beside.tails(coarse_saddle(self.linear), tilt, whole=True))
 
     def _in_boxes(self, responses: "_Responses", epsilon: float, tilt: float) -> "_Responses":
-        """Return a batch with so few distinct epsilons that boxes can be ruled out, and at least as large a delta.
+        """Return a simpler batch with at least this batch's delta, of at most `CONFIG.most_fixed` distinct epsilons.
 
-        The groups that add most to the variance stay; an analyst may adapt the others, in an order good for us.
+        Branch and bound over boxes of parameters would take too long with more epsilons. The groups that add most to
+        the variance of the loss are kept. The other groups and the linear mechanisms are replaced by an upper bound:
+        the privacy profile of an adaptive analyst who uses them in one fixed order (see `upper_bound_order`). It is
+        computed on a grid that is accurate at about `epsilon`, with losses L weighted by exp(`tilt` L). If this batch
+        has few enough epsilons, `responses`, the object for the batch itself, is returned.
         """
         by_weight = sorted(self.groups, key=lambda group: group[1] * group[0] ** 2, reverse=True)
         fixed, adapted = by_weight[: CONFIG.most_fixed], sorted(by_weight[CONFIG.most_fixed :], reverse=True)
@@ -150,7 +182,12 @@ class BatchMixture:
 def batch_mixture(
     groups: Sequence[Group], linear: Sequence[tuple[KnownNoise, int]], failure: Bracket
 ) -> BatchMixture | None:
-    """Return the batch bound, or None when the bounded-range mechanisms have too many outcomes to sum."""
+    """Return the object that bounds the delta of a batch, or None if the batch has too many joint outcomes to sum.
+
+    `groups` are bounded-range mechanisms as (epsilon, count); a joint outcome is one of all these mechanisms together.
+    `linear` are mechanisms with fixed dominating pairs and their counts, and `failure` is the bracket for the
+    probability of outright failure.
+    """
     if outcome_count(tuple(groups)) > CONFIG.most_outcomes:
         return None
     return BatchMixture(tuple(groups), tuple(linear), failure)
@@ -158,17 +195,27 @@ def batch_mixture(
 
 @dataclass(frozen=True, slots=True)
 class _FromAbove:
-    """A certified profile, read from above."""
+    """Adapter that lets the upper values of a certified privacy profile be read like the delta of a `Loss`."""
 
     profile: Profile
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return upper bounds on delta at each epsilon in `x`, and zeros as their absolute errors.
+
+        The errors are zero because the bounds already include them.
+        """
         return self.profile.read_upper(x), np.zeros_like(x)
 
 
 @dataclass(frozen=True, slots=True)
 class _Responses:
-    """Generalized randomized responses beside a loss that is known from above and from below, and beside `atoms`."""
+    """The delta of a batch of randomized responses and other mechanisms, as a function of the responses' parameters t.
+
+    `groups` are the randomized responses as (epsilon, count). All responses of a group have the same t, and the losses
+    t and t - epsilon. `above` and `below` are privacy losses that stand for the other mechanisms: the delta of `above`
+    is at least theirs, and the delta of `below` at most. `atoms` are further losses of other mechanisms, which were
+    enumerated.
+    """
 
     groups: tuple[Group, ...]
     above: Loss
@@ -176,7 +223,10 @@ class _Responses:
     atoms: Atoms = NOTHING
 
     def at(self, choice: Choice, x: float) -> Bracket:
-        """Return delta at x for this choice of t."""
+        """Return a bracket for the batch's delta at epsilon = `x` if each group has the parameter t in `choice`.
+
+        A bounded-range mechanism is then generalized randomized response, with log likelihood ratios t and t - epsilon.
+        """
         low = [t - epsilon for t, (epsilon, _) in zip(choice, self.groups, strict=True)]
         atoms = self._atoms(choice, low)
         upper = atoms.average(self.above, x)
@@ -184,14 +234,19 @@ class _Responses:
         return Bracket(min(lower.lower, upper.upper), upper.upper)
 
     def over(self, first: Choice, last: Choice, x: float) -> float:
-        """Return an upper bound on delta at x for every choice between `first` and `last`."""
+        """Return an upper bound on delta at epsilon = `x` over all choices of parameters t in a box.
+
+        `first` has the lowest and `last` the highest t of each group in the box. Over the box, each randomized response
+        is dominated by one fixed pair of distributions.
+        """
         low = [t - epsilon for t, (epsilon, _) in zip(first, self.groups, strict=True)]
         return self._atoms(last, low).average(self.above, x).upper
 
     def branch_and_bound(self, x: float, target: float, most: int) -> float:
-        """Return an upper bound on delta over all choices: boxes are split, the worst first.
+        """Return an upper bound on the batch's delta at epsilon = `x` over all parameters t of randomized responses.
 
-        Ends when no box is above the target, or after `most` boxes.
+        A box has an interval of t for each group. The box with the largest bound is split, until no box has a bound
+        above the delta `target`, or after at most `most` splits.
         """
         most = min(most, max(CONFIG.fewest_boxes, int(CONFIG.most_work / outcome_count(self.groups))))
         start = tuple(0.0 for _ in self.groups)
@@ -211,6 +266,11 @@ class _Responses:
         return -boxes[0][0]
 
     def _atoms(self, high: Sequence[float], low: Sequence[float]) -> Atoms:
+        """Return the distribution of the batch's total privacy loss if every mechanism has one of two losses.
+
+        `high` and `low` have these two losses for each group of mechanisms. The enumerated losses in `atoms`, those of
+        the other mechanisms, are included.
+        """
         atoms = self.atoms
         for (_, count), up, down in zip(self.groups, high, low, strict=True):
             atoms = atoms.times(two_point_atoms(up, down, count, CONFIG.smallest_ratio))
@@ -218,20 +278,37 @@ class _Responses:
 
 
 def _widest(first: Choice, last: Choice, groups: Sequence[Group]) -> int:
-    """Return where the box adds most to the variance of the loss."""
+    """Return the index of the group along which branch and bound should split a box of parameters.
+
+    A box has an interval of the randomized responses' parameter t for each of `groups`, from its entry in `first` to
+    that in `last`. The split is along the interval that adds most to the variance of the privacy loss.
+    """
     added = [count * epsilon * (b - a) for (epsilon, count), a, b in zip(groups, first, last, strict=True)]
     return added.index(max(added))
 
 
 def _usual_share(groups: Sequence[Group]) -> float:
+    """Return the share by which the upper bound on delta may exceed the best delta found, if no width is asked for.
+
+    It depends on the number of `groups`, which are bounded-range mechanisms as (epsilon, count) with distinct epsilons.
+    """
     return CONFIG.widths[min(len(groups), len(CONFIG.widths)) - 1]
 
 
 def _boxes(width: float | None) -> int:
+    """Return how many boxes of parameters t branch and bound may split.
+
+    A box has an interval of the randomized responses' parameter t for each group. The number is larger if the caller
+    asked for a `width` of the bracket; None means that the caller did not.
+    """
     return CONFIG.most_boxes if width is None else CONFIG.more_boxes * CONFIG.most_boxes
 
 
-def _reached(bracket: Bracket, width: float | None) -> Bracket:
+def _check_width(bracket: Bracket, width: float | None) -> Bracket:
+    """Return `bracket`; raise `Unattainable` if it is wider than `width`, relative to its upper end.
+
+    None accepts any width.
+    """
     if width is not None and not bracket.relative_width <= width:
         raise Unattainable(f"a relative width of {width:g} cannot be reached for this batch; ask for a wider one")
     return bracket

@@ -1,6 +1,7 @@
-"""A search for the worst batch over one t for each distinct epsilon. Nothing found here is trusted.
+"""Search for the worst batch: for each distinct epsilon, the parameter t of its randomized responses.
 
-What a choice of t reaches is certified by whoever evaluates it; the search only proposes choices.
+A batch is chosen up front, and worst means the largest delta. The search only proposes choices of t. The caller's
+function certifies the delta of each choice, so no proof depends on this search.
 """
 
 import itertools
@@ -14,50 +15,63 @@ from setwise.accounting.brackets import Bracket, epsilon_at
 from setwise.accounting.losses.lattice import worst_t
 
 Choice = tuple[float, ...]
-"""One t for each distinct epsilon."""
+"""One parameter t for each distinct epsilon."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSearchConfig:
-    """Step sizes are shares of epsilon; outcomes are those of all bounded-range mechanisms, equal ones counted once."""
+    """Constants of the search for the parameters t of the worst randomized responses in a batch.
+
+    A batch is chosen up front, and worst means the largest delta. Steps of t are shares of epsilon. An outcome is a
+    joint outcome of all bounded-range mechanisms, where of mechanisms with equal epsilon only the number that had each
+    outcome matters. No proof depends on the search; the text below each constant says what it decides.
+    """
 
     most_outcomes: int = 20_000
-    """Beyond this many the search stays where it starts."""
+    """With more outcomes than this, the search does not leave its start, because each evaluation would take too
+    long."""
     most_scanned: int = 256
     most_scanned_work: int = 50_000
-    """Choices of the first scan, and outcomes times choices: few mechanisms have several local maxima."""
+    """Largest number of outcomes times choices in the first scan, of at most `most_scanned` choices. The scan
+    matters for few mechanisms, whose delta has several local maxima."""
     margin: float = 1e-6
-    """A t lies at least this far inside its range: at the ends the mechanism reveals nothing."""
+    """A t stays at least this share of epsilon inside its range, because at the ends the mechanism reveals nothing."""
     first_step: float = 0.1
     last_step: float = 1e-3
     smallest_step: float = 1e-6
-    """Steps halve from the first to the last; while they still gain, as near the largest loss, to the smallest."""
+    """Steps halve from `first_step` to `last_step`, and on to `smallest_step` while they still gain, as they do near
+    the largest loss."""
     flat: float = 1e-5
-    """A relative gain of delta below this is none."""
+    """A relative gain in delta below this counts as none."""
     settled: float = 1e-7
-    """The same for epsilon."""
+    """A relative gain in epsilon below this counts as none."""
     most_climbs: int = 12
-    """Alternations between climbing at an epsilon and moving to the epsilon reached."""
+    """Alternations between climbing at a fixed epsilon and solving for epsilon with the choice reached."""
     most_tried: int = 800
-    """Choices evaluated in one climb, fewer in proportion where there are more outcomes than the next number."""
+    """Choices evaluated in one climb; proportionally fewer if there are more than `few_outcomes` outcomes."""
     few_outcomes: int = 8_000
     slowest: float = 1e-3
-    """The least rate at which log delta is taken to fall with epsilon."""
+    """Smallest rate at which log delta is assumed to fall with epsilon."""
 
 
 CONFIG = BatchSearchConfig()
 
 
 def outcome_count(groups: tuple[Group, ...]) -> float:
-    """Return about how many outcomes the groups have, those of negligible probability left out."""
+    """Return approximately how many joint outcomes a batch has, without outcomes of negligible probability.
+
+    `groups` are bounded-range mechanisms as (epsilon, count), each replaced by a randomized response with two outcomes.
+    Of a group, only the number of mechanisms that had each outcome counts, not which ones.
+    """
     return math.prod(min(count + 1, 200 + 30 * math.sqrt(count)) for _, count in groups)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSearch:
-    """A search for the choice with the largest delta; `at` certifies the delta of a choice at an overall epsilon.
+    """Search for the randomized responses of a batch that have the largest delta: their parameters t, one per group.
 
-    `largest` is the largest loss of everything.
+    `groups` are bounded-range mechanisms as (epsilon, count), and t is in (0, epsilon). `at` returns the certified
+    delta of a choice of t at an overall epsilon. `largest` is the largest privacy loss of all mechanisms of the batch.
     """
 
     groups: tuple[Group, ...]
@@ -65,9 +79,12 @@ class BatchSearch:
     largest: float
 
     def start(self, x: float, tilt: float) -> Choice:
-        """Return the choice that is worst when what stands beside falls like exp(-tilt x), or the best of a scan.
+        """Return the parameters t of the randomized responses from which to climb at the overall epsilon `x`.
 
-        Next to the largest loss only that counts: there each is short of its epsilon by the same, and x by as much.
+        Of a coarse scan and two further candidates, the parameters with the largest delta are taken. The first
+        candidate has the largest delta if the privacy profile of the other mechanisms falls with epsilon like
+        exp(-`tilt` epsilon). The second is good if x is close to the largest loss of the batch, where every t must be
+        close to its own epsilon: each t is its epsilon minus the same amount.
         """
         usual = tuple(worst_t(epsilon, max(tilt, 1e-9)) for epsilon, _ in self.groups)
         short = (self.largest - x) / (1 + sum(count for _, count in self.groups))
@@ -75,24 +92,32 @@ class BatchSearch:
         return max([usual, last, *self._scan()], key=lambda choice: self.at(choice, x).lower)
 
     def hill_climb(self, x: float, choice: Choice) -> Choice:
-        """Return the best choice found from this one on."""
+        """Return parameters t of randomized responses with a larger delta at epsilon `x`, by climbing from `choice`.
+
+        There is one t per group. `choice` itself is returned if there are too many joint outcomes to compute.
+        """
         if outcome_count(self.groups) > CONFIG.most_outcomes:
             return choice
         best, before = self.at(choice, x).lower, 0.0
         step = CONFIG.first_step
-        left = CONFIG.most_tried / max(1.0, outcome_count(self.groups) / CONFIG.few_outcomes)
+        remaining_tries = CONFIG.most_tried / max(1.0, outcome_count(self.groups) / CONFIG.few_outcomes)
         while step > CONFIG.smallest_step and (step > CONFIG.last_step or best > before * (1 + CONFIG.flat)):
             before = best
-            while left > 0.0 and (better := self._neighbour(x, choice, step, best)) is not None:
+            while remaining_tries > 0.0 and (better := self._neighbour(x, choice, step, best)) is not None:
                 choice, best = better
-                left -= len(self.groups)
-            left -= 2 * len(self.groups)
-            if left <= 0.0:
+                remaining_tries -= len(self.groups)
+            remaining_tries -= 2 * len(self.groups)
+            if remaining_tries <= 0.0:
                 break
             step /= 2.0
         return choice
 
     def _scan(self) -> list[Choice]:
+        """Return evenly spaced choices of the parameters t, each a tuple with one t per group of randomized responses.
+
+        The values of t cover (0, epsilon) of their group. The list is empty if the allowed work is not enough for three
+        values per group.
+        """
         most = min(CONFIG.most_scanned, CONFIG.most_scanned_work / outcome_count(self.groups))
         number = int(most ** (1.0 / len(self.groups)))
         if number < 3:
@@ -101,7 +126,11 @@ class BatchSearch:
         return list(itertools.product(*([share * epsilon for share in shares] for epsilon, _ in self.groups)))
 
     def _neighbour(self, x: float, choice: Choice, step: float, best: float) -> tuple[Choice, float] | None:
-        """Return a choice better than `best` a step away, and its delta, if there is one."""
+        """Return (parameters, delta) of a neighbour of `choice` whose delta at epsilon `x` is above `best`, or None.
+
+        `choice` has the parameter t of each group of randomized responses. A neighbour has one t moved by the share
+        `step` of its epsilon.
+        """
         for index, (epsilon, _) in enumerate(self.groups):
             for move in (-step * epsilon, step * epsilon):
                 t = min(max(choice[index] + move, CONFIG.margin * epsilon), (1 - CONFIG.margin) * epsilon)
@@ -112,18 +141,31 @@ class BatchSearch:
         return None
 
     def epsilon(self, delta: float, guess: float, tilt: float) -> tuple[Bracket, Choice]:
-        """Return about the largest epsilon at which some choice reaches delta, and that choice."""
+        """Return (bracket, parameters) for the worst randomized responses found: their epsilon at `delta`, and their t.
+
+        There is one t per group. The bracket is for the smallest epsilon at which these responses have at most `delta`.
+        `guess` is a first value for epsilon. The first parameters are those that are worst if delta falls with epsilon
+        like exp(-`tilt` epsilon).
+        """
         choice = self.start(guess, tilt)
         best = epsilon_at(delta, partial(self.at, choice), guess)
         for _ in range(CONFIG.most_climbs):
             climbed = self.hill_climb(best.lower, choice)
-            found = epsilon_at(delta, partial(self.at, climbed), max(best.upper, 1e-9))
-            if found.lower <= best.lower * (1 + CONFIG.settled):
+            bracket = epsilon_at(delta, partial(self.at, climbed), max(best.upper, 1e-9))
+            if bracket.lower <= best.lower * (1 + CONFIG.settled):
                 break
-            best, choice = found, climbed
+            best, choice = bracket, climbed
         return best, choice
 
     def decay_rate(self, x: float, further: float, choice: Choice) -> float:
-        """Return about how fast log delta falls between two epsilons."""
-        here, there = self.at(choice, x).upper, self.at(choice, further).upper
-        return max(math.log(here / there) / (further - x), CONFIG.slowest) if 0.0 < there < here else CONFIG.slowest
+        """Return approximately the rate at which log delta falls from the epsilon `x` to the larger epsilon `further`.
+
+        The randomized responses have the parameters t in `choice`. The rate is per unit of epsilon and at least
+        `CONFIG.slowest`.
+        """
+        delta_here, delta_further = self.at(choice, x).upper, self.at(choice, further).upper
+        return (
+            max(math.log(delta_here / delta_further) / (further - x), CONFIG.slowest)
+            if 0.0 < delta_further < delta_here
+            else CONFIG.slowest
+        )

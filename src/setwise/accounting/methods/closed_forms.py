@@ -1,19 +1,18 @@
-"""Closed forms of bounded-range mechanisms beside pure DP ones: the optimal batch, and three mechanisms in order.
+"""Closed forms for bounded-range (BR) and pure DP mechanisms: the optimal batch, and three mechanisms in a fixed order.
 
-In a batch all are chosen up front.
+In a batch all mechanisms are chosen up front. Every epsilon-BR mechanism is a post-processing of generalized randomized
+response with log likelihood ratios t and t - epsilon for some t in [0, epsilon]. In a batch the worst t is the same for
+all of them (lem:gen_convexity, which holds conditionally on the losses of the other mechanisms). So delta is a maximum
+over one number t, whose local maxima are known points t_l if the losses of the other mechanisms lie on one lattice of
+step epsilon (lem:deriv_zero).
 
-Every epsilon-BR mechanism is a post-processing of generalized randomized response with log likelihood ratios
-t and t - epsilon for some t in [0, epsilon]; in a batch the worst t is the same for all (lem:gen_convexity, which
-holds conditionally on the losses of the mechanisms beside). What is left is one maximisation over t, whose local maxima
-are known points t_l when the losses beside lie on one lattice of step epsilon (lem:deriv_zero).
-
-There may be thousands of such points. A search finds a good one, which is a lower bound by itself. Branch and bound
+There may be thousands of such points. A search finds a good one, whose delta is a lower bound. Branch and bound then
 rules out blocks [a, b] of t: the pair with ratios b and a - epsilon dominates every t of the block, so its delta bounds
-the block's from above. Blocks too good to rule out are split, and short ones evaluated point by point. Nothing is
-assumed about the shape of the curve.
+the block's delta from above. Blocks that cannot be ruled out are split, and short ones are evaluated point by point.
+Nothing is assumed about the shape of delta as a function of t.
 
 For one epsilon-DP and two epsilon-BR mechanisms, chosen adaptively, the paper has closed forms for every order. They
-show that order matters: two BR mechanisms after the DP one can cost more than around it.
+show that order matters: two BR mechanisms after the DP mechanism can have a larger delta than one before and one after.
 """
 
 import heapq
@@ -35,33 +34,45 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class BatchConfig:
-    """When blocks of t are ruled out, split or evaluated; every bound counts, whatever these numbers are."""
+    """Constants of the search (branch and bound) for the worst parameter t of a batch of bounded-range mechanisms.
+
+    In the worst case, each bounded-range mechanism of the batch is a randomized response with the same parameter t, and
+    the search finds the t with the largest delta. It divides the range of t into blocks. Outcomes less likely than the
+    share `smallest_ratio` of the most likely one are dropped, and their probability is added to the upper bound. A
+    block is not split further if its upper bound exceeds the best delta found by at most the share `settled`, or if at
+    most `few_points` values of t in it can be local maxima; these are evaluated. The resulting bracket is valid
+    whatever these numbers are.
+    """
 
     smallest_ratio: float = 1e-150
-    """Masses below this share of the mode's are dropped and charged: far below any delta of interest."""
+    """Outcomes with a probability below this share of the most likely one's are dropped, and their mass is added to
+    the upper bound. It is far below any delta of interest."""
     settled: float = 1e-12
-    """A block whose bound is within this share of the best value found needs no further splitting."""
+    """A block whose upper bound exceeds the best value found by at most this share is not split further."""
     few_points: int = 24
-    """Stationary points up to which a block is settled by evaluating them."""
+    """A block with at most this many stationary points is settled by evaluating them."""
 
 
 CONFIG = BatchConfig()
 
 
 class NoLoss:
-    """The loss of a mechanism whose output does not depend on the data: delta(x) = max(0, 1 - exp(x))."""
+    """The privacy loss of a mechanism whose output does not depend on the data: delta(x) = max(0, 1 - exp(x))."""
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return delta at each x and the absolute error of each."""
+        """Return max(0, 1 - exp(x)), the delta of no mechanism, at each epsilon in `x`, and the absolute errors."""
         value = np.maximum(0.0, -np.expm1(np.minimum(x, 0.0)))
         return value, 16 * UNIT * value
 
 
 @dataclass(frozen=True, slots=True)
 class BatchBoundedRange:
-    """`count` epsilon-BR mechanisms chosen up front, beside mechanisms with the losses `beside`.
+    """A batch: `count` epsilon-bounded-range mechanisms, and other mechanisms with the losses `beside`.
 
-    Requires: all losses beside are the same modulo epsilon (see `shared_offset`).
+    All are chosen up front. `beside` is the distribution of the total privacy loss of the other mechanisms, and
+    `failure` a bracket for the probability that some mechanism fails outright.
+
+    Requires: all losses in `beside` are equal modulo epsilon (see `shared_offset`).
     """
 
     epsilon: float
@@ -70,18 +81,27 @@ class BatchBoundedRange:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the optimal delta of the batch at the given overall epsilon.
+        """Return a bracket for the optimal delta of the batch at the overall `epsilon`.
 
-        Theorem: thm:opt_nonadaptive (thm:non-adaptive when nothing stands beside).
+        Theorem: the paper's optimal batch of pure DP and bounded-range (BR) mechanisms (thm:opt_nonadaptive;
+        thm:non-adaptive for BR alone).
         """
         return either_fails(self.failure, self._worst(epsilon))
 
     def at(self, t: float, x: float) -> Bracket:
-        """Return delta at epsilon = x when every BR mechanism is the generalized randomized response at t."""
+        """Return a bracket for delta at epsilon = `x` if all bounded-range mechanisms of the batch have parameter `t`.
+
+        With parameter t a mechanism is generalized randomized response with log likelihood ratios t and t - epsilon.
+        """
         return self._pair(t, t - self.epsilon, x)
 
     def candidates(self, x: float) -> Floats:
-        """Return the stationary points in (0, epsilon), ascending: t_l (count + 1) = x - loss beside + l epsilon."""
+        """Return, ascending, the parameters t in (0, epsilon) at which delta at epsilon = `x` can have a local maximum.
+
+        t is the parameter that all n = `count` bounded-range mechanisms of the batch share. Let L be the total privacy
+        loss of the other mechanisms, whose possible values are in `beside`. The candidates are the t for which (n + 1)
+        t is x - L plus a whole multiple of epsilon. All L give the same t, because they are equal modulo epsilon.
+        """
         start = x - float(self.beside.loss[0])
         first = math.floor(-start / self.epsilon) - 1
         last = math.ceil(((self.count + 1) * self.epsilon - start) / self.epsilon) + 1
@@ -89,18 +109,29 @@ class BatchBoundedRange:
         return points[(points > 0.0) & (points < self.epsilon)]
 
     def _pair(self, high: float, low: float, x: float) -> Bracket:
-        """Return delta at x when every BR mechanism is replaced by the pair with these log likelihood ratios."""
-        if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing: only the mechanisms beside count
+        """Return delta at epsilon = `x` if a two-outcome mechanism replaces each bounded-range mechanism of the batch.
+
+        The log likelihood ratios of its two outcomes are `high` and `low`.
+        """
+        if high <= 0.0 or low >= 0.0:  # the outcome reveals nothing, so only the other mechanisms count
             return self.beside.average(NoLoss(), x)
         return self.beside.average(two_point_loss(high, low, self.count, CONFIG.smallest_ratio), x)
 
     def _worst(self, x: float) -> Bracket:
+        """Return a bracket for the largest delta of the batch at epsilon = `x`, given no outright failure.
+
+        The maximum is over the parameter t that all randomized responses of the batch share.
+        """
         if self.count == 1 and self.beside is NOTHING:
             return _alone(self.epsilon, x)
         points = self.candidates(x)
         seen: dict[float, Bracket] = {}
 
         def evaluate(t: float) -> Bracket:
+            """Return the bracket for delta at epsilon = x if all randomized responses of the batch use `t`.
+
+            Brackets are cached in `seen`.
+            """
             if t not in seen:
                 seen[t] = self.at(t, x)
             return seen[t]
@@ -113,10 +144,11 @@ class BatchBoundedRange:
         return Bracket(max(value.lower for value in seen.values()), max(ceiling, highest))
 
     def _first_blocks(self, peak: float) -> list[tuple[float, float]]:
-        """Return [0, epsilon] cut up around the peak.
+        """Return the interval [0, epsilon] of the parameter t, cut into blocks (low, high) around `peak`.
 
-        A block can be ruled out when its length is about the square of its distance from the peak, both as shares of
-        epsilon; the middle is settled point by point.
+        `peak` is the best t found. The further a block is from the peak, the longer it may be: its length is about the
+        square of its distance from the peak, both as shares of epsilon, because a block that short can be shown to have
+        a smaller delta than the peak. The block around the peak is longer and is evaluated point by point.
         """
         start = self.epsilon / math.sqrt(2.0 * self.count + 2.0)
         edges = [0.0, self.epsilon]
@@ -130,10 +162,18 @@ class BatchBoundedRange:
     def _branch_and_bound(
         self, x: float, points: Floats, evaluate: Callable[[float], Bracket], peak: float, floor: float
     ) -> float:
-        """Return an upper bound over the blocks of t that were not settled by evaluation: split, best first."""
+        """Return an upper bound on delta at epsilon = `x` over all t that were not decided by evaluating single points.
+
+        t is the parameter that all randomized responses of the batch share. Its interval is cut into blocks, and the
+        block with the largest bound is split first. `points` are all t at which delta can have a local maximum. If few
+        of them are in a block, the block is decided by evaluating all of them: `evaluate` returns the bracket for delta
+        at one t. `peak` is the best t found so far, and `floor` its delta. Blocks whose bound is not above `floor` need
+        not be split.
+        """
         blocks: list[tuple[float, float, float]] = []
 
         def push(a: float, b: float) -> None:
+            """Add the interval [a, b] of the parameter t to the heap, with an upper bound on delta over it."""
             heapq.heappush(blocks, (-self._pair(b, a - self.epsilon, x).upper, a, b))
 
         for a, b in self._first_blocks(peak):
@@ -141,7 +181,8 @@ class BatchBoundedRange:
         while blocks and -blocks[0][0] > floor * (1 + CONFIG.settled):
             _, a, b = heapq.heappop(blocks)
             first, last = np.searchsorted(points, [a, b])
-            # The neighbours outside come along: between two stationary points the curve has no other local maximum.
+            # Take the neighbouring stationary points outside of the block too: between two stationary points delta has
+            # no other local maximum, so its maximum over the block is at most the maximum over these points.
             inside = points[max(0, first - 1) : last + 1]
             if inside.size <= CONFIG.few_points:
                 floor = max([floor, *(evaluate(float(t)).lower for t in inside)])
@@ -152,9 +193,10 @@ class BatchBoundedRange:
 
 
 def _alone(epsilon: float, x: float) -> Bracket:
-    """Return the optimal delta at x >= 0 of one epsilon-BR mechanism with nothing beside.
+    """Return the optimal delta at the overall epsilon x >= 0 of a single epsilon-bounded-range mechanism.
 
-    It is (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1), at t = (epsilon + x) / 2.
+    It is (exp(epsilon / 2) - exp(x / 2))^2 / (exp(epsilon) - 1), and 0 for x >= epsilon. Generalized randomized
+    response with t = (epsilon + x) / 2 attains it.
 
     Theorem: docs/closed-forms.md, "One bounded-range mechanism".
     """
@@ -165,16 +207,21 @@ def _alone(epsilon: float, x: float) -> Bracket:
 
 
 def shared_offset(epsilon: float, beside: list[float]) -> bool:
-    """Return whether pure DP uses with these epsilons have losses that are all the same modulo `epsilon`.
+    """Return whether pure DP uses with the epsilons in `beside` have total losses that are all equal modulo `epsilon`.
 
-    Flipping one outcome changes the total loss by twice its epsilon.
+    Flipping the outcome of one use changes the total loss by twice that use's epsilon. So twice each entry of `beside`
+    must be a multiple of `epsilon`.
     """
     steps = [2.0 * other / epsilon for other in beside]
     return all(abs(step - round(step)) <= 1e-13 * step and round(step) >= 1 for step in steps)
 
 
 def _hill_climb(points: Floats, height: Callable[[float], float]) -> None:
-    """Visit points towards the highest, halving the range each time, then its neighbours."""
+    """Evaluate `height` near its maximum over the ascending `points`, by bisection and then at neighbouring points.
+
+    If `height` first rises and then falls, the maximum is among the evaluated points. Nothing is returned: the caller's
+    function `height` stores the values that it computes.
+    """
     low, high = 0, points.size - 1
     while high - low > 2:
         middle = (low + high) // 2
@@ -190,40 +237,63 @@ _RELATIVE_ERROR = 1e-13
 
 
 class ThreeMechanisms:
-    """One epsilon-DP and two epsilon-BR mechanisms, adaptively, in a fixed order.
+    """Optimal delta of one epsilon-DP and two epsilon-bounded-range (BR) mechanisms, used adaptively in a fixed order.
 
-    Theorem: lem:xyz, lem:ordbrdp2. For overall epsilon at least `epsilon` all orders agree; the paper leaves their
-    common value open, and `_any_order` gives it (docs/closed-forms.md).
+    Theorem: the paper's closed forms for three mechanisms (lem:xyz, lem:ordbrdp2). For an overall epsilon of at least
+    `epsilon` all orders agree. The paper does not give their common value; `_any_order` does (docs/closed-forms.md).
     """
 
     def __init__(self, epsilon: float) -> None:
         self.epsilon = epsilon
-        self._keep = 1.0 / (1.0 + math.exp(-epsilon))  # q_{2e,e}: chance that randomized response keeps its bit
+        self._keep = 1.0 / (1.0 + math.exp(-epsilon))  # probability that epsilon-DP randomized response keeps its bit
 
     def _q(self, t: float) -> float:
-        """Return q_{epsilon,t} of defn:gen_rr."""
+        """Return (1 - e^(t - epsilon)) / (1 - e^-epsilon): the probability of the loss `t` in randomized response.
+
+        It is q_{epsilon,t} of the paper's generalized randomized response (defn:gen_rr), whose losses are t and t -
+        epsilon.
+        """
         return math.expm1(t - self.epsilon) / math.expm1(-self.epsilon)
 
     def _one_left(self, t: float) -> float:
-        """Return the best a single remaining BR mechanism can do: q_t^2 (1 - exp(-epsilon))."""
+        """Return the largest delta of one epsilon-bounded-range mechanism at the overall epsilon 2 t - epsilon.
+
+        It is q^2 (1 - exp(-epsilon)), where q = `_q(t)` is the probability of the loss t.
+        """
         return self._q(t) ** 2 * -math.expm1(-self.epsilon)
 
     def x(self, t: float, g: float) -> float:
-        """Return x(t) of lem:xyz."""
+        """Return x(t) of the paper's lem:xyz, a part of delta: the one in which the DP mechanism has the loss epsilon.
+
+        The formula is for t <= g <= t + epsilon, where `g` is the overall epsilon and `t` the parameter of the
+        bounded-range mechanism that is used first; `y` is for larger t. The closed forms for delta are maxima and sums
+        of x, y and z.
+        """
         q, e = self._q(t), self.epsilon
         return self._keep * (q * self._one_left((g - t) / 2) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def y(self, t: float, g: float) -> float:
-        """Return y(t) of lem:xyz."""
+        """Return y(t) of the paper's lem:xyz, a part of delta: the one in which the DP mechanism has the loss epsilon.
+
+        The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
+        that is used first; `x` is for smaller t. The closed forms for delta are maxima and sums of x, y and z.
+        """
         q, e = self._q(t), self.epsilon
         return self._keep * (q * -math.expm1(g - e - t) + (1 - q) * self._one_left((g + e - t) / 2))
 
     def z(self, t: float, g: float) -> float:
-        """Return z(t) of lem:xyz."""
+        """Return z(t) of the paper's lem:xyz, a part of delta: the one in which the DP mechanism has the loss -epsilon.
+
+        The formula is for t >= g, where `g` is the overall epsilon and `t` the parameter of the bounded-range mechanism
+        that is used first. The closed forms for delta are maxima and sums of x, y and z.
+        """
         return (1 - self._keep) * self._q(t) * self._one_left(self.epsilon + (g - t) / 2)
 
     def pure_first(self, g: float) -> Bracket:
-        """Return the optimal delta of (DP, BR, BR) at overall epsilon g >= 0."""
+        """Return the optimal delta at overall epsilon `g` of one pure DP and then two bounded-range mechanisms.
+
+        Raises: `InvalidParameter` if `g` is negative.
+        """
         _check(g)
         if g >= self.epsilon:
             return self._any_order(g)
@@ -232,7 +302,12 @@ class ThreeMechanisms:
         return self._bracket(first + self.z((2 * e + g) / 3, g), g)
 
     def bounded_range_first(self, g: float) -> Bracket:
-        """Return the optimal delta of (BR, DP, BR) at overall epsilon g; (BR, BR, DP) has the same."""
+        """Return the optimal delta at overall epsilon `g` of a bounded-range, a pure DP and a bounded-range mechanism.
+
+        They are used in this order; if the pure DP mechanism comes last, delta is the same.
+
+        Raises: `InvalidParameter` if `g` is negative.
+        """
         _check(g)
         if g >= self.epsilon:
             return self._any_order(g)
@@ -244,7 +319,11 @@ class ThreeMechanisms:
         return self._bracket(value, g)
 
     def _any_order(self, g: float) -> Bracket:
-        """Return the common value for g >= epsilon: the best t is epsilon/2 up to g = 3 epsilon/2, then g/3."""
+        """Return the optimal delta of one pure DP and two bounded-range mechanisms at overall epsilon g >= epsilon.
+
+        All orders agree there. The best parameter t of the first bounded-range mechanism is epsilon/2 up to g = 3
+        epsilon/2, and g/3 beyond. The delta is 0 from g = 3 epsilon on.
+        """
         if g >= 3 * self.epsilon:
             return Bracket(0.0, 0.0)
         e = self.epsilon
@@ -253,18 +332,26 @@ class ThreeMechanisms:
         return self._bracket(value, g)
 
     def _bracket(self, value: float, g: float) -> Bracket:
-        """Return the bracket of a value; arguments that come close to epsilon cancel in q, up to three times over."""
+        """Return a bracket around the computed delta `value` at overall epsilon `g` that covers its rounding error.
+
+        The delta is a product of up to three probabilities `_q(t)`, which lose digits where t is close to epsilon, so
+        the error grows as g comes close to 3 epsilon.
+        """
         nearest = max(self.epsilon - g / 3, 1e-300)
         return probability(value, value * (_RELATIVE_ERROR + 24 * UNIT * (self.epsilon + g) / nearest))
 
 
 def _check(g: float) -> None:
+    """Raise `InvalidParameter` unless the overall epsilon `g` is at least 0."""
     if not g >= 0:
         raise InvalidParameter(f"the closed forms need epsilon >= 0, not {g!r}")
 
 
 def three_in_order(uses: Sequence[Use]) -> Callable[[float], Bracket] | None:
-    """Return delta as a function of epsilon when the uses are one pure DP and two BR with one epsilon, else None."""
+    """Return delta as a function of epsilon for one pure DP and two bounded-range uses in order, with equal epsilon.
+
+    Returns None if `uses` are not one pure DP and two bounded-range uses of the same epsilon.
+    """
     kinds = [use.guarantee for use in uses for _ in range(min(use.count, 4))]
     epsilons = {g.epsilon for g in kinds if isinstance(g, PureDP | BoundedRange)}
     pure = [index for index, g in enumerate(kinds) if isinstance(g, PureDP)]

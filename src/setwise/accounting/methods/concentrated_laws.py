@@ -1,9 +1,12 @@
-"""The worst mechanisms of a zCDP class: losses with two values, certified to satisfy the guarantee at every order.
+"""Worst mechanisms that satisfy zCDP: privacy losses with two values, certified to satisfy zCDP at every Renyi order.
 
-A pair (P, Q) is (xi, rho)-zCDP if log E_P[exp(b L)] <= b (xi + rho) + rho b^2 for every b = alpha - 1 > 0, and the same
-with P and Q exchanged. For one use the conversion to (epsilon, delta)-DP is attained, up to the 1 in
-E_P[exp(b L)] = p exp(b high) + ..., by a loss that is `high` with a probability p as large as every order allows, and a
-little below 0 otherwise (docs/optimal-composition.md, "Worst members of a zCDP class").
+P and Q are the output distributions on two neighbouring tables, and L is the privacy loss. The pair (P, Q) is (xi,
+rho)-zCDP if log E_P[exp(b L)] <= b (xi + rho) + rho b^2 for every b = alpha - 1 > 0, where alpha is the order, and the
+same holds with P and Q exchanged. The worst loss of one use is nearly one that is `high` with the largest probability p
+that every order allows, and a little below 0 otherwise. Its delta is nearly that of the conversion of zCDP to (epsilon,
+delta)-DP, which takes p exp(b high) for the whole E_P[exp(b L)] and neglects the other term, about 1
+(docs/optimal-composition.md, "Worst members of a zCDP class"). The delta of such a loss is a lower bound on the delta
+that zCDP can promise.
 """
 
 import math
@@ -17,39 +20,40 @@ from setwise.accounting.losses.dominating_pairs import TwoPointLaw
 Floats = NDArray[np.float64]
 
 _CELLS = 2000
-"""Cells of the certificate between the smallest and the largest order; in a search, `_FEW_CELLS`."""
+"""Cells of the certificate between the smallest and the largest order. The search uses `_FEW_CELLS`."""
 
 _FEW_CELLS = 300
 
 _MARGIN = 1e-12
-"""Share of their terms by which cumulants are raised: far above the rounding of their few operations."""
+"""Share of their terms by which cumulants are raised, far above the rounding error of their few operations."""
 
 _STEPS = 24
-"""Bisections for the logarithm of the lower loss."""
+"""Number of bisections for the logarithm of the lower loss."""
 
 _BACK_OFF = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 5e-2)
-"""Shares by which the lower loss is moved to 0 until the law is certified."""
+"""Shares by which the lower loss is moved towards 0, one after another, until the law can be certified."""
 
 
 def _cumulant_above(law: TwoPointLaw, b: Floats) -> Floats:
-    """Return upper bounds on log E_P[exp(b L)] at each b > 0.
+    """Return upper bounds on log E[exp(b L)] at each `b` > 0, where L is a privacy loss with the two values of `law`.
 
-    Where exp(b high) is near 1 the two terms of E_P[exp(b L)] - 1 have opposite signs; the margin is a share of the sum
-    of their sizes. Elsewhere it is a share of the largest exponent.
+    Where b times the larger loss is below 1, the two terms of E[exp(b L)] - 1 have opposite signs, so the margin for
+    rounding is a share of the sum of their sizes. Elsewhere the margin is a share of the largest exponent.
     """
-    share, rest = law.probability, law.complement
+    share, complement = law.probability, law.complement
     near = np.minimum(b, 1.0 / law.high)
-    rising, falling = share * np.expm1(near * law.high), -rest * np.expm1(near * law.low)
+    rising, falling = share * np.expm1(near * law.high), -complement * np.expm1(near * law.low)
     precise = np.log1p(rising - falling) + _MARGIN * (rising + falling)
-    wide = np.logaddexp(math.log(share) + b * law.high, math.log(rest) + b * law.low)
+    wide = np.logaddexp(math.log(share) + b * law.high, math.log(complement) + b * law.low)
     return np.where(b * law.high < 1.0, precise, wide + _MARGIN * (b * law.high - math.log(share)))
 
 
 def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> bool:
-    """Return whether the pair with this law is certified to be (xi, rho)-zCDP in both directions.
+    """Return whether a pair (P, Q) with the two-valued loss `law` is certified to be (xi, rho)-zCDP in both directions.
 
-    With P and Q exchanged the larger loss is -low. Where that is at most xi + rho, E_Q[exp(-b L)] <= exp(b (xi + rho))
-    needs no grid.
+    P and Q are the output distributions on two neighbouring tables. False means that no certificate was found with a
+    grid of this many `cells` of Renyi orders. With P and Q exchanged, the larger loss is minus the lower loss of `law`.
+    If that is at most xi + rho, this direction holds without a grid.
 
     Requires: rho > 0 and xi >= -rho.
     """
@@ -59,11 +63,13 @@ def satisfies(law: TwoPointLaw, xi: float, rho: float, cells: int = _CELLS) -> b
 
 
 def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
-    """Return whether log E_P[exp(b L)] <= q(b) = b (xi + rho) + rho b^2 is certified for all b > 0.
+    """Return whether the two-valued loss `law` is certified to be (xi, rho)-zCDP in one direction, from P to Q.
 
-    The left side K is convex in b and 0 at 0. From 0 to the first grid point, K(b) <= b K(b_1) / b_1, and q(b) is at
-    least b (xi + rho). On a cell K lies below its chord, and the parabola less the chord has a minimum in closed form.
-    From b = (high - xi) / rho - 1 on, exp(b high) <= exp(q(b)), and exp(b low) <= 1 <= exp(q(b)).
+    P and Q are the output distributions on two neighbouring tables. With L the loss under P, the condition is K(b) =
+    log E[exp(b L)] <= q(b) = b (xi + rho) + rho b^2 for all b > 0. It is certified on a grid of b. K is convex in b and
+    0 at b = 0. From 0 to the first grid point b_1, K(b) <= b K(b_1) / b_1, and q(b) is at least b (xi + rho). On each
+    of `cells` cells K lies below its chord, and q minus the chord has a minimum in closed form. From b = (high - xi) /
+    rho - 1 on, exp(b high) <= exp(q(b)), and exp(b low) <= 1 <= exp(q(b)), where high and low are the two losses.
     """
     slope = xi + rho
     last = max((law.high - xi) / rho - 1.0, 0.0) * (1.0 + 1e-9) + 1e-9
@@ -82,27 +88,34 @@ def _one_direction(law: TwoPointLaw, xi: float, rho: float, cells: int) -> bool:
 
 
 def largest_law(xi: float, rho: float, high: float) -> TwoPointLaw | None:
-    """Return a law with the larger loss `high` that is certified to be (xi, rho)-zCDP, its probability about maximal.
+    """Return a two-valued loss with the larger value `high` that is certified to be (xi, rho)-zCDP.
 
-    None where no law is found. The lower loss decides the probability: the further below 0, the larger it is.
+    Its probability of `high` is nearly the largest possible. The lower loss decides that probability: the further below
+    0 it is, the larger the probability. Returns None if no loss could be certified.
     """
-    found = _searched(xi, rho, high)
-    for share in _BACK_OFF if found is not None else ():
-        law = TwoPointLaw(high, found * (1.0 - share))  # type: ignore[operator]  # not None in the loop
+    lower_loss = _search_lower_loss(xi, rho, high)
+    for share in _BACK_OFF if lower_loss is not None else ():
+        law = TwoPointLaw(high, lower_loss * (1.0 - share))  # type: ignore[operator]  # not None in the loop
         if satisfies(law, xi, rho):
             return law
     return None
 
 
-def _searched(xi: float, rho: float, high: float) -> float | None:
-    """Return about the lowest lower loss that every order allows, not certified.
+def _search_lower_loss(xi: float, rho: float, high: float) -> float | None:
+    """Return approximately how low the lower value of a (xi, rho)-zCDP loss with two values can be.
 
-    The probability of `high` is at most exp(q(b) - b high) at every order, and the lower loss about that less.
+    `high` is its larger value. For every b > 0, zCDP bounds the probability of `high` by exp(q(b) - b high), where q(b)
+    = b (xi + rho) + rho b^2. The lower value is about minus the smallest of these bounds. The result is not certified.
+    Returns None if there is no such value in the range of floats.
     """
-    order = max((high - xi - rho) / (2.0 * rho), 0.0)  # where q(b) - b high is least
+    order = max((high - xi - rho) / (2.0 * rho), 0.0)  # the b at which q(b) - b high is smallest
     most = order * (xi + rho) + rho * order * order - order * high - math.log(max(-math.expm1(-high), 1e-300))
 
     def allowed(logarithm: float) -> bool:
+        """Return whether a two-valued privacy loss is certified to be (xi, rho)-zCDP on a coarse grid.
+
+        Its larger value is `high`, and its lower value is -exp(`logarithm`).
+        """
         return satisfies(TwoPointLaw(high, -math.exp(logarithm)), xi, rho, _FEW_CELLS)
 
     good, bad = max(most - 3.0, -660.0), min(most + 1.0, 5.0)
@@ -117,10 +130,19 @@ def _searched(xi: float, rho: float, high: float) -> float | None:
 
 
 def best_high(xi: float, rho: float, value: Callable[[TwoPointLaw], float], usual: float) -> TwoPointLaw | None:
-    """Return a certified law for which `value` is about largest, by a scan of larger losses around `usual`."""
+    """Return a certified (xi, rho)-zCDP loss with two values for which the function `value` is about largest.
+
+    `value` maps a two-valued loss to the number to maximise, such as its delta at some epsilon. The larger of the two
+    losses is searched from 0.4 to 1.6 times `usual`. Returns None if no loss could be certified.
+    """
 
     def at(high: float) -> float:
-        lower = _searched(xi, rho, high)
+        """Return `value` of the loss whose larger value is `high` and whose lower value is about as low as zCDP allows.
+
+        The lower value is searched for without a proof, because this function only chooses `high`; `largest_law`
+        certifies the loss that is returned. The result is -infinity if there is no such loss.
+        """
+        lower = _search_lower_loss(xi, rho, high)
         return -math.inf if lower is None else value(TwoPointLaw(high, lower))
 
     points = usual * np.geomspace(0.4, 1.6, 21)

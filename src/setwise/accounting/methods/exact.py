@@ -1,8 +1,9 @@
-"""Exact compositions: mechanisms with fixed dominating pairs where their structure allows it, and sums at delta = 0.
+"""Exact compositions of mechanisms with fixed dominating pairs, and sums of epsilons at delta = 0.
 
-A mechanism with a fixed, symmetric dominating pair acts on privacy profiles as a linear operator, and these
-commute: such mechanisms compose to the same delta in a batch, in any order, and adaptively.
-(docs/optimal-composition.md, "Linear mechanisms".)
+A mechanism with a fixed, symmetric dominating pair acts on privacy profiles (delta as a function of epsilon) as a
+linear operator, and such operators commute. So these mechanisms compose to the same delta in a batch, in any order, and
+adaptively (docs/optimal-composition.md, "Linear mechanisms"). The rounding of these sums is certified in
+`losses/lattice.py`.
 """
 
 import math
@@ -34,7 +35,7 @@ from setwise.accounting.guarantees import (
     Use,
     total_loss,
 )
-from setwise.accounting.losses.dominating_pairs import GaussianLoss, KnownNoise, added_up, enumerated
+from setwise.accounting.losses.dominating_pairs import GaussianLoss, KnownNoise, enumerate_losses, sum_equal_uses
 from setwise.accounting.losses.lattice import Atoms, Loss
 
 Floats = NDArray[np.float64]
@@ -42,19 +43,24 @@ Floats = NDArray[np.float64]
 BASIC, BASIC_STATEMENT = "basic-composition", "DworkKeMcMiNa06"
 
 MOST_ATOMS = 1_000_000
-"""Atoms up to which a composition is enumerated."""
+"""Largest number of atoms of a privacy loss for which a composition is enumerated."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactLinear:
-    """Pure DP and Gaussian uses and integer noise, summed exactly: one group in closed form, the others enumerated."""
+    """The exact total privacy loss of uses with fixed dominating pairs, from which delta is computed at any epsilon.
+
+    One group of equal uses is kept apart: `inner` is its loss, as an object that gives delta at any epsilon (None if
+    there are no uses). `outer` has the enumerated losses of all other uses, and `failure` is a bracket for the
+    probability of outright failure.
+    """
 
     outer: Atoms
     inner: Loss | None
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the optimal delta at epsilon, correct to round-off."""
+        """Return a bracket for the composition's optimal delta at `epsilon`, as narrow as rounding errors allow."""
         if self.inner is None:
             return self.failure
         return either_fails(self.failure, self.outer.average(self.inner, epsilon))
@@ -62,12 +68,20 @@ class ExactLinear:
 
 @dataclass(frozen=True, slots=True)
 class OneRange:
-    """One bounded-range mechanism with nothing to come: t = (x + epsilon) / 2 is worst at every x >= 0."""
+    """The privacy loss of a single epsilon-bounded-range mechanism that is composed with no other of its kind.
+
+    At every overall epsilon x >= 0 the worst such mechanism is generalized randomized response with the parameter t =
+    (x + epsilon) / 2, whose two losses are t and t - epsilon.
+    """
 
     epsilon: float
 
     def delta(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return delta at each x and the absolute error of each: (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon)."""
+        """Return the delta of one epsilon-bounded-range mechanism at each overall epsilon in `x`, and absolute errors.
+
+        For x >= 0 delta is (1 - e^((x - epsilon)/2))^2 / (1 - e^-epsilon) up to x = epsilon, and 0 beyond. Negative x
+        follow from the symmetry delta(-x) = 1 - exp(-x) + exp(-x) delta(x).
+        """
         size = np.abs(x)
         value = np.expm1(np.minimum(size - self.epsilon, 0.0) / 2) ** 2 / -math.expm1(-self.epsilon)
         value = np.where(x < 0.0, -np.expm1(-size) + np.exp(-size) * value, value)
@@ -77,24 +91,33 @@ class OneRange:
 def exact_linear(
     uses: Sequence[tuple[KnownNoise, int]], failure: Bracket, most: int = MOST_ATOMS
 ) -> ExactLinear | None:
-    """Return the exact composition, or None when there is other noise or more than `most` atoms.
+    """Return the exact composition of `uses`, pairs (noise, count), or None if their losses cannot be enumerated.
+
+    One group of equal uses is kept in closed form: the Gaussian if there is one, otherwise the group with the most
+    losses. None if other noise is continuous or has too many losses, or if all other uses together have more than
+    `most` losses. `failure` is a bracket for the probability of outright failure.
 
     Requires: Gaussians are merged into one.
-    Theorem: thm:opt_DPCOMP for one epsilon, MurtaghVa16 for several and for failures, lem:AGM for Gaussians.
+    Theorem: the optimal composition of pure DP (thm:opt_DPCOMP) for one epsilon, MurtaghVa16 for several and for
+    failures, the analytic Gaussian mechanism (lem:AGM) for Gaussians.
     """
     groups = [(known, count) for known, count in uses if not isinstance(known, Gaussian)]
     groups.sort(key=_values)
     inner: Loss | None = next((GaussianLoss(known.sigma) for known, _ in uses if isinstance(known, Gaussian)), None)
     if inner is None and groups:
-        inner = added_up(*groups.pop())
+        inner = sum_equal_uses(*groups.pop())
         if inner is None:
             return None
-    outer = enumerated(groups, most)
+    outer = enumerate_losses(groups, most)
     return None if outer is None else ExactLinear(outer, inner, failure)
 
 
 def _values(group: tuple[KnownNoise, int]) -> float:
-    """Return about how many values the loss of a group takes."""
+    """Return about how many losses matter in the total loss of a group of equal uses; groups are sorted by this number.
+
+    `group` is (noise, count). Uses of pure DP with an epsilon below 1 count less, because their losses are close
+    together. Infinite for noise whose losses cannot be enumerated.
+    """
     known, count = group
     match known:
         case PureDP(epsilon=epsilon):
@@ -108,22 +131,30 @@ def _values(group: tuple[KnownNoise, int]) -> float:
 
 
 _CERTAIN = 300.0
-"""From this value of 1 / (2 sigma^2) on integer Gaussian noise is taken to be 0."""
+"""If 1 / (2 sigma^2) is at least this, integer Gaussian noise is treated as 0."""
 
 _STRAY = 1e-129
-"""More than the chance 2 exp(-300) (1 + ...) that such noise is not 0."""
+"""Upper bound on the probability, 2 exp(-300) (1 + ...), that such noise is not 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class NearlyNoNoise:
-    """Integer Gaussian uses whose noise is 0 but for a chance of at most `stray`; the loss is then `total`."""
+    """Integer Gaussian uses with so little noise that all of it is 0, except with a probability of at most `stray`.
+
+    `total` is a bracket for the privacy loss if all noise is 0, and `failure` one for the probability of outright
+    failure.
+    """
 
     total: Bracket
     stray: float
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the optimal delta: 1 - exp(epsilon - total) where the noise is 0."""
+        """Return a bracket for the optimal delta at `epsilon` of uses whose noise is almost certainly 0.
+
+        Without noise, delta is 1 - exp(epsilon - total), where `total` is the privacy loss. The bracket is widened by
+        `stray`, the probability that some noise is not 0, by rounding errors, and by outright failures.
+        """
         below, above = (-math.expm1(min(0.0, epsilon - total)) for total in (self.total.lower, self.total.upper))
         room = 2 * ELEMENTARY * UNIT
         lower, upper = below * (1 - room) * (1 - self.stray), min(1.0, above * (1 + room) + self.stray)
@@ -131,7 +162,11 @@ class NearlyNoNoise:
 
 
 def nearly_no_noise(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) -> NearlyNoNoise | None:
-    """Return the composition of integer Gaussians that are next to certain to be 0; None for other noise."""
+    """Return the composition of `uses` if all of them are integer Gaussian noise that is almost certainly 0.
+
+    `uses` are pairs (noise, count), and `failure` is a bracket for the probability of outright failure. Returns None if
+    some use has other noise, or if there are no uses.
+    """
     total, count = Fraction(0), 0
     for known, number in uses:
         match known:
@@ -139,19 +174,19 @@ def nearly_no_noise(uses: Sequence[tuple[KnownNoise, int]], failure: Bracket) ->
                 total, count = total + number * Fraction(s) ** 2 / (2 * Fraction(sigma) ** 2), count + number
             case _:
                 return None
-    about = float(total)
-    return NearlyNoNoise(Bracket(down(about), up(about)), count * _STRAY, failure) if count else None
+    nearest = float(total)
+    return NearlyNoNoise(Bracket(down(nearest), up(nearest)), count * _STRAY, failure) if count else None
 
 
 @dataclass(frozen=True, slots=True)
 class BasicSum:
-    """Uses that lose at most `total` together, except with the chance `failure`."""
+    """Uses whose privacy losses add up to at most `total`, except with a probability in the bracket `failure`."""
 
     total: float
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return the chance of failure beyond the sum of the epsilons, 1 below it.
+        """Return [0, probability of failure] if `epsilon` is at least the sum of the largest losses, otherwise [0, 1].
 
         Theorem: DworkKeMcMiNa06 (basic composition); it also holds when parameters are chosen on the fly.
         """
@@ -159,10 +194,11 @@ class BasicSum:
 
 
 def pure_sum(uses: Iterable[Use], interaction: Interaction) -> CertifiedBound:
-    """Return the epsilon of the uses together at delta = 0; infinite when some use has an unbounded loss or fails.
+    """Return the bound on epsilon of all `uses` together at delta = 0: the sum of their largest losses.
 
-    The largest losses of known noise are reached together, and a bounded-range mechanism of epsilon loses t with some
-    chance for every t < epsilon: the sum is the optimum, of classes too.
+    The upper end is infinite if some use has an unbounded loss or can fail outright. The sum is the optimum, because
+    the largest losses of known noise can occur together, and because an epsilon-bounded-range mechanism can lose t with
+    positive probability for every t < epsilon. `interaction` is only recorded in the result.
 
     >>> pure_sum([Use(PureDP(epsilon=0.25), 4)], Interaction.SETWISE).upper
     1.0

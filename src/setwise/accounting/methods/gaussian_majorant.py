@@ -1,8 +1,10 @@
-"""Many draws bounded by one Gaussian mechanism: a number instead of a profile.
+"""Bound of many uses by one Gaussian mechanism: a single number, mu squared, instead of a privacy profile.
 
-By its price c a use in front of G_v is dominated by G_{v + c}, so in every adaptive order a multiset E is dominated by
-G_{v(E)} with v(E) = max over b in E of v(E - b) + c(b, v(E - b)), starting from 0 (docs/optimal-composition.md, "The
-Gaussian majorant"). Large bounded-range parameters, whose prices are worst, stay on the grid beside the Gaussian.
+G_v is the Gaussian mechanism of mu^2 = v, that is, with sigma = 1 / sqrt(v) times the sensitivity. The price c(b, v) of
+a use b that is followed by G_v is a number such that b followed by G_v is dominated by G_{v + c}. So in every adaptive
+order a multiset E of uses is dominated by G_{v(E)}, where v(E) = max over b in E of v(E - b) + c(b, v(E - b)) and v of
+no uses is 0 (docs/optimal-composition.md, "The Gaussian majorant"). Bounded-range uses of large epsilon have the worst
+prices, so their privacy profile is computed on a grid, and only the other uses are replaced by a Gaussian.
 """
 
 import math
@@ -19,49 +21,62 @@ from setwise.accounting.prices import wallet_before
 
 @dataclass(frozen=True, slots=True)
 class MajorantConfig:
-    """How finely prices are tabulated, and how tight a Gaussian must be. Every choice gives an upper bound."""
+    """Constants of the bound that replaces bounded-range uses by one Gaussian: its tables of prices, and its accuracy.
+
+    A price is the mu squared that a use adds to the Gaussian. Whatever these numbers are, the result is an upper bound;
+    the text below each constant says what it decides.
+    """
 
     cell: float = 0.05
     """Relative length of the cells on which prices are tabulated and the potential is integrated."""
     first_cell: float = 1e-2
-    """The first level above 0, as a share of the largest price."""
+    """First tabulated level above 0, as a share of the largest price."""
     tight: float = 1e-3
-    """Excess of the Gaussian over the variance of all losses that is accepted: it moves epsilon by about half of it."""
+    """Accepted excess of the Gaussian's mu^2 over the variance of all losses, as a share of that variance. It
+    changes epsilon by about half that share."""
+    wide: float = 0.01
+    """Relative width of a bracket above which more bounded-range uses stay on the grid beside the Gaussian, although
+    that takes about a second longer."""
 
 
 CONFIG = MajorantConfig()
 
 
 def in_any_order(uses: Sequence[tuple[Guarantee, int]]) -> float:
-    """Return a v such that the uses, in any adaptive order, are dominated by the Gaussian of mu^2 = v; rounded up.
+    """Return a mu^2, rounded up, such that the Gaussian mechanism of this mu^2 dominates `uses` in any adaptive order.
 
-    It is also a wallet that pays for them in any order. It is infinite when some use has no price.
+    `uses` are pairs (guarantee, count). A Gaussian wallet (a budget of mu squared) of this size can also pay for the
+    uses in any order. Infinite if some use has no finite price in a wallet.
 
     Theorem: docs/optimal-composition.md, Theorem 12 (any order).
     """
     counts: dict[Guarantee, int] = {}
-    gaussians = 0.0  # their price is always the same, and others cost most with no Gaussian behind them
+    gaussians = 0.0  # the price of a Gaussian is constant; other uses cost most when no Gaussian follows them
     for use, count in uses:
         if isinstance(use, Gaussian):
             gaussians = up(gaussians + count * use.price(0.0) * (1.0 + 4.0 * UNIT))
         elif use.price(0.0) > 0.0:
             counts[use] = counts.get(use, 0) + count
-    # Largest price last is the worst order in every case tried. It sets costs and levels; no proof depends on it.
+    # The largest price last was the worst order in every case tried, so it sets the costs and levels. No proof
+    # depends on that.
     draws = sorted(counts.items(), key=lambda draw: draw[0].price(0.0), reverse=True)
     levels = [0.0]
     for use, count in draws:
         levels.append(wallet_before(use.price, count, levels[-1]))
         if levels[-1] == math.inf:
             return math.inf
-    found = levels[-1] if len(draws) <= 1 else _by_potential(draws, levels)
-    return up(found + gaussians) if gaussians else found
+    level = levels[-1] if len(draws) <= 1 else _by_potential(draws, levels)
+    return up(level + gaussians) if gaussians else level
 
 
 def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float]) -> float:
-    """Return the level at which the potential reaches the sum of the costs.
+    """Return a balance (mu squared), rounded up, of a Gaussian wallet that pays for all `draws` in any order.
 
-    Every draw of b raises Theta(v) = int_0^v min_b k_b / e_b(x) dx by at most its cost k_b, where e_b(x) bounds the
-    price of a draw that starts at or before x and ends at or beyond it.
+    `draws` are pairs (guarantee, count), and `levels` are the balances needed if they are paid for in one order, kind
+    by kind. Each kind b of use gets a cost k_b. Let e_b(x) bound the price of a use b that takes the balance from x or
+    more to x or less. Going backwards from an empty wallet, a use b raises the potential Theta(v) = int_0^v min_b k_b /
+    e_b(x) dx of the balance v by at most k_b. So Theta is at most the sum of all costs, and the result is the v where
+    Theta reaches that sum; infinite if no tabulated v does.
     """
     first = CONFIG.first_cell * draws[0][0].price(0.0)
     points = [0.0]
@@ -75,7 +90,7 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
     total = math.fsum(count * cost for (_, count), cost in zip(draws, costs, strict=True)) * (1.0 + 8.0 * UNIT)
     potential = 0.0
     for index in range(len(points) - 1):
-        # Jumps fall with x, so those at the left end of a cell bound those inside.
+        # Jumps fall with x, so the jump at the left end of a cell is the largest of the cell.
         rate = min(cost / jump[index] for cost, jump in zip(costs, jumps, strict=True)) * (1.0 - 8.0 * UNIT)
         after = (potential + rate * (points[index + 1] - points[index])) * (1.0 - 4.0 * UNIT)
         if after >= total:
@@ -85,9 +100,13 @@ def _by_potential(draws: Sequence[tuple[Guarantee, int]], levels: Sequence[float
 
 
 def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
-    """Return e_b at the points: the largest price of a draw that starts at or before x and ends at or beyond it.
+    """Return, for each balance x in `points`, the most that one use can cost if it takes the balance across x.
 
-    If v + price(v) < x, no draw from v or before reaches x, so the draws that do start later and cost at most price(v).
+    Across x means from x or more to x or less. Balances of the Gaussian wallet and prices are in mu squared, and
+    price(v) is the price of the guarantee `use` if it leaves v. Take a v with v + price(v) < x. A use that leaves v or
+    less had less than x before, so it does not cross x. So every use that crosses x leaves more than v, and costs at
+    most price(v), because prices fall with the balance that is left. The result is price(v) for the largest tabulated v
+    of this kind.
     """
     prices = [use.price(point) for point in points]
     jumps, start = [], -1
@@ -100,28 +119,36 @@ def _jumps(use: Guarantee, points: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Bounded-range draws: `large` ones stay on the grid, `small` ones are bounded by a Gaussian of mu^2 = `wallet`."""
+    """A partition of bounded-range uses into large and small epsilons, each as groups (epsilon, count).
+
+    The privacy profile of the `large` ones is computed on a grid; the `small` ones are dominated by one Gaussian of
+    mu^2 = `wallet`.
+    """
 
     large: tuple[Group, ...]
     small: tuple[Group, ...]
     wallet: float
 
 
-def splits_of(groups: Sequence[Group], variance_beside: float) -> list[Split]:
-    """Return the splits worth trying: everything in the Gaussian, and if that is not tight, a better one.
+def splits_of(groups: Sequence[Group], variance_beside: float, *, thorough: bool = False) -> list[Split]:
+    """Return one or two ways to split the bounded-range `groups` into uses on a grid and uses bounded by a Gaussian.
 
-    That is the first in which the Gaussian's excess is a share `tight` of the whole variance, as large parameters move
-    to the grid one after another, or else the last that the grid can take. Every split gives an upper bound.
+    `groups` are pairs (epsilon, count), and every split gives an upper bound on delta. The first split replaces all
+    uses by one Gaussian. It is tight if the mu^2 of the Gaussian exceeds the variance of the losses that it replaces by
+    at most the share `CONFIG.tight` of the variance of all losses. If it is not, a second split keeps the uses of the
+    largest epsilons on the grid: as few as make it tight, or as many as the grid can take in half a second (about a
+    second if `thorough`). `variance_beside` is the variance of the losses of all other mechanisms.
     """
+    limit = dynamic_program.CONFIG.quick_work if thorough else dynamic_program.CONFIG.quick_beside
     ordered = sorted(groups, reverse=True)
     whole = variance_beside + variance_of(ordered)
-    found: list[Split] = []
-    for kept in range(len(ordered) + 1):
-        large, small = tuple(ordered[:kept]), tuple(ordered[kept:])
-        if kept and not quick_in_any_order(large, dynamic_program.CONFIG.quick_beside):
+    splits: list[Split] = []
+    for large_groups in range(len(ordered) + 1):
+        large, small = tuple(ordered[:large_groups]), tuple(ordered[large_groups:])
+        if large_groups and not quick_in_any_order(large, limit):
             break
         wallet = in_any_order([(BoundedRange(epsilon=epsilon), count) for epsilon, count in small])
-        found.append(Split(large, small, wallet))
+        splits.append(Split(large, small, wallet))
         if wallet - variance_of(small) <= CONFIG.tight * whole:
             break
-    return found if len(found) == 1 else [found[0], found[-1]]
+    return splits if len(splits) == 1 else [splits[0], splits[-1]]

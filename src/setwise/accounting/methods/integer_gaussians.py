@@ -1,8 +1,9 @@
-"""Many integer Gaussian mechanisms with different noise, bounded by one Gaussian mechanism from above and from below.
+"""Gaussian mechanisms that bound many integer Gaussian mechanisms with different noise, from above and from below.
 
-From above they are priced (docs/optimal-composition.md, Theorem 11 and the Gaussian majorant). From below, adding
-Gaussian noise of variance tau^2 to an answer post-processes it, and makes integer Gaussian noise of parameter sigma
-nearly Gaussian noise of variance sigma^2 + tau^2 (the same page, "Integer Gaussians from below").
+For an upper bound on delta, one Gaussian is found by adding up prices (docs/optimal-composition.md, Theorem 11 and the
+Gaussian majorant). For a lower bound: adding Gaussian noise of variance tau^2 to an answer is post-processing, and it
+turns integer Gaussian noise of parameter sigma into nearly Gaussian noise of variance sigma^2 + tau^2 (the same page,
+"Integer Gaussians from below").
 """
 
 import math
@@ -12,14 +13,16 @@ from dataclasses import dataclass
 from setwise.accounting.guarantees import DiscreteGaussian, Gaussian
 
 _RIPPLE = 1e-5
-"""Sum of the logarithms by which likelihood ratios may be off after noise was added: it moves delta by about that."""
+"""Allowed sum, over all uses, of the errors of log likelihood ratios after noise was added. It moves delta by about
+that relative amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class GaussiansBelow:
-    """Gaussian mechanisms below integer ones, and by how much.
+    """Gaussian mechanisms that give a lower bound on the delta of some integer Gaussian mechanisms.
 
-    At every x the integer ones have at least exp(-ripple) times the delta that the Gaussian ones have at x + ripple.
+    `gaussians` are pairs (Gaussian, count). Let d be the delta that they have together at epsilon + `ripple`. At
+    epsilon, the integer mechanisms have a delta of at least exp(-ripple) d. The ripple is small.
     """
 
     gaussians: tuple[tuple[Gaussian, int], ...]
@@ -27,20 +30,21 @@ class GaussiansBelow:
 
 
 def gaussians_below(uses: Sequence[tuple[DiscreteGaussian, int]]) -> GaussiansBelow:
-    """Return Gaussian mechanisms below the integer ones, which are left out where their noise is too small.
+    """Return Gaussian mechanisms that give a lower bound on the delta of the integer Gaussian `uses`.
 
-    With r = 2 sum_{j >= 1} exp(-2 pi^2 v j^2) and v = sigma^2 tau^2 / (sigma^2 + tau^2), the density of integer
-    Gaussian noise with N(0, tau^2) added is that of N(0, sigma^2 + tau^2) times a factor from 1 - r to 1 + r, over a
-    constant. So tau^2 follows from the r that is allowed.
+    `uses` are pairs (noise, count); those with too little noise are left out. Integer Gaussian noise of parameter sigma
+    plus continuous noise N(0, tau^2) has the density of N(0, sigma^2 + tau^2) times a factor between 1 - r and 1 + r,
+    divided by a constant. Here r = 2 sum_{j >= 1} exp(-2 pi^2 v j^2) and v = sigma^2 tau^2 / (sigma^2 + tau^2). So the
+    allowed r determines tau^2, and the Gaussian has the variance sigma^2 + tau^2.
 
     Theorem: docs/optimal-composition.md, "Integer Gaussians from below".
     """
     count = sum(number for _, number in uses)
     allowed = _RIPPLE / (2.0 * count)
     variance = math.log(2.2 / allowed) / (2.0 * math.pi**2)  # 2 e^-x / (1 - e^-3x) <= 2.2 e^-x for x >= 1
-    kept = [(each, number) for each, number in uses if each.sigma**2 > 2.0 * variance]
+    smooth = [(noise, number) for noise, number in uses if noise.sigma**2 > 2.0 * variance]
     gaussians = []
-    for each, number in kept:
-        square = each.sigma**2 / (1.0 - variance / each.sigma**2)  # sigma^2 + tau^2
-        gaussians.append((Gaussian(sigma=math.sqrt(square) / each.sensitivity * (1.0 + 1e-12)), number))
+    for noise, number in smooth:
+        square = noise.sigma**2 / (1.0 - variance / noise.sigma**2)  # sigma^2 + tau^2
+        gaussians.append((Gaussian(sigma=math.sqrt(square) / noise.sensitivity * (1.0 + 1e-12)), number))
     return GaussiansBelow(tuple(gaussians), 2.0 * count * allowed * (1.0 + 1e-3))

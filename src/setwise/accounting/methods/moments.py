@@ -1,9 +1,9 @@
-"""Composition by mean and spread: the bounds that cover every class, in any adaptive order.
+"""Composition by moments of the privacy loss: bounds that cover every kind of guarantee, in any adaptive order.
 
-Sums over the uses are all that matters, so the analyst may draw them in any order (lem:genbound).
-Beside Gaussian noise the classes go by their moments and the Gaussian exactly: whatever the order, the profile of the
-whole is at most the average of the classes' own profile over the loss of the Gaussians (docs/optimal-composition.md,
-"Classes beside linear mechanisms").
+The bounds depend only on sums over the uses, so the analyst may use them in any order (the paper's lem:genbound).
+Gaussian uses are composed exactly, and only the other uses are bounded by their moments: in any order, the privacy
+profile of all uses is at most the profile of the other uses, averaged over the loss of the Gaussians
+(docs/optimal-composition.md, "Classes beside linear mechanisms").
 """
 
 import math
@@ -22,39 +22,53 @@ _SLACK = 1.0 + 8 * ELEMENTARY * UNIT
 
 @dataclass(frozen=True, slots=True)
 class SubgaussianSum:
-    """Uses whose losses have means summing to `mean` and subgaussian variances to `variance`."""
+    """Uses whose privacy losses are subgaussian about their means; the bound on delta depends only on two sums.
+
+    `mean` is the sum of the mean losses, and `variance` the sum of the squared subgaussian parameters. `failure` is a
+    bracket for the probability of outright failure.
+    """
 
     mean: float
     variance: float
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, delta]: a tail bound of the total loss at epsilon.
+        """Return [0, upper bound on the delta of all uses at `epsilon`], by the tail bound for subgaussian losses.
 
-        Theorem: lem:genbound; eq:setWiseCompEps2 when the uses are pure, bounded-range and CDP.
+        The bound depends only on the sums of the uses' mean losses and of their squared subgaussian parameters.
+
+        Theorem: the paper's set-wise bound from means and subgaussian parameters (lem:genbound; eq:setWiseCompEps2 when
+        the uses are pure DP, bounded-range and CDP).
         """
         excess = epsilon - self.mean
         if excess <= 0.0:
             return Bracket(0.0, 1.0)
         tail = math.exp(-excess * excess / (2.0 * self.variance)) if self.variance else 0.0
         exponent = excess * excess / (2.0 * self.variance) if self.variance else 0.0
-        if self.variance:  # a tail below the range of floats is still not 0
+        if self.variance:  # a tail that underflows to 0.0 is rounded up to the smallest float, because it is positive
             tail = min(1.0, up(tail * (1.0 + (16 * exponent + 2 * ELEMENTARY) * UNIT)))
         return either_fails(Bracket(0.0, self.failure.upper), Bracket(0.0, tail))
 
     def paper_epsilon(self, delta: float) -> float:
-        """Return eq:setWiseCompEps at delta, leaving failures aside: mean + sqrt(2 variance log(1/delta))."""
+        """Return mean + sqrt(2 variance log(1/delta)), the epsilon of the paper's formula eq:setWiseCompEps.
+
+        The mean is the sum of the mean losses, and the variance the sum of the squared subgaussian parameters. The
+        probability of outright failure is not included.
+        """
         return self.mean + math.sqrt(-2.0 * self.variance * math.log(delta))
 
 
 def subgaussian_sum(uses: Iterable[Use]) -> SubgaussianSum | None:
-    """Return the sum of means and spreads of the uses, or None when some use has no known subgaussian parameters."""
+    """Return the sums of the mean losses and of the squared subgaussian parameters of `uses`, rounded up.
+
+    Returns None if some use has no known subgaussian parameter.
+    """
     mean, variance = [], []
     failed: list[tuple[float, int]] = []
     for use in uses:
-        rest, failure = use.guarantee.split_off_failure()
+        successful, failure = use.guarantee.split_off_failure()
         failed.append((failure, use.count))
-        if rest is None:
+        if successful is None:
             continue
         parameters = use.guarantee.concentrated()
         if parameters is None:
@@ -66,26 +80,33 @@ def subgaussian_sum(uses: Iterable[Use]) -> SubgaussianSum | None:
 
 @dataclass(frozen=True, slots=True)
 class ZeroConcentratedSum:
-    """Uses that together are (xi, rho)-zCDP outside an event of probability `failure`."""
+    """Uses that together are (xi, rho)-zCDP, except in an event whose probability lies in the bracket `failure`."""
 
     xi: float
     rho: float
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, delta] with the conversion optimised over the order.
+        """Return [0, upper bound on the delta of all uses at `epsilon`], by converting zCDP at the best Renyi order.
 
-        Theorem: lem:zCDPgenbound for the sum, CanonneKaSt20 for the conversion.
+        Theorem: the paper's composition of approximate zCDP (lem:zCDPgenbound) for the sum, CanonneKaSt20 for the
+        conversion.
         """
         return either_fails(Bracket(0.0, self.failure.upper), optimised_delta(self.xi, self.rho, epsilon))
 
     def paper_epsilon(self, delta: float) -> float:
-        """Return lem:zCDPgenbound at delta, leaving failures aside: sum of (xi + rho) + 2 sqrt(rho log(1/delta))."""
+        """Return xi + rho + 2 sqrt(rho log(1/delta)), the epsilon of the paper's formula lem:zCDPgenbound.
+
+        xi and rho are the zCDP parameters of all uses together. The probability of outright failure is not included.
+        """
         return self.xi + self.rho + 2.0 * math.sqrt(-self.rho * math.log(delta))
 
 
 def zero_concentrated_sum(uses: Iterable[Use]) -> ZeroConcentratedSum:
-    """Return the zCDP parameters of the uses together; any adaptive order (lem:zCDPgenbound)."""
+    """Return the zCDP parameters of all `uses` together, rounded up.
+
+    They hold in any adaptive order, by the paper's composition of approximate zCDP (lem:zCDPgenbound).
+    """
     xi, rho = [], []
     failed: list[tuple[float, int]] = []
     for use in uses:
@@ -101,18 +122,22 @@ def zero_concentrated_sum(uses: Iterable[Use]) -> ZeroConcentratedSum:
 Floats = NDArray[np.float64]
 
 _REACH = 12.0
-"""Standard deviations of the Gaussian's loss that are cut into cells; what lies beyond counts as revealed."""
+"""Standard deviations of the Gaussian's loss that are divided into cells. Beyond them, delta counts as 1."""
 
 _CELLS = 800
-"""Cells to a standard deviation."""
+"""Cells per standard deviation of the Gaussian's loss."""
 
 _ORDERS = np.concatenate(([0.05, 0.2, 0.4], np.linspace(0.6, 1.6, 31), [2.0, 3.0]))
-"""Orders that are tried, over the one that is best where delta is tiny. Every order gives a bound."""
+"""Orders that are tried, relative to the best order for tiny deltas. Every order gives a valid bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassesBesideGaussian:
-    """Uses that are (xi, rho)-zCDP together, beside Gaussian noise of deviation sigma, outside of `failure`."""
+    """Uses that together are (xi, rho)-zCDP, and one Gaussian mechanism, for a bound on the delta of both together.
+
+    `sigma` is the standard deviation of the Gaussian noise divided by its l2-sensitivity. `failure` is a bracket for
+    the probability of outright failure; the zCDP holds given no such failure.
+    """
 
     xi: float
     rho: float
@@ -120,14 +145,18 @@ class ClassesBesideGaussian:
     failure: Bracket
 
     def delta(self, epsilon: float) -> Bracket:
-        """Return [0, delta]. A profile falls, so on each cell of the Gaussian's loss it is read at the right end."""
+        """Return [0, upper bound on the delta of the zCDP uses and the Gaussian together at `epsilon`].
+
+        It is the delta of the zCDP uses at epsilon - L, averaged over the privacy loss L of the Gaussian. The values of
+        L are divided into cells, and delta is read at the largest L of each cell, which gives an upper bound.
+        """
         from scipy.special import ndtr
 
         deviation = 1.0 / self.sigma
         y = np.arange(-_REACH * _CELLS, _REACH * _CELLS + 1) / _CELLS
         loss = deviation * y + 0.5 * deviation**2
         tail = ndtr(-np.abs(y))
-        # Differences of the nearer tail: no more cancels than what neighbouring values share.
+        # Differences of the nearer tail lose fewer digits than differences of the distribution function.
         mass = np.abs(np.diff(tail)) + 2.0 * SPECIAL * UNIT * np.maximum(tail[:-1], tail[1:])
         moved = 8.0 * UNIT * (abs(epsilon) + np.abs(loss[1:]))
         above = float((mass * self._profile(epsilon - loss[1:] - moved)).sum()) * (1.0 + 2 * y.size * UNIT)
@@ -135,7 +164,9 @@ class ClassesBesideGaussian:
         return either_fails(Bracket(0.0, self.failure.upper), Bracket(0.0, min(above, 1.0)))
 
     def _profile(self, x: Floats) -> Floats:
-        """Return an upper bound of the classes' profile at any x, by the conversion of zCDP at the best order tried.
+        """Return upper bounds on the delta of the (xi, rho)-zCDP uses at each epsilon in `x`, also negative ones.
+
+        They follow from the conversion of zCDP at the best Renyi order tried.
 
         Theorem: CanonneKaSt20; Lemma 1(d) of docs/optimal-composition.md for x < 0.
         """

@@ -1,0 +1,227 @@
+"""One proven bound on delta and epsilon: how it is evaluated, inverted, cached and intersected with others.
+
+A `Bound` answers one `Target`: the delta at an epsilon, or the epsilon at a delta. `linear_bound` is the bound on uses
+with fixed dominating pairs, from which most other bounds are made.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol
+
+from setwise.accounting.brackets import Bracket, Effort, Target, epsilon_at
+from setwise.accounting.classified_uses import ClassifiedUses
+from setwise.accounting.guarantees import Gaussian, largest_loss
+from setwise.accounting.losses.tilting import coarse_saddle
+from setwise.errors import Unattainable
+
+OUT_OF_REACH = (
+    "delta = {delta!r} is not above {failure:.3g}, the probability that some use fails outright; ask for a larger delta"
+)
+
+LINEAR = "docs/optimal-composition.md, linear mechanisms"
+"""The statement that proves the bound on uses with fixed dominating pairs."""
+
+AnswerTarget = Callable[[Target, float | None], Bracket]
+"""A function from a target and a relative width (None for the default) to a certified bracket for the wanted number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One proven bound on the delta or epsilon of a composition of mechanisms; the function `answer` evaluates it.
+
+    `method` and `statement` name the computation and its proof in results. If `tight` is True, some analyst attains the
+    lower ends of the bound's brackets; the lower ends of other bounds carry no information.
+
+    Bounds are evaluated one after another until a bracket is narrow enough. The width at which to stop, relative to the
+    bracket's upper end, is `enough` unless it is None; otherwise it is `Effort.width` for a `preliminary` bound (a
+    quick one, which a better one follows) and `Effort.enough` for any other bound. `registered`, which only some bounds
+    of privacy filters have, is the pair (method, statement) that results name in place of `method` and `statement` if
+    all parameters of the uses are fixed in advance.
+    """
+
+    method: str
+    statement: str
+    tight: bool
+    answer: AnswerTarget
+    preliminary: bool = False
+    enough: float | None = None
+    registered: tuple[str, str] | None = None
+
+    def delta(self, epsilon: float, width: float | None = None) -> Bracket:
+        """Return this bound's bracket for delta at `epsilon`.
+
+        `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
+        """
+        return self.answer(Target("delta", epsilon), width)
+
+    def epsilon(self, delta: float, width: float | None = None) -> Bracket:
+        """Return this bound's bracket for epsilon at `delta`.
+
+        `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
+        """
+        return self.answer(Target("epsilon", delta), width)
+
+
+class Solver(Hashable, Protocol):
+    """A computation that returns certified brackets for delta at an epsilon and for epsilon at a delta.
+
+    It is hashable, so that its results can be cached.
+    """
+
+    def delta(self, epsilon: float, width: float | None = None) -> Bracket:
+        """Return the computed bracket for delta at `epsilon`.
+
+        `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
+        """
+        ...
+
+    def epsilon(self, delta: float, width: float | None = None) -> Bracket:
+        """Return the computed bracket for epsilon at `delta`.
+
+        `width` is the wanted width of the bracket, relative to its upper end; None takes the default.
+        """
+        ...
+
+
+def solved_by(solver: Solver) -> AnswerTarget:
+    """Return the function (target, width) -> bracket that calls `solver`, as a `Bound` needs it for its `answer`.
+
+    A target asks for the delta at an epsilon or for the epsilon at a delta. The width is the wanted width of the
+    bracket, relative to its upper end, or None for the default. Results are cached.
+    """
+    return lambda target, width: _solve(solver, target, width)
+
+
+@lru_cache(maxsize=128)
+def _solve(solver: Solver, target: Target, width: float | None) -> Bracket:
+    """Return the bracket that `solver` computes for the delta at an epsilon or the epsilon at a delta.
+
+    `target` says which of the two is wanted and holds the other one. `width` is the wanted width of the bracket,
+    relative to its upper end, or None for the default. Brackets are cached, because batch, ordered, set-wise and
+    adaptive bounds on the same uses often need the same one.
+    """
+    return solver.delta(target.given, width) if target.wanted == "delta" else solver.epsilon(target.given, width)
+
+
+def from_curve(
+    method: str,
+    statement: str,
+    curve: Callable[[float], Bracket],
+    failure: Bracket,
+    *,
+    tight: bool,
+    largest: float = math.inf,
+    guess: Callable[[float], float] | None = None,
+) -> Bound:
+    """Return the bound, named by `method` and `statement`, whose bracket for delta at an epsilon is `curve(epsilon)`.
+
+    Its bracket for the epsilon at a delta is found by inverting `curve`, and is at most `largest`, the largest privacy
+    loss given no outright failure. `failure` is a bracket for the probability of outright failure; a smaller delta is
+    refused with `Unattainable`. If `tight` is True, some analyst attains the lower ends of the brackets. `guess` maps a
+    delta to an estimate of its epsilon, where the inversion starts, which saves evaluations of a slow curve; None
+    starts at epsilon = 1.
+    """
+
+    def answer(target: Target, _: float | None) -> Bracket:
+        if target.wanted == "delta":
+            return curve(target.given)
+        if target.given < failure.lower:
+            raise Unattainable(OUT_OF_REACH.format(delta=target.given, failure=failure.upper))
+        start = 1.0 if guess is None or target.given <= failure.upper else guess(target.given - failure.upper)
+        bracket = epsilon_at(target.given, curve, start)
+        most = largest if failure.upper <= target.given else math.inf
+        return Bracket(min(bracket.lower, most), min(bracket.upper, most))
+
+    return Bound(method, statement, tight, answer)
+
+
+def evaluate_bounds(
+    bounds: Iterator[Bound], target: Target, width: float | None, effort: Effort
+) -> tuple[Bracket, Bound]:
+    """Return the intersection of the brackets of `bounds` for `target`, and the bound with the smallest upper end.
+
+    `target` asks for the delta at an epsilon or for the epsilon at a delta. Bounds are evaluated in turn until the
+    intersection is narrow enough, relative to its upper end: as narrow as `width`, or if `width` is None, as the last
+    evaluated bound requires (its `enough`; if it has none, `effort.width` for a preliminary bound and `effort.enough`
+    for any other).
+
+    Raises: `Unattainable`, as the first bound did, if every bound refuses the target.
+    """
+    results: list[tuple[Bracket, Bound]] = []
+    refusals: list[Unattainable] = []
+    for bound in bounds:
+        try:
+            bracket = bound.answer(target, width)
+        except Unattainable as refusal:
+            refusals.append(refusal)
+            continue
+        results.append((bracket, bound))
+        wanted_width = width or bound.enough or (effort.width if bound.preliminary else effort.enough)
+        if _together(results).relative_width <= wanted_width:
+            break
+    if not results:
+        raise refusals[0]
+    return _together(results), min(results, key=lambda pair: pair[0].upper)[1]
+
+
+def _together(results: Sequence[tuple[Bracket, Bound]]) -> Bracket:
+    """Return the intersection of the brackets in `results`, pairs of a bracket and the bound that gave it.
+
+    The lower ends of bounds that are not tight are ignored, because no analyst is known to attain them.
+    """
+    upper = min(bracket.upper for bracket, _ in results)
+    return Bracket(min(upper, max([0.0, *(bracket.lower for bracket, bound in results if bound.tight)])), upper)
+
+
+def either(first: Bound, second: Bound) -> Bound:
+    """Return the bound that evaluates `first`, and if that raises `Unattainable`, evaluates `second` instead.
+
+    Both must cover the same uses. The method and statement named in results are those of `first`.
+    """
+
+    def answer(target: Target, width: float | None) -> Bracket:
+        """Return the bracket of the bound `first` for `target`, or of `second` if `first` raises `Unattainable`."""
+        try:
+            return first.answer(target, width)
+        except Unattainable:
+            return second.answer(target, width)
+
+    return replace(first, answer=answer)
+
+
+_SLOW_ATOMS = 300
+"""From this many enumerated losses on, an evaluation of the exact delta takes so long that a good guess of epsilon,
+which saves evaluations, is worth its millisecond."""
+
+
+def linear_bound(kinds: ClassifiedUses, most_atoms: int | None = None, tolerance: float | None = None) -> Bound:
+    """Return a bound that brackets the optimal delta and epsilon of the uses of `kinds` with fixed dominating pairs.
+
+    The bound holds whatever the analyst may decide on the fly, because such uses are linear operators on privacy
+    profiles, and these commute. At most `most_atoms` different privacy losses are enumerated; None allows as many as
+    take about a second. If there are more, they are rounded to a lattice, which adds at most the share `tolerance` of
+    the variance of the total loss; None takes the default.
+    """
+    from setwise.accounting.methods.exact import MOST_ATOMS, exact_linear, nearly_no_noise
+
+    exact = exact_linear(kinds.linear, kinds.failure, MOST_ATOMS if most_atoms is None else most_atoms)
+    if exact is None:
+        from setwise.accounting.losses import pld
+
+        lattice = pld.LatticeSum(kinds.linear, kinds.failure, tolerance or pld.CONFIG.tolerance)
+        bound = Bound("privacy-loss-lattice", LINEAR, True, solved_by(lattice))
+        certain = nearly_no_noise(kinds.linear, kinds.failure)
+        return (
+            bound
+            if certain is None
+            else either(from_curve("exact", LINEAR, certain.delta, kinds.failure, tight=True), bound)
+        )
+    if kinds.pure_epsilons() is not None:
+        statement = "thm:opt_DPCOMP" if len(kinds.linear) == 1 and not kinds.failed else "MurtaghVa16"
+    else:
+        statement = "lem:AGM" if len(kinds.linear) == 1 and isinstance(kinds.linear[0][0], Gaussian) else LINEAR
+    largest = largest_loss(kinds.linear)
+    guess = coarse_saddle(kinds.linear).epsilon if exact.outer.size >= _SLOW_ATOMS else None
+    return from_curve("exact", statement, exact.delta, kinds.failure, tight=True, largest=largest, guess=guess)

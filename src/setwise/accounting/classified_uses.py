@@ -1,0 +1,69 @@
+"""Uses sorted by how they compose: with fixed dominating pairs, with bounded range, or known by moments only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from setwise.accounting.adaptive.dynamic_program import Group
+from setwise.accounting.brackets import Bracket, any_fails
+from setwise.accounting.guarantees import BoundedRange, Gaussian, PureDP, Use
+from setwise.accounting.losses.dominating_pairs import KnownNoise
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifiedUses:
+    """A multiset of mechanism uses (guarantees with counts), classified by how they compose.
+
+    `uses` are the uses in their original order. Outright failures (events in which everything may be revealed) are
+    split off: `failed` lists their (delta, count). Given no such failure, `linear` are the uses with fixed dominating
+    pairs, `ranges` the bounded-range uses as (epsilon, count), and `classes` all others. Failures are composed
+    separately, because a failure of probability d turns a privacy profile f into d + (1 - d) f, and every operator on
+    profiles keeps that form.
+    """
+
+    uses: tuple[Use, ...]
+    linear: tuple[tuple[KnownNoise, int], ...]
+    ranges: tuple[Group, ...]
+    failed: tuple[Group, ...]
+    classes: tuple[Use, ...]
+
+    @property
+    def failure(self) -> Bracket:
+        """Bracket for the probability that at least one use fails outright."""
+        return any_fails(self.failed)
+
+    def pure_epsilons(self) -> list[float] | None:
+        """Return the distinct epsilons of the uses with fixed dominating pairs; None if one of these is not pure DP."""
+        epsilons = [known.epsilon for known, _ in self.linear if isinstance(known, PureDP)]
+        return epsilons if len(epsilons) == len(self.linear) else None
+
+
+def classify(uses: Sequence[Use]) -> ClassifiedUses:
+    """Return `uses` sorted into linear, bounded-range and other uses, with equal ones and all Gaussians merged.
+
+    Probabilities of outright failure are split off. Linear uses are those with a fixed dominating pair.
+    """
+    linear: dict[KnownNoise, int] = {}
+    ranges: dict[float, int] = {}
+    failed: list[Group] = []
+    classes: list[Use] = []
+    gaussians: list[tuple[Gaussian, int]] = []
+    for use in uses:
+        successful, failure = use.guarantee.split_off_failure()
+        if failure:
+            failed.append((failure, use.count))
+        match successful:
+            case None:
+                pass
+            case BoundedRange(epsilon=epsilon):
+                ranges[epsilon] = ranges.get(epsilon, 0) + use.count
+            case Gaussian():
+                gaussians.append((successful, use.count))
+            case _ if isinstance(successful, KnownNoise):
+                linear[successful] = linear.get(successful, 0) + use.count
+            case _:
+                classes.append(Use(successful, use.count))
+    if gaussians:
+        linear[Gaussian.merged(gaussians)] = 1
+    return ClassifiedUses(
+        tuple(uses), tuple(linear.items()), tuple(sorted(ranges.items())), tuple(failed), tuple(classes)
+    )

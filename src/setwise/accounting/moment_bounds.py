@@ -1,0 +1,115 @@
+"""Bounds on delta and epsilon that depend only on sums over the uses: of moments, zCDP parameters, epsilons or prices.
+
+The bounds that `filter_bounds` yields also hold if the parameters of uses are chosen on the fly, under a privacy
+filter.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from setwise.accounting.bound import OUT_OF_REACH, Bound, from_curve, linear_bound
+from setwise.accounting.brackets import Bracket, Target, either_fails, up
+from setwise.accounting.classified_uses import ClassifiedUses, classify
+from setwise.accounting.guarantees import Gaussian, Use, largest_loss
+from setwise.errors import Unattainable
+
+LARGEST_WALLET = 1e6
+"""Largest mu squared of a Gaussian bound. Beyond it the bound would be useless."""
+
+MAJORANT = "docs/optimal-composition.md, the Gaussian majorant"
+_WALLETS = "docs/optimal-composition.md, Gaussian wallets"
+_ZCDP = "lem:zCDPgenbound with CanonneKaSt20"
+_CLASSES = "docs/optimal-composition.md, classes beside linear mechanisms"
+
+
+def moment_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
+    """Yield bounds that depend only on sums over the uses in `kinds`: of moments, zCDP parameters or epsilons.
+
+    They hold in any adaptive order.
+    """
+    uses = kinds.uses
+    from setwise.accounting.methods.moments import subgaussian_sum, zero_concentrated_sum
+
+    subgaussian = subgaussian_sum(uses)
+    if subgaussian is not None:
+        yield from_curve("subgaussian-sum", "lem:genbound", subgaussian.delta, subgaussian.failure, tight=False)
+    zcdp = zero_concentrated_sum(uses)
+    beside = _zcdp_beside_gaussians(kinds)
+    if beside is not None:
+        yield beside
+    yield from_curve("zcdp-sum", _ZCDP, zcdp.delta, zcdp.failure, tight=False)
+    yield from _basic(uses, kinds.failure)
+
+
+def _zcdp_beside_gaussians(kinds: ClassifiedUses) -> Bound | None:
+    """Return the bound that composes the Gaussian uses in `kinds` exactly and all other uses by zCDP.
+
+    None if there are no Gaussian uses, or if every other use has a dominating pair or bounded range, so that better
+    bounds exist.
+    """
+    from setwise.accounting.methods.moments import ClassesBesideGaussian, zero_concentrated_sum
+
+    gaussians = [known for known, _ in kinds.linear if isinstance(known, Gaussian)]
+    zcdp = zero_concentrated_sum([use for use in kinds.uses if not isinstance(use.guarantee, Gaussian)])
+    if not (kinds.classes and gaussians) or zcdp.rho == 0.0:
+        return None
+    together = ClassesBesideGaussian(zcdp.xi, zcdp.rho, gaussians[0].sigma, zcdp.failure)
+    return from_curve("zcdp-beside-gaussian", _CLASSES, together.delta, zcdp.failure, tight=False)
+
+
+def _basic(uses: Sequence[Use], failure: Bracket) -> Iterator[Bound]:
+    """Yield the bound by basic composition, the sum of the largest losses of `uses`, if every privacy loss is bounded.
+
+    `failure` is a bracket for the probability of outright failure; its upper end is the delta of the bound.
+    """
+    from setwise.accounting.methods.exact import BASIC, BASIC_STATEMENT, BasicSum
+
+    total = largest_loss((use.guarantee, use.count) for use in uses)
+    if total == math.inf:
+        return
+
+    basic = BasicSum(total, failure)
+
+    def answer(target: Target, _: float | None) -> Bracket:
+        """Return [0, upper end] for the delta or epsilon of `target` by basic composition, the sum of largest losses.
+
+        Raises: `Unattainable` if the target's delta is below the probability of outright failure.
+        """
+        if target.wanted == "delta":
+            return basic.delta(target.given)
+        if target.given < failure.upper:
+            raise Unattainable(OUT_OF_REACH.format(delta=target.given, failure=failure.upper))
+        return Bracket(0.0, total)
+
+    yield Bound(BASIC, BASIC_STATEMENT, False, answer)
+
+
+def filter_bounds(kinds: ClassifiedUses) -> Iterator[Bound]:
+    """Yield the bounds of privacy filters, which also hold if the parameters of uses are chosen on the fly.
+
+    A privacy filter has a budget (of mu squared, of rho, or of epsilon) and refuses a use that would exceed it. Each
+    bound is that of a filter whose budget is exactly the sum over the uses in `kinds`.
+    """
+    uses = kinds.uses
+    from setwise.accounting.filters import filter_parameters
+    from setwise.accounting.methods.gaussian_majorant import in_any_order
+    from setwise.accounting.wallet import gaussian_of
+
+    spent = filter_parameters(uses)
+    size = in_any_order([(use.guarantee, use.count) for use in uses])
+    if size < LARGEST_WALLET:
+        budget = f"a wallet of mu = {up(math.sqrt(size)):.9g}, if no larger one is enforced"
+        wallet = linear_bound(classify([Use(gaussian_of(size))] if size else []))
+
+        def wallet_delta(x: float) -> Bracket:
+            """Return [0, delta at epsilon `x`] of the Gaussian that dominates all uses, outright failures included."""
+            return Bracket(0.0, either_fails(spent.failure, wallet.delta(x)).upper)
+
+        bound = from_curve("gaussian-wallet", f"{_WALLETS}: {budget}", wallet_delta, spent.failure, tight=False)
+        yield replace(bound, registered=("gaussian-majorant", MAJORANT))
+    budget = f"rho = {spent.rho:.9g}, if no larger one is enforced"
+    statement = f"WhitehouseRaRoWu23 with CanonneKaSt20: {budget}"
+    bound = from_curve("zcdp-filter", statement, spent.delta, spent.failure, tight=False)
+    yield replace(bound, registered=("zcdp-sum", _ZCDP))
+    yield from _basic(uses, spent.failure)
