@@ -13,12 +13,13 @@ from tests.sizes import draws
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.intervals import Interval
 from setwise.mechanisms.known_domain import KnownGumbel
 from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.release import Interval, Item, Release, Selection
+from setwise.mechanisms.release import Item, Release, Selection
 from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGumbel, UnknownLaplace
 
 RANDOMNESS = SystemRandomness()

@@ -13,7 +13,7 @@ from tests.sizes import cases, draws
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.known_domain import Exponential
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.sampling.gumbel import ExactKey, Runs, _resolved, float_bounds, float_keys, gumbel_order
+from setwise.mechanisms.sampling.gumbel import ExactKey, Runs, _resolve, float_bounds, float_keys, gumbel_order
 
 RANDOMNESS = SystemRandomness()
 EDGES = [0, 1, 2, 2**24 - 1, 2**24, 2**44, 2**63, 2**64 - 1, 2**64 - 2, 2**64 - 2**24, 2**64 - 2**24 - 1]
@@ -67,7 +67,7 @@ def test_floats_and_integers_give_the_same_order(seed):
     rate = Fraction(1, 3)
     fast = gumbel_order(scores, rate, 40, Script(words))
     keys = [ExactKey(i, rate * int(scores[i] - scores.max()), word, 64) for i, word in enumerate(words)]
-    assert fast.tolist() == _resolved(keys, 40, Script([]), 64).tolist()
+    assert fast.tolist() == _resolve(keys, 40, Script([]), 64).tolist()
 
 
 def test_equal_words_at_equal_scores_need_more_bits():

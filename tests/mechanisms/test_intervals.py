@@ -14,12 +14,12 @@ from significance import lower_limit
 from tests.sizes import draws, examples
 
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.intervals import CONFIDENCE, lower_ends
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.noise.discrete import LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import Threshold, TruncatedGaussianNoise
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.release import CONFIDENCE, lower_ends
 from setwise.mechanisms.two_phase import GaussianCounts, LaplaceCounts, OrderedLeastSquares, TwoPhaseTopK
 from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownLaplace
 

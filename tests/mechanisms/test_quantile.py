@@ -13,7 +13,7 @@ from setwise.accounting.compose import compose
 from setwise.accounting.guarantees import Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms import quantile
-from setwise.mechanisms.quantile import GridQuantiles, exceeded, rank_scores, score_range
+from setwise.mechanisms.quantile import GridQuantiles, rank_scores, score_range, sum_quantile
 from setwise.mechanisms.randomness import SystemRandomness
 
 SHARES = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10), Fraction(1, 3), Fraction(99, 100)]
@@ -264,7 +264,7 @@ def test_two_billion_users_with_divided_votes_are_scored_exactly():
             counts, SystemRandomness()
         )
         assert picked[-1] == 1
-    with pytest.raises(InvalidParameter, match="more values than people"):
+    with pytest.raises(InvalidParameter, match="more values than the limit"):
         GridQuantiles(shares=(Fraction(1, 2),), cells=3, epsilon=Fraction(1), weight=1000).pick(
             counts * 2, SystemRandomness()
         )
@@ -348,7 +348,7 @@ def test_an_error_of_a_cut_moves_the_quantiles_of_its_slices_by_half():
 @pytest.mark.parametrize("chance", [0.05, 0.001])
 def test_sums_of_exponentials_exceed_what_is_stated_at_most_as_often(scales, chance):
     drawn = np.random.default_rng(7).exponential(scales, (400_000, len(scales))).sum(axis=1)
-    stated = exceeded(scales, chance)
+    stated = sum_quantile(scales, chance)
     assert np.mean(drawn > stated) < chance + 5 * math.sqrt(chance / len(drawn))
     assert stated < 1.08 * np.quantile(drawn, 1 - chance)
 
@@ -369,7 +369,7 @@ def test_scores_of_as_many_values_as_there_are_people_stay_exact():
     quantiles = GridQuantiles(shares=shares, cells=3, epsilon=Fraction(1))
     counts = np.array([2, 2**33, 2**33 - 2])
     assert quantiles.pick(counts, SystemRandomness()) == (1, 1, 2)
-    with pytest.raises(InvalidParameter, match="more values than people"):
+    with pytest.raises(InvalidParameter, match="more values than the limit"):
         quantiles.pick(counts + 1, SystemRandomness())
 
 
@@ -391,11 +391,11 @@ def test_an_error_of_a_cut_moves_a_quantile_near_it_by_nearly_all_of_it():
     cut, cell = 10.0, 19.6  # ranks for one unit of an exponential: score ranges of 1 and 2 * 49/50, over epsilon
     certain = cell * math.log(1001) + 0.98 * cut * math.log(1001 * 1024)
     stated = [near.rank_error(number, Fraction(95, 100)) for number in range(3)]
-    assert stated[0] == stated[2] == math.ceil(certain + exceeded([0.98 * cut, cell], 0.05))
-    assert stated[1] == math.ceil(cut * math.log(1001 * 1024) + exceeded([cut], 0.05))
+    assert stated[0] == stated[2] == math.ceil(certain + sum_quantile([0.98 * cut, cell], 0.05))
+    assert stated[1] == math.ceil(cut * math.log(1001 * 1024) + sum_quantile([cut], 0.05))
     # Far from the cut, the same error moves a quantile little.
     far = GridQuantiles(
         shares=(Fraction(1, 100), Fraction(1, 2), Fraction(99, 100)), cells=1001, epsilon=Fraction(1, 10)
     )
     certain = cell * math.log(1001) + 0.02 * cut * math.log(1001 * 1024)
-    assert far.rank_error(0, Fraction(95, 100)) == math.ceil(certain + exceeded([0.02 * cut, cell], 0.05))
+    assert far.rank_error(0, Fraction(95, 100)) == math.ceil(certain + sum_quantile([0.02 * cut, cell], 0.05))

@@ -225,6 +225,45 @@ def test_intervals_of_groups_that_are_shown_hold_the_truth_as_often_as_they_say(
     assert inside.min() >= 0.95 - 5 * math.sqrt(0.95 * 0.05 / shown.sum())
 
 
+@pytest.mark.parametrize("bits", [1, 5, 20])
+def test_coefficients_are_rounded_to_the_nearest_unit_and_never_increase(bits):
+    for shape in (ROOT, Shape(exponent=Fraction(9, 20), cutoff=7), Shape(exponent=Fraction(1))):
+        rounded = rounded_coefficients(shape, 40, bits)
+        assert rounded[0] == 2**bits
+        assert all(later <= earlier for earlier, later in itertools.pairwise(rounded))
+        assert np.abs(np.array(rounded) - shape.coefficients(40) * 2**bits).max() <= 0.5
+
+
+@pytest.mark.parametrize("failure", [None, 1e-4])
+def test_the_intervals_of_every_day_hold_in_95_of_100_runs(failure):
+    """The worst day of a series, with public and with private groups, not only the mean of all days."""
+    periods, runs = (365 if FULL else 60), draws(10_000)
+    totals = RunningTotals.plan(periods=periods, contributions=3, sigma=3.0, failure=failure)
+    top = 0.0 if failure is None else totals.thresholds()[-1]
+    daily = np.full(periods, math.ceil(2.0 * top / periods) + 1, dtype=np.int64)  # passes the threshold half-way
+    truth = daily.cumsum()
+    held, seen = np.zeros(periods, dtype=np.int64), np.zeros(periods, dtype=np.int64)
+    for _ in range(runs // 500):
+        noise = totals.draw(500 * periods, RANDOMNESS).reshape(500, periods)
+        released = totals.release(np.broadcast_to(daily, noise.shape), noise)
+        if failure is None:
+            shown = np.ones((500, periods), dtype=bool)
+            lower, upper = totals.intervals(released, Fraction(95, 100))
+        else:
+            passes = totals.estimates(released) > totals.thresholds()
+            first = np.where(passes.any(axis=1), passes.argmax(axis=1), periods)
+            shown = np.arange(periods) >= first[:, np.newaxis]
+            lower, upper = totals.intervals(released, Fraction(95, 100), None, first)
+        held += ((lower <= truth) & (truth <= upper) & shown).sum(axis=0)
+        seen += shown.sum(axis=0)
+    assert seen[-1] == runs
+    # Days on which few runs show the group are left to the others: of 20 runs one may be outside by chance.
+    often = seen >= 200
+    scatter = 5 * np.sqrt(0.95 * 0.05 / np.maximum(seen, 1))
+    assert often.sum() > periods // 3
+    assert (held / np.maximum(seen, 1) >= 0.95 - scatter)[often].all()
+
+
 def test_intervals_of_groups_far_above_their_threshold_are_the_usual_ones():
     totals = RunningTotals.plan(periods=12, contributions=1, sigma=5.0, failure=0.1)
     new = np.full((1, 12), 10_000, dtype=np.int64)

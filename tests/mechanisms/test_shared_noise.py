@@ -15,6 +15,7 @@ from tests.sizes import draws
 
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.intervals import CONFIDENCE, lower_ends
 from setwise.mechanisms.known_domain import KnownGaussian
 from setwise.mechanisms.noise.discrete import LARGEST_NOISE
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
@@ -26,7 +27,6 @@ from setwise.mechanisms.noise.shared_gaussian import (
     squared_sensitivity,
 )
 from setwise.mechanisms.randomness import SystemRandomness
-from setwise.mechanisms.release import CONFIDENCE, lower_ends
 from setwise.mechanisms.two_phase import GaussianCounts, OrderedLeastSquares, TwoPhaseTopK
 from setwise.mechanisms.unknown_domain import UnknownGumbel
 
@@ -164,7 +164,7 @@ def test_noise_is_drawn_for_all_counts_at_once():
     noise = gaussian_count_noise(4, None, 1, Fraction(3))
     with pytest.raises(InvalidParameter, match="for 4 counts, not for 3"):
         noise.draw(3, RANDOMNESS)
-    with pytest.raises(InvalidParameter, match="pass no threshold"):
+    with pytest.raises(InvalidParameter, match="need independent noise"):
         lower_ends(np.array([5]), noise, Fraction(1, 40), threshold=3, least=1)
     with pytest.raises(InvalidParameter):
         SharedGaussianNoise(labels=2, denominator=65, own=Fraction(1), common=Fraction(1))

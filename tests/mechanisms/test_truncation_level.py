@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from setwise.errors import Unattainable
+from setwise.mechanisms.noise import truncated_gaussian
 from setwise.mechanisms.noise.truncated_gaussian import continuous_truncation_level, truncation_level
 
 
@@ -101,3 +102,22 @@ def test_the_window_ratio_is_the_divergence(sigma, tau, level, order):
         divergence = np.log(np.sum(one**order * other ** (1 - order))) / (order - 1)
         ratio = window_ratio(level, tau, deviation, order)
         assert divergence == pytest.approx(order / (2 * sigma**2) + ratio / (order - 1), rel=1e-9)
+
+
+@pytest.mark.parametrize("tau", [1, 2, 5, 20])
+@pytest.mark.parametrize("sigma", ["0.7", "1", "3.3", "10", "119.7"])
+@pytest.mark.parametrize(("contributions", "delta"), [(1, "1e-3"), (3, "1e-6"), (100, "1e-9"), (1000, "1e-15")])
+def test_floats_find_the_level_that_exact_arithmetic_finds(tau, sigma, contributions, delta, monkeypatch):
+    parameters = contributions, tau, Fraction(sigma), Fraction(delta)
+    quick = truncated_gaussian.truncation_level.__wrapped__(*parameters)
+    monkeypatch.setattr(truncated_gaussian, "_level_by_floats", lambda *_: None)
+    assert truncated_gaussian.truncation_level.__wrapped__(*parameters) == quick
+
+
+def test_floats_do_not_decide_a_level_within_their_error():
+    """If delta equals the failure of a level up to the error of floats, exact arithmetic decides."""
+    sigma, level = Fraction(10), 50
+    share = Fraction(str(lost(level, 1, sigma)))
+    assert truncated_gaussian._level_by_floats(1, 10.0, float(share), level + 20) is None
+    assert truncated_gaussian._level_by_floats(1, 10.0, float(share) * (1 + 1e-6), level + 20) == level
+    assert truncated_gaussian._level_by_floats(1, 10.0, float(share) * (1 - 1e-6), level + 20) == level + 1

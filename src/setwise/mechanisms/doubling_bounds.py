@@ -1,4 +1,4 @@
-"""The bounds that values are clipped to, found privately from noisy counts in bins whose ends double."""
+"""Bounds for clipping values, found privately from noisy counts in bins whose ends double."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,21 +13,107 @@ from setwise.mechanisms.parameters import binary
 from setwise.mechanisms.randomness import Randomness
 
 LEAST_EXPONENT, LARGEST_EXPONENT = -20, 40
-"""Values of at most 2^-20 in absolute value count as 0, and the last bin of either sign holds all beyond 2^39."""
+"""Exponents of the bins' ends: values of at most 2^-20 in absolute value count as 0, and the last bin of either sign
+holds all values beyond 2^39."""
 
 DOUBLINGS = LARGEST_EXPONENT - LEAST_EXPONENT
-"""Bins of either sign: bin b > 0 holds what is above 2^(b - 21) and at most 2^(b - 20), bin -b its negative."""
+"""Number of bins of either sign. Bin b > 0 holds values above 2^(b - 21) and at most 2^(b - 20); bin -b holds their
+negatives."""
 
 _MISTAKEN = Fraction(1, 1000)
-"""The probability that some bin without users is taken for one that has some."""
+"""Probability that some bin without users, anywhere, is taken for one that has users."""
+
+_NEAR, _MISTAKEN_NEAR = 4, Fraction(1, 50)
+"""Bins of either sign whose values are within a factor of 2^`_NEAR` of the largest ones found need a lower noisy count.
+Some of them is taken for occupied without users with probability `_MISTAKEN_NEAR`. Such bins are few, and a mistake
+among them changes the bounds by little."""
+
+_MISTAKEN_NEIGHBOUR = Fraction(1, 10)
+"""Probability that the two bins next to the bounds, one at either end, are taken for occupied without users. Such a
+mistake doubles a bound, and so the noise; a missed bin clips the values of its users, and no interval says so."""
+
+
+_SHARES = np.linspace(0.0, 1.0, 501)
+"""The shares of clipped values that are tested for the interval, which reaches one step of 0.2% further."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedShare:
+    """The share, from 0 to 1, of users whose value lies outside of clipping bounds: an estimate and its interval."""
+
+    share: float
+    lower: float
+    upper: float
+
+    def to_dict(self) -> dict[str, object]:
+        """Return a JSON object: the estimated share of users whose value is clipped, and the ends of its interval."""
+        return {"share": self.share, "interval": [self.lower, self.upper]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRange:
+    """Clipping bounds `low` < `high` that a search found, and the noisy numbers of users in its bins.
+
+    `noisy` has the number of users in bins -60 to 60, with Laplace noise of `scale` on each.
+    """
+
+    low: Fraction
+    high: Fraction
+    scale: float
+    noisy: tuple[int, ...]
+
+    def clipped_share(self, low: Fraction, high: Fraction, confidence: Fraction) -> ClippedShare:
+        """Return the share of users whose value lies in bins that are not within `low` .. `high`, with `confidence`.
+
+        `low` and `high` are ends of bins. A share p is in the interval if noise explains that (users outside) - p *
+        (all users), which is 0 in the exact numbers, is not 0 in the noisy ones. The chance of missing is divided among
+        all pairs of bins, because the same noise chose the bounds.
+
+        Theorem: docs/statistics.md, "Bounds that are found".
+        """
+        noisy = np.array(self.noisy, dtype=float)
+        outside = np.array(
+            [ends(place)[0] < low or ends(place)[1] > high for place in range(-DOUBLINGS, DOUBLINGS + 1)]
+        )
+        chance = float(1 - confidence) / (len(noisy) * (len(noisy) + 1) / 2)
+        beyond, users = float(noisy[outside].sum()), float(noisy.sum())
+        scales = np.stack([1 - _SHARES, _SHARES], axis=1) * self.scale
+        radius = _tail_radius(scales, np.array([outside.sum(), (~outside).sum()]), chance)
+        passing = np.flatnonzero(np.abs(beyond - _SHARES * users) <= radius)
+        lower, upper = 0.0, 1.0
+        if len(passing):
+            step = float(_SHARES[1])
+            lower = max(0.0, round(float(_SHARES[passing[0]]) - step, 4))
+            upper = min(1.0, round(float(_SHARES[passing[-1]]) + step, 4))
+        share = beyond / users if users > 0 else 0.0
+        return ClippedShare(share=min(max(share, lower), upper), lower=lower, upper=upper)
+
+
+def _tail_radius(scales: NDArray[np.float64], numbers: NDArray[np.int64], chance: float) -> NDArray[np.float64]:
+    """Return for each row of `scales` a radius that a sum of Laplace noises leaves with at most the `chance` given.
+
+    The sum has numbers[i] independent noises of scale scales[:, i], for each column i. By Chernoff's bound, it exceeds
+    r with probability at most exp(-t r) * product over i of (1 - t^2 s_i^2)^-n_i for any t below all 1 / s_i. Integer
+    Laplace noise of the same scale has a smaller moment generating function, so the bound holds for it as well.
+    """
+    largest = scales.max(axis=1, where=numbers > 0, initial=1e-12)
+    best = np.full(len(scales), np.inf)
+    for part in np.linspace(0.02, 0.98, 49):
+        rate = part / largest
+        squares = np.minimum((rate[:, None] * scales) ** 2, part**2)
+        log_moments = -(numbers * np.log1p(-squares)).sum(axis=1)
+        best = np.minimum(best, (np.log(2 / chance) + log_moments) / rate)
+    return best
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoublingBounds:
-    """The ends of the outermost bins whose noisy counts stand out from noise, of -60, .., 0, .., 60.
+    """A private search for clipping bounds, from noisy counts of values in 121 bins (-60 to 60) whose sizes double.
 
-    A user has at most one value, so one count changes by 1: all of them together are one use of Laplace noise. Where no
-    count stands out, the highest is taken.
+    The bounds are the outer ends of the outermost bins that are taken to have values: those whose noisy counts exceed a
+    threshold, or the bin with the highest noisy count if none does. For bins near these the threshold is lower, because
+    they are more likely to have values. A user has at most one value, so one count changes by 1, and all counts
+    together cost one use of Laplace noise with this `scale`.
 
     >>> ends(-3), ends(0), ends(21)
     ((Fraction(-1, 131072), Fraction(-1, 262144)), (Fraction(0, 1), Fraction(0, 1)), (Fraction(1, 1), Fraction(2, 1)))
@@ -37,31 +123,79 @@ class DoublingBounds:
 
     @property
     def guarantee(self) -> DiscreteLaplace:
-        """What the bounds cost."""
+        """The privacy guarantee of releasing the clipping bounds once: integer Laplace noise of sensitivity 1."""
         return DiscreteLaplace(scale=float(binary(self.scale)), sensitivity=1)
 
     @property
     def threshold(self) -> int:
-        """What a noisy count must exceed to stand out."""
+        """The number that a bin's noisy count must exceed for the bin to count as occupied.
+
+        All empty bins together stay below it except with probability 1/1000.
+        """
         return self._noise.radius(1 - _MISTAKEN / (2 * DOUBLINGS + 1))
 
     @property
+    def near_threshold(self) -> int:
+        """The number that a noisy count must exceed in bins whose values are about as large as the largest found.
+
+        Such bins have one of the `_NEAR` largest sizes up to the largest size found, positive or negative. The number
+        is lower than `threshold`.
+        """
+        return self._noise.radius(1 - _MISTAKEN_NEAR / (2 * _NEAR))
+
+    @property
+    def neighbour_threshold(self) -> int:
+        """The number that a noisy count must exceed in the bin next to the outermost bin that is taken to have values.
+
+        It is the lowest of the three thresholds: a bin taken by mistake doubles a bound, but a missed bin clips the
+        values of its users.
+        """
+        return self._noise.radius(1 - _MISTAKEN_NEIGHBOUR)
+
+    @property
     def _noise(self) -> LaplaceNoise:
+        """The integer Laplace noise that is added to the number of values in each bin."""
         return LaplaceNoise(scale=binary(self.scale))
 
-    def release(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[Fraction, Fraction]:
-        """Return low and high, low below high, given how many values each bin holds."""
+    def release(self, counts: NDArray[np.int64], randomness: Randomness) -> FoundRange:
+        """Return noisy clipping bounds low < high; `counts` has the exact number of values per bin.
+
+        The bounds are 0 and 1 if only the bin of zeros is occupied.
+
+        Raises: `InvalidParameter` unless there are 121 counts.
+        """
         if len(counts) != 2 * DOUBLINGS + 1:
             raise InvalidParameter(f"there are {2 * DOUBLINGS + 1} bins, but counts are for {len(counts)}")
         noisy = counts + self._noise.draw(len(counts), randomness)
-        standing = np.flatnonzero(noisy > self.threshold)
-        found = [int(np.argmax(noisy))] if len(standing) == 0 else standing.tolist()
-        low, high = ends(found[0] - DOUBLINGS)[0], ends(found[-1] - DOUBLINGS)[1]
-        return (low, high) if low < high else (Fraction(0), Fraction(1))
+        first, last = self._occupied(noisy)
+        low, high = ends(first)[0], ends(last)[1]
+        if low >= high:
+            low, high = Fraction(0), Fraction(1)
+        return FoundRange(low=low, high=high, scale=float(self._noise.scale), noisy=tuple(noisy.tolist()))
+
+    def _occupied(self, noisy: NDArray[np.int64]) -> tuple[int, int]:
+        """Return the numbers, -60 to 60, of the first and the last bin that are taken to have values.
+
+        `noisy` has the noisy number of values in each bin. First taken are the bins above `threshold` (or the bin with
+        the highest number if there is none), then bins of about the same size above `near_threshold`. From the first
+        and the last of these the search goes outwards, as long as the next bin is above `neighbour_threshold`.
+        """
+        standing = np.flatnonzero(noisy > self.threshold) - DOUBLINGS
+        occupied = [int(np.argmax(noisy)) - DOUBLINGS] if len(standing) == 0 else standing.tolist()
+        widest = max(abs(occupied[0]), abs(occupied[-1]))
+        sizes = np.abs(np.arange(len(noisy)) - DOUBLINGS)
+        near = (sizes > max(0, widest - _NEAR)) & (sizes <= widest) & (noisy > self.near_threshold)
+        occupied = sorted([*occupied, *(np.flatnonzero(near) - DOUBLINGS).tolist()])
+        first, last = occupied[0], occupied[-1]
+        while first > -DOUBLINGS and noisy[first - 1 + DOUBLINGS] > self.neighbour_threshold:
+            first -= 1
+        while last < DOUBLINGS and noisy[last + 1 + DOUBLINGS] > self.neighbour_threshold:
+            last += 1
+        return first, last
 
 
 def ends(place: int) -> tuple[Fraction, Fraction]:
-    """Return the lower and the upper end of a bin."""
+    """Return the lower and the upper end of the bin with number `place`, from -60 to 60; bin 0 holds only zeros."""
     if place == 0:
         return Fraction(0), Fraction(0)
     outer = Fraction(2) ** (abs(place) + LEAST_EXPONENT)

@@ -1,4 +1,7 @@
-"""Mechanisms for a public domain: Laplace or Gaussian noise on every count, Gumbel top k, exponential."""
+"""Mechanisms for a public domain of labels: Laplace or Gaussian noise on all counts, and picks by Gumbel noise.
+
+`KnownGumbel` picks the top k labels, and `Exponential` one of several candidates with given scores.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,24 +14,25 @@ from setwise.accounting.brackets import float_above
 from setwise.accounting.guarantees import BoundedRange, DiscreteLaplace, Gaussian, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
 from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
 from setwise.mechanisms.parameters import binary, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
+from setwise.mechanisms.release import ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.gumbel import gumbel_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownLaplace:
-    """Add Laplace noise of scale per_item * scale to every count of `domain`, zeros included.
+    """Laplace noise of scale per_item * scale on the count of every label of the public `domain`, zeros included.
 
-    At most `contributions` counts change between neighbours, each by at most `per_item`, so this is that many
-    Laplace steps of epsilon 1/scale each, composed optimally; in all, (contributions/scale)-DP.
+    Between neighbouring tables at most `contributions` counts change, each by at most `per_item`. So one release costs
+    that many Laplace uses of epsilon 1/scale each, composed optimally; altogether it is (contributions/scale)-DP.
 
-    Theorem: lem:peeling_lap; GhoshRoSu12 for the integers.
+    Theorem: the paper's Laplace histogram as separate pure DP steps (lem:peeling_lap); GhoshRoSu12 for the integers.
 
     >>> KnownLaplace(domain=("a", "b"), contributions=1, scale=Fraction(10)).guarantees()
     (Use(guarantee=DiscreteLaplace(scale=10.0, sensitivity=1), count=1),)
@@ -44,34 +48,41 @@ class KnownLaplace:
         positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
         object.__setattr__(self, "scale", rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
-        LaplaceNoise(scale=self.scale * self.per_item)  # refuses noise too wide to draw
+        LaplaceNoise(scale=self.scale * self.per_item)  # raises InvalidParameter if this noise is too wide
 
     @property
     def noise(self) -> LaplaceNoise:
-        """The noise on each count."""
+        """The integer Laplace noise on each count, of scale per_item * scale."""
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release costs."""
+        """Return the privacy cost of one release: a Laplace use for each count that one user can change."""
         guarantee = DiscreteLaplace(scale=float(self.noise.scale), sensitivity=self.per_item)
         return (Use(guarantee, min(self.contributions, max(1, len(self.domain)))),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect, before any data is touched."""
+        """Return the expected error of the noisy counts, from the parameters alone, before any data is read.
+
+        The error is in units of a count. `confidence` is the probability with which the interval of a count holds.
+        """
         return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return every label of the domain with its noisy count, highest first."""
+        """Return every label of the public domain with its noisy count, highest first.
+
+        `histogram` has the exact counts; labels without one count 0.
+        """
         return _with_noise_on_all(self, histogram, randomness)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGaussian:
-    """Add Gaussian noise of deviation at most per_item * sigma to every count of `domain`, zeros included.
+    """Gaussian noise of deviation at most per_item * sigma on the count of every label of the public `domain`.
 
-    At most `contributions` counts change between neighbours, each by at most `per_item`: that many Gaussian steps of
-    parameter sigma, together exactly a Gaussian of sigma / sqrt(contributions). Counts share a part of their noise
-    where that makes it narrower at this cost. Rounding the noise to whole numbers costs nothing.
+    Labels without an entry have the count 0. Between neighbouring tables at most `contributions` counts change, each by
+    at most `per_item`. So one release costs that many Gaussian uses of parameter sigma, which are together exactly one
+    Gaussian use of sigma / sqrt(contributions). Counts share a part of their noise if that makes the noise smaller at
+    the same cost. Rounding the noise to whole numbers costs nothing.
 
     Theorem: BalleWa18; docs/mechanisms.md, Theorem 1.
 
@@ -89,29 +100,39 @@ class KnownGaussian:
         positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
         object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
-        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise too wide to draw
+        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # raises InvalidParameter if this noise is too wide
 
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
-        """The noise on the counts."""
+        """The Gaussian noise on all counts together; the counts may share a part of it."""
         return gaussian_count_noise(len(self.domain), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release costs."""
+        """Return the privacy cost of one release: a Gaussian use for each count that one user can change."""
         return (Use(Gaussian(sigma=float(binary(self.sigma))), min(self.contributions, max(1, len(self.domain)))),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect, before any data is touched."""
+        """Return the expected error of the noisy counts, from the parameters alone, before any data is read.
+
+        The error is in units of a count. `confidence` is the probability with which the interval of a count holds.
+        """
         return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return every label of the domain with its noisy count, highest first."""
+        """Return every label of the public domain with its noisy count, highest first.
+
+        `histogram` has the exact counts; labels without one count 0.
+        """
         return _with_noise_on_all(self, histogram, randomness)
 
 
 def _with_noise_on_all(
     mechanism: KnownLaplace | KnownGaussian, histogram: Histogram, randomness: Randomness
 ) -> Release:
+    """Return all labels of the mechanism's public domain with noisy counts, highest first.
+
+    `histogram` has the exact counts; labels without one count 0.
+    """
     domain, noise = mechanism.domain, mechanism.noise
     noisy = with_noise(histogram.over(domain), noise, randomness)
     return Release(
@@ -130,10 +151,11 @@ LARGEST_PICK_EPSILON = Fraction(100)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exponential:
-    """Pick one candidate with probability proportional to exp(epsilon * score / score_range): epsilon-bounded range.
+    """The exponential mechanism: pick a candidate with probability proportional to exp(epsilon * score / score_range).
 
-    `score_range` bounds max_i (u_i(x) - u_i(x')) - min_i (u_i(x) - u_i(x')) over neighbours x, x'. A monotone score
-    that moves by at most s has range s; one that may move either way has range 2s.
+    One pick has epsilon-bounded range. `score_range` bounds how differently scores can change: if u_i is the change of
+    candidate i's score between two neighbouring tables, it bounds the largest u_i minus the smallest u_i. If all scores
+    change in the same direction and by at most s, the range is s; if they may change either way, it is 2s.
 
     Theorem: DongDuRo19.
     """
@@ -148,19 +170,21 @@ class Exponential:
         object.__setattr__(self, "score_range", score_range)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one pick costs."""
+        """Return the privacy cost of one pick: one use of epsilon-bounded range."""
         return (Use(BoundedRange(epsilon=float_above(self.epsilon))),)
 
     def pick(self, scores: Sequence[int | Fraction], randomness: Randomness) -> int:
-        """Return the position of the candidate picked.
+        """Return the index of the candidate that the exponential mechanism picks; `scores` has one score per candidate.
 
         Requires: scores are integers or rationals whose common denominator keeps them within ±2^62.
+        Raises: `InvalidParameter` otherwise, or if there are no scores. The message quotes no score, because scores are
+        private.
         """
         if not len(scores):
             raise InvalidParameter("scores must name at least one candidate")
         try:
             exact = [rational("score", score, Fraction(-LARGEST_SCORE), Fraction(LARGEST_SCORE)) for score in scores]
-        except InvalidParameter:  # whose message would quote a private score
+        except InvalidParameter:  # do not pass this error on, because its message quotes a private score
             raise InvalidParameter("scores must be integers or rationals within ±2^62") from None
         denominator = math.lcm(*(score.denominator for score in exact))
         whole = [int(score * denominator) for score in exact]
@@ -172,11 +196,11 @@ class Exponential:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownGumbel:
-    """Add Gumbel(per_item/epsilon) noise to every count of `domain` and release the order of the k highest.
+    """The order of the k highest counts over the public `domain`, under Gumbel noise of scale per_item/epsilon.
 
     The order is k adaptive picks of the exponential mechanism. Adding a user raises every count by between 0 and
-    `per_item`, so the range of the score is per_item and each pick is epsilon-BR, however many counts a user changes.
-    The noisy values are never released.
+    `per_item`, so the range of the scores is per_item, and each pick has epsilon-bounded range, however many counts a
+    user changes. The noisy counts are never released.
 
     Theorem: DongDuRo19; DurfeeRo19.
 
@@ -200,15 +224,19 @@ class KnownGumbel:
 
     @property
     def rate(self) -> Fraction:
-        """The inverse of the Gumbel scale."""
+        """The inverse of the Gumbel noise scale: epsilon / per_item."""
         return self.epsilon / self.per_item
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release costs."""
+        """Return the privacy cost of one release: one use of epsilon-bounded range for each released label."""
         return (Use(BoundedRange(epsilon=float_above(self.epsilon)), min(self.k, len(self.domain))),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect, before any data is touched."""
+        """Return the expected error of the ranking, from the parameters alone, before any data is read.
+
+        Its `shortfall` is by how much, in units of a count, a picked label's count may be below the highest of the
+        labels not picked yet. It holds for all picks with probability `confidence`.
+        """
         confidence = probability("confidence", confidence)
         picks = min(self.k, len(self.domain))
         # One pick misses by s with probability at most |domain| exp(-rate s).
@@ -216,7 +244,10 @@ class KnownGumbel:
         return ErrorEstimate(confidence=confidence, shortfall=math.ceil(math.log(odds) / float(self.rate)))
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the k highest labels, in order, without counts."""
+        """Return the labels with the k highest noisy counts, in order, without their counts.
+
+        `histogram` has the exact counts of the labels.
+        """
         order = gumbel_order(histogram.over(self.domain), self.rate, self.k, randomness)
         items = tuple(Item(label=self.domain[place]) for place in order)
         return Release(items=items, spent=self.guarantees(), complete=True)

@@ -1,4 +1,4 @@
-"""Labels: the names of groups, text or whole numbers; without NumPy, so that commands start quickly."""
+"""Labels: the names of groups, text or whole numbers. NumPy is not imported here, so that commands start quickly."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, cast
@@ -8,16 +8,29 @@ from setwise.errors import InvalidParameter
 Cell: TypeAlias = str | int
 
 Label: TypeAlias = Cell | tuple[Cell, ...]
-"""The name of a group: one value, or for groups by several columns one for each column."""
+"""The name of a group: one value, or for groups by several columns a tuple with one value for each column."""
+
+
+NULL_TEXT = "\u2400null\u2400"
+"""The label of the group of rows without a value (SQL's NULL group), in a column of text labels.
+
+Labels cannot be null, because engines and mechanisms compare and sort them. A cell of the table that holds this very
+text would be counted in the NULL group, so the text is one that nobody types: the symbol for NUL before and after it.
+"""
+
+NULL_INTEGER = -(2**63) + 1
+"""The label of SQL's NULL group in a column of integer labels: the second lowest 64-bit integer."""
 
 
 def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
-    """Return the labels, each text, an integer, or a tuple of such, or raise `InvalidParameter`.
+    """Return `labels` as a tuple; raise `InvalidParameter` unless they are distinct and valid.
+
+    Each label is text, an integer, or a tuple of these; lists become tuples, and NumPy values become plain ones.
 
     >>> distinct_labels([["NO", 1], ["NO", 2]])
     (('NO', 1), ('NO', 2))
     """
-    tolist = getattr(labels, "tolist", None)  # of a NumPy array
+    tolist = getattr(labels, "tolist", None)  # NumPy arrays have this method
     every = tolist() if tolist else [label.item() if hasattr(label, "item") else label for label in labels]
     plain = [tuple(label) if isinstance(label, list) else label for label in cast("list[object]", every)]
     _check_cells([label[0] if isinstance(label, tuple) and len(label) == 1 else label for label in plain])
@@ -27,7 +40,10 @@ def distinct_labels(labels: Iterable[object]) -> tuple[Label, ...]:
 
 
 def _check_cells(cells: Sequence[object]) -> None:
-    """Raise unless all are text, all integers, or all tuples of one length whose places are so in turn."""
+    """Raise `InvalidParameter` unless all labels `cells` are text, all are integers, or all are tuples of one length.
+
+    The entries of tuples must be all text or all integers in each position. Text must be valid UTF-8.
+    """
     kinds = set(map(type, cells))
     if tuple in kinds:
         rows = [cell for cell in cells if isinstance(cell, tuple)]
@@ -50,5 +66,14 @@ def _check_cells(cells: Sequence[object]) -> None:
 
 
 def cell_of(label: Label, place: int) -> Cell:
-    """Return the value of a label in one of its columns."""
+    """Return the value of a group's `label` in the group column with index `place`.
+
+    A group by several columns has a tuple as label. For groups by one column, the label itself is returned.
+    """
     return label[place] if isinstance(label, tuple) else label
+
+
+def shown_cell(label: Label, place: int) -> Cell | None:
+    """Return the value of a group's label in the group column with index `place`; None if it stands for SQL's NULL."""
+    cell = cell_of(label, place)
+    return None if cell in (NULL_TEXT, NULL_INTEGER) else cell

@@ -1,4 +1,4 @@
-"""The quotient of a noisy sum and a noisy number, such as a mean, with an interval that holds both noises."""
+"""The quotient of a noisy sum and a noisy number, such as a mean, with an interval that covers both noises."""
 
 import math
 from collections.abc import Callable
@@ -14,9 +14,11 @@ from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyRatio:
-    """The quotient of a noisy sum and a noisy number, between -reach and reach, and its interval.
+    """Divides a noisy sum by a noisy number of rows; the quotient is limited to [-reach, reach] and has an interval.
 
-    `explained` returns how far sum - theta * number may be from 0 by noise alone, for a quotient theta. It is convex.
+    Let theta be a possible value of the true quotient. `explained` is a convex function: `explained(theta)` bounds the
+    size of the noise in sum - theta * number, with the confidence of the interval. The interval consists of the theta
+    with |sum - theta * number| <= explained(theta).
     """
 
     reach: int
@@ -24,16 +26,20 @@ class NoisyRatio:
 
     @classmethod
     def of(cls, reach: int, rows: int, noise: Counts, confidence: Fraction) -> "NoisyRatio":
-        """Return the quotient of a sum and a number to which one user adds at most `rows * reach` and `rows`.
+        """Return the `NoisyRatio` for a sum and a number of rows that both have the noise `noise`.
+
+        One user has at most `rows` rows and adds at most `rows * reach` to the sum. `confidence` is the probability
+        with which the interval of a quotient holds.
 
         Theorem: Fieller54 for Gaussian noise.
         """
         return cls(reach=reach, explained=_explained_by_noise(reach, rows, noise, 1 - confidence))
 
     def estimate(self, total: int, count: int) -> Estimate:
-        """Return the quotient of a noisy sum and a noisy number, 0 where the number is not positive, and its interval.
+        """Return the quotient of the noisy sum `total` and the noisy number `count`, with its interval.
 
-        The interval holds every theta with |total - theta * count| <= explained(theta).
+        The value is 0 if `count` is not positive. The interval holds every theta for which noise can explain the
+        difference total - theta * count, that is |total - theta * count| <= explained(theta).
         """
         reach = float(self.reach)
         value = min(max(total / count, -reach), reach) if count > 0 else 0.0
@@ -41,9 +47,11 @@ class NoisyRatio:
         return Estimate(value=value, interval=(low, high))
 
     def _end(self, total: int, count: int, value: float) -> float:
-        """Return the largest theta up to reach with theta * count - total within what the noises explain.
+        """Return the upper end of the quotient's confidence interval, at most reach, found by bisection.
 
-        The excess is a concave function of theta that is not positive at `value`, so it turns positive at most once.
+        It is the largest theta that noise can explain, that is, with theta * count - total <= explained(theta). `total`
+        is the noisy sum and `count` the noisy number. The left side minus the right side is a concave function of theta
+        that is not positive at `value`, so it becomes positive at most once.
         """
         inside, outside = value, float(self.reach)
         if outside * count - total <= self.explained(outside):
@@ -58,16 +66,19 @@ class NoisyRatio:
 
 
 def _explained_by_noise(reach: int, rows: int, noise: Counts, miss: Fraction) -> Callable[[float], float]:
-    """Return a bound on |sum - theta * number| as a function of theta; noise exceeds it with probability `miss`.
+    """Return a function that maps a quotient theta to a bound on the noise in sum - theta * number.
 
-    One user adds at most `rows * reach` to the sum and `rows` to the number.
+    The bound fails with probability at most `miss`. One user adds at most `rows * reach` to the sum and `rows` to the
+    number of rows, and `noise` is the kind of noise on both.
     """
     match noise:
-        case LaplaceCounts():  # both noises lie within their own radius, each missed with half the probability
-            of_sum, of_number = (noise_of(noise, each).radius(1 - miss / 2) for each in (reach * rows, rows))
+        case LaplaceCounts():  # each noise exceeds its radius with probability miss / 2
+            of_sum, of_number = (
+                noise_of(noise, sensitivity).radius(1 - miss / 2) for sensitivity in (reach * rows, rows)
+            )
             return lambda theta: of_sum + abs(theta) * of_number
-        case GaussianCounts(sigma=sigma):  # rounding moves each noise by at most a half
-            spread = -float(ndtri(float(miss) / 2)) * float(sigma) * rows
-            return lambda theta: spread * math.hypot(reach, theta) + (1 + abs(theta)) / 2
+        case GaussianCounts(sigma=sigma):  # rounding to integers changes each noise by at most a half
+            deviation = -float(ndtri(float(miss) / 2)) * float(sigma) * rows
+            return lambda theta: deviation * math.hypot(reach, theta) + (1 + abs(theta)) / 2
         case _:
             assert_never(noise)

@@ -1,4 +1,4 @@
-"""Exact parameters: rationals within limits, and those that are floats."""
+"""Checks of parameters as exact fractions: within limits, whole, or representable as a float."""
 
 import math
 from fractions import Fraction
@@ -8,16 +8,16 @@ from setwise.accounting.checks import check_positive_integer, limit_text
 from setwise.errors import InvalidParameter
 
 LARGEST_TAU = 2**40
-"""How much one user may add to one count; beyond this a count is a mistake."""
+"""Largest amount that one user may add to one count. A larger one is a mistake."""
 
 FINEST_RANK = 10**6
-"""The largest denominator of the share below a quantile, which keeps scores whole and small."""
+"""Largest denominator of the share of values below a quantile, which keeps scores whole and small."""
 
 
 def rational(name: str, value: object, smallest: Fraction, largest: Fraction) -> Fraction:
-    """Return `value` as the rational it is, when it lies in [smallest, largest]; else raise `InvalidParameter`.
+    """Return `value` as an exact fraction; raise `InvalidParameter` unless it lies in [smallest, largest].
 
-    Floats are taken at their exact binary value.
+    Floats are taken at their exact binary value. `name` is the parameter's name for the error message.
 
     >>> rational("sigma", 0.5, Fraction(1, 10), Fraction(10))
     Fraction(1, 2)
@@ -29,30 +29,38 @@ def rational(name: str, value: object, smallest: Fraction, largest: Fraction) ->
     exact = Fraction(value)
     if not smallest <= exact <= largest:
         limits = f"{limit_text(float(smallest))} and {limit_text(float(largest))}"
-        raise InvalidParameter(f"{name} must lie between {limits}, not {_shown(value)}")
+        raise InvalidParameter(f"{name} must lie between {limits}, not {_value_text(value)}")
     return exact
 
 
-def _shown(value: float | Fraction) -> str:
+def _value_text(value: float | Fraction) -> str:
+    """Return `value` as text for an error message; a fraction is written as a decimal number."""
     return f"{float(value):g}" if isinstance(value, Fraction) else repr(value)
 
 
 def probability(name: str, value: object) -> Fraction:
-    """Return `value` as a rational strictly between 0 and 1, or raise `InvalidParameter`."""
+    """Return `value` as an exact fraction; raise `InvalidParameter` unless it lies strictly between 0 and 1.
+
+    `name` is the parameter's name for the error message.
+    """
     exact = rational(name, value, Fraction(0), Fraction(1))
     if exact in (0, 1):
-        raise InvalidParameter(f"{name} must lie strictly between 0 and 1, not {_shown(exact)}")
+        raise InvalidParameter(f"{name} must lie strictly between 0 and 1, not {_value_text(exact)}")
     return exact
 
 
 def positive_integer(name: str, value: object, largest: int = LARGEST_TAU) -> int:
-    """Return `value` as an int between 1 and `largest`, or raise `InvalidParameter`."""
+    """Return `value` as an int; raise `InvalidParameter` unless it is a whole number from 1 to `largest`.
+
+    `name` is the parameter's name for the error message.
+    """
     return check_positive_integer(name, value, largest)
 
 
 def binary(exact: Fraction) -> Fraction:
-    """Return the largest rational at most `exact` that is a float.
+    """Return the largest fraction at most `exact` that a float can represent.
 
-    Noise is drawn with such parameters, so that the accountant, which speaks floats, prices exactly what is drawn.
+    Noise is drawn with such parameters, because the accountant computes with floats and must price exactly what is
+    drawn.
     """
     return Fraction(float_below(exact))

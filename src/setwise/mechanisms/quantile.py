@@ -1,4 +1,7 @@
-"""Quantiles by the exponential mechanism over a grid: a bounded-range use for one, log2(m) of them for m at once."""
+"""Quantiles as cells of a grid, picked by the exponential mechanism.
+
+One quantile costs one bounded-range use, and m quantiles of the same values cost about log2(m) uses.
+"""
 
 import math
 from collections.abc import Sequence
@@ -17,32 +20,35 @@ from setwise.mechanisms.randomness import Randomness
 from setwise.mechanisms.sampling.gumbel import Runs, gumbel_order
 
 LARGEST_GRID = 100_000
-"""Cells of the finest grid: every pick draws noise for each."""
+"""Largest number of grid cells, because every pick draws noise for each cell."""
 
 PARTS = 1024
-"""Cuts through a cell: what they divide among two slices is a whole number of these parts of its values."""
+"""Number of possible cuts through a cell. A cut divides the values of the cell between two slices in multiples of
+one part."""
 
 _UNITS = 2 * PARTS
-"""Units of length in a cell: cuts are at the odd ones, so that each lies inside one cell."""
+"""Units of length in a cell. Cuts are at the odd units, so that each cut lies inside one cell."""
 
 WEIGHT = 1000
 """Units of weight that one user divides among the cells of their rows, for quantiles over rows."""
 
 _FINEST_SHARE = 10**5
-"""The largest denominator of a share within a slice."""
+"""Largest denominator of a share within a slice."""
 
 _MOST_VALUES = 2**34
-"""More values than there are people: with `_UNITS` and `_FINEST_SHARE`, scores of as many stay below 2^62."""
+"""Largest number of values, more than there are people. With `_UNITS` and `_FINEST_SHARE`, scores stay below 2^62."""
 
 _DIVIDED_UNITS, _FINEST_DIVIDED_SHARE, _MOST_USERS = 128, 10**4, 2**31
 """The same for votes that users divide: scores of 2^31 users of `WEIGHT` units each stay below 2^62 too."""
 
 
 def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
-    """Return for each cell of a grid minus how far it is from the quantile, in units of 1/b where at = a/b.
+    """Return the score of each cell of a grid: the negative of its distance in rank from the quantile `at` = a/b.
 
-    The values of a cell have the ranks from the number below it to that number and its own: the score is minus the
-    distance of the rank at * n from them, 0 in the cell that holds it.
+    `cells` holds the number of values in each cell, and n is their sum. The quantile has the rank at * n. The values of
+    a cell have the ranks from the number of values below the cell to that number plus the cell's own. The distance is
+    from the quantile's rank to the nearest of these, and 0 for the cell that contains the quantile. Scores are in units
+    of 1/b values.
 
     >>> rank_scores(np.array([1, 1, 2, 5]), Fraction(1, 2)).tolist()
     [-7, -5, -1, 0]
@@ -52,15 +58,20 @@ def rank_scores(cells: NDArray[np.int64], at: Fraction) -> NDArray[np.int64]:
 
 
 def _distances(edges: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return minus the distance of 0 from the stretch between each edge and the next."""
+    """Return the score of each grid cell: minus the distance of the target rank from the ranks of the cell's values.
+
+    `edges` are the ranks at the ends of the cells, ascending, each minus the target rank. The score is 0 for the cell
+    that contains the target.
+    """
     return np.asarray(-np.maximum(0, np.maximum(edges[:-1], -edges[1:])))
 
 
 def score_range(at: Fraction) -> int:
-    """Return the range of the change of `rank_scores` when one value is added or taken away, in units of 1/b.
+    """Return the range of `rank_scores` for the quantile `at` = a/b when one value is added or removed.
 
-    It is at most 2 max(a, b - a), 1 value for the median, less than 2 for any other, and reached: docs/statistics.md
-    has the proof, and tests enumerate small grids.
+    The range is the largest change of a cell's score minus the smallest; the exponential mechanism needs it. It is 2
+    max(a, b - a) in units of 1/b values, that is, 1 value for the median and less than 2 values for any other quantile.
+    The bound is attained; docs/statistics.md has the proof, and tests enumerate small grids.
 
     >>> score_range(Fraction(1, 2)), score_range(Fraction(9, 10))
     (2, 18)
@@ -70,20 +81,23 @@ def score_range(at: Fraction) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GridQuantiles:
-    """Pick a cell of a grid for each share: one by the exponential mechanism, more by halving.
+    """Picks quantiles of values as cells of a grid: one quantile for each of `shares`, such as 1/2 for the median.
 
-    A single quantile is a cell picked with probability proportional to exp(epsilon * score / range). Of several, the
-    middle one is a cut of the grid, picked in the same way; it slices the values in two, and each slice has the
-    quantiles of its side. The values of the cell that is cut are divided among both slices in the ratio of the cut. So
-    what a user adds to all slices of a level is one value, and a level is one epsilon-bounded-range use. The values are
-    never released, only the cells picked, which are in order.
+    The grid has `cells` cells. A single quantile is a cell picked by the exponential mechanism, whose score is minus
+    the distance in rank. With several quantiles, a position at which to cut the grid is picked for the middle one in
+    the same way. The cut divides the values into two slices, and the quantiles below and above are picked from their
+    slice in the same way, level by level. The values of the cell that is cut are divided between both slices in the
+    ratio of the cut. So a user adds one value in all to the slices of a level, and a level costs one
+    `epsilon`-bounded-range use. Only the picked cells are released, and they are in order.
 
-    A user may divide `weight` units among several cells instead, which count as one value together. Counts and scores
-    are then in such units.
+    If `weight` is above 1, a user may divide that many units among several cells, which count together as one value.
+    Counts and scores are then in these units.
 
-    Theorem: DongDuRo19 for the exponential mechanism; KaplanScSt22 for halving; docs/statistics.md for the range of
-    the scores and for the values that are divided.
-    Requires: what a user adds to all `cells` together is at most `weight`.
+    Theorem: DongDuRo19 for the exponential mechanism; KaplanScSt22 for halving; docs/statistics.md for the range of the
+    scores and for the values that are divided.
+    Requires: the units that a user adds to all cells together are at most `weight`.
+    Raises: `InvalidParameter` unless the shares are ascending, lie strictly between 0 and 1 and have at most six
+    decimals.
     """
 
     shares: tuple[Fraction, ...]
@@ -106,44 +120,66 @@ class GridQuantiles:
 
     @property
     def guarantee(self) -> BoundedRange:
-        """What one level costs."""
+        """The privacy guarantee of one level of picks: epsilon-bounded range.
+
+        In a level, each slice (a part of the values between two earlier picks) is cut once; a user's value is in one
+        slice.
+        """
         return BoundedRange(epsilon=float_above(self.epsilon))
 
     @property
     def levels(self) -> int:
-        """How many times the values are halved until every quantile is picked: log2 of their number, and 1."""
+        """Number of levels of picks after which every quantile has its cell: floor(log2(number of quantiles)) + 1.
+
+        Each level picks the middle quantile of every slice (a part of the values between two earlier picks), which
+        halves the number of quantiles in a slice.
+        """
         return len(self.shares).bit_length()
 
     def pick(self, counts: NDArray[np.int64], randomness: Randomness) -> tuple[int, ...]:
-        """Return the cell of each quantile, given how many values, or units of weight, each cell holds."""
+        """Return the index of the grid cell that is picked for each quantile, in ascending order of the quantiles.
+
+        `counts` holds the exact number of values, or units of weight, in each cell.
+
+        Raises: `InvalidParameter` if there are not `cells` counts, or if they add up to more than 2^34 values (2^31
+        users, if users divide weights).
+        """
         if len(counts) != self.cells:
             raise InvalidParameter(f"the grid has {self.cells} cells, but counts are for {len(counts)}")
         below = np.concatenate(([0], np.cumsum(counts)))
         if below[-1] > (_MOST_VALUES if self.weight == 1 else _MOST_USERS * self.weight):
-            raise InvalidParameter("there are more values than people: a user has one")
+            raise InvalidParameter("there are more values than the limit; a user may have only one")
         if len(self.shares) == 1:
             share = self._share(0, 0, 1)
             rate = self.epsilon / (score_range(share) * self.weight)
             return (int(gumbel_order(rank_scores(counts, share), rate, 1, randomness)[0]),)
         whole = _Slice(counts=counts, below=below, units=self._units, low=0, high=self._units * self.cells)
-        return self._picked(whole, 0, len(self.shares), randomness)
+        return self._pick_between(whole, 0, len(self.shares), randomness)
 
-    def _picked(self, held: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
-        """Return the cells of the quantiles from `first` to before `last`, whose values the slice holds."""
+    def _pick_between(self, values: "_Slice", first: int, last: int, randomness: Randomness) -> tuple[int, ...]:
+        """Return the picked grid cells of the quantiles with indices `first` to `last` - 1.
+
+        The slice `values` holds the values between the cuts that were picked for the quantiles `first` - 1 and `last`.
+        The middle quantile is picked first, and the others from the slices below and above it.
+        """
         if first == last:
             return ()
         middle = (first + last) // 2
         share = self._share(first, middle, last)
         rate = self.epsilon / (score_range(share) * self._units * self.weight)
         if last - first == 1:
-            return (held.pick_cell(share, rate, randomness),)
-        cut = held.pick_cut(share, rate, randomness)
-        lower, upper = held.halves(cut)
-        before = self._picked(lower, first, middle, randomness)
-        return (*before, cut // self._units, *self._picked(upper, middle + 1, last, randomness))
+            return (values.pick_cell(share, rate, randomness),)
+        cut = values.pick_cut(share, rate, randomness)
+        lower, upper = values.halves(cut)
+        before = self._pick_between(lower, first, middle, randomness)
+        return (*before, cut // self._units, *self._pick_between(upper, middle + 1, last, randomness))
 
     def _share(self, first: int, middle: int, last: int) -> Fraction:
-        """Return which share of a slice the middle one of its quantiles is above."""
+        """Return the share of a slice's values that should be below the quantile with index `middle`.
+
+        The slice contains the values between the quantiles with indices `first` - 1 and `last`, or the ends of the
+        grid. The share is rounded to a small denominator, so that scores stay whole and small.
+        """
         ends = (Fraction(0), *self.shares, Fraction(1))
         low, high = ends[first], ends[last + 1]
         finest = _FINEST_SHARE if self.weight == 1 or len(self.shares) == 1 else _FINEST_DIVIDED_SHARE
@@ -152,20 +188,25 @@ class GridQuantiles:
 
     @property
     def _units(self) -> int:
-        """Units of length in a cell, of which every second one is a cut: fewer where users divide their votes."""
+        """Number of positions into which a grid cell is divided; the grid can be cut at every second position.
+
+        The number is smaller if users divide a weight among several cells.
+        """
         return _UNITS if self.weight == 1 else _DIVIDED_UNITS
 
     def rank_error(self, number: int, confidence: Fraction) -> int:
-        """Return by how many values the rank of a quantile is off at most, with the given confidence.
+        """Return a bound, in values, on the error in rank of the quantile with index `number`.
 
-        One pick of c candidates misses the best score by s with probability at most c * exp(-rate s), whatever was
-        picked before: by no more than (log(c) + X) / rate, with X exponential. A slice whose ends are off by e and f
-        moves the target within it by (1 - share) e + share f, so what is missed adds up with a weight for each pick.
+        The bound holds with probability `confidence`. A pick among c candidates misses the best score by at most
+        (log(c) + X) / rate, whatever was picked before; X is exponential with mean 1, and rate is epsilon divided by
+        the range of the scores. A quantile is picked from a slice whose two ends were picked before. If the lower end
+        is off by e in rank and the upper end by f, the target within the slice moves by (1 - share) e + share f. So the
+        result is a sum of the misses of all picks with these weights.
         """
         first, last = 0, len(self.shares)
-        low: list[float] = []  # what the ends of the slice are off by: the weight of every pick so far
+        low: list[float] = []  # weight of every pick so far in the error of the slice's ends
         high: list[float] = []
-        ranks: list[float] = []  # what X counts in each pick, and the part that is certain
+        ranks: list[float] = []  # factor of X in the error of each pick; `certain` is the term with log(c)
         certain: list[float] = []
         while True:
             middle = (first + last) // 2
@@ -178,28 +219,29 @@ class GridQuantiles:
                 break
             low, high = (off if number > middle else [*low, 0.0]), (off if number < middle else [*high, 0.0])
             first, last = (first, middle) if number < middle else (middle + 1, last)
-        exponential = [weight * each for weight, each in zip(off, ranks, strict=True) if weight]
-        missed = math.fsum(weight * each for weight, each in zip(off, certain, strict=True))
-        return math.ceil(missed + exceeded(exponential, float(1 - probability("confidence", confidence))))
+        exponential = [weight * rank for weight, rank in zip(off, ranks, strict=True) if weight]
+        missed = math.fsum(weight * rank for weight, rank in zip(off, certain, strict=True))
+        return math.ceil(missed + sum_quantile(exponential, float(1 - probability("confidence", confidence))))
 
 
 _APART = 1.02
-"""Factor by which scales of exponentials are kept apart, so that their sum has a tail of plain terms."""
+"""Factor by which scales of exponentials are kept apart, so that the tail of their sum has a closed form."""
 
 
-def exceeded(scales: Sequence[float], chance: float) -> float:
-    """Return what a sum of independent exponentials exceeds with at most the given chance.
+def sum_quantile(scales: Sequence[float], chance: float) -> float:
+    """Return a number that a sum of independent exponentials exceeds with probability at most `chance`.
 
-    Nearly equal scales are raised, which only raises the sum.
+    `scales` are their means. Nearly equal scales are raised, which can only raise the sum.
 
-    >>> round(exceeded([2.0], 0.05), 3), round(exceeded([2.0, 1.0], 0.05), 3)
+    >>> round(sum_quantile([2.0], 0.05), 3), round(sum_quantile([2.0, 1.0], 0.05), 3)
     (5.991, 7.352)
     """
     apart: list[float] = []
     for scale in sorted(scales):
         apart.append(max(scale, _APART * apart[-1]) if apart else scale)
     terms = [math.prod(a / (a - b) for b in apart if b != a) for a in apart]
-    least, most = 0.0, math.fsum(apart) * math.log(len(apart) / chance)  # there each is exceeded with an equal part
+    # At the upper end each exponential is exceeded with an equal part of the probability.
+    least, most = 0.0, math.fsum(apart) * math.log(len(apart) / chance)
     while most - least > 1e-9 * most:
         middle = (least + most) / 2
         tail = math.fsum(term * math.exp(-middle / a) for term, a in zip(terms, apart, strict=True))
@@ -209,9 +251,10 @@ def exceeded(scales: Sequence[float], chance: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Slice:
-    """The values between two places of the grid, `low` and `high`, in units of a cell's length.
+    """The part of a grid of values between the positions `low` and `high`; a grid cell is `units` positions long.
 
-    The values of a cell are spread evenly over it. `counts` and `below` are those of all cells.
+    The values of a cell are spread evenly over it. `counts` are the numbers of values in each cell of the whole grid,
+    and `below` the numbers of values below each cell.
     """
 
     counts: NDArray[np.int64]
@@ -222,24 +265,31 @@ class _Slice:
 
     @property
     def _cells(self) -> NDArray[np.int64]:
-        """The cells that the slice has a part of, at least one."""
+        """Indices of the grid cells that lie at least partly in this slice of the grid; at least one."""
         return np.arange(self.low // self.units, max(self.high - 1, self.low) // self.units + 1)
 
     def halves(self, cut: int) -> tuple["_Slice", "_Slice"]:
-        """Return the slices below and above a cut."""
+        """Return the two parts of this slice of the grid: below and above the grid position `cut`."""
         lower = _Slice(counts=self.counts, below=self.below, units=self.units, low=self.low, high=cut)
         return lower, _Slice(counts=self.counts, below=self.below, units=self.units, low=cut, high=self.high)
 
     def pick_cell(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
-        """Return the cell that is picked as the quantile of the slice."""
+        """Return the index of the grid cell that the exponential mechanism picks as a quantile of the slice's values.
+
+        `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
+        scores.
+        """
         cells = self._cells
         edges = np.clip(self.units * np.append(cells, cells[-1] + 1), self.low, self.high)
         return int(cells[gumbel_order(_distances(self._off(edges, share)), rate, 1, randomness)[0]])
 
     def pick_cut(self, share: Fraction, rate: Fraction, randomness: Randomness) -> int:
-        """Return the place that is picked as the quantile of the slice, an odd number of units.
+        """Return the grid position (an odd number) that the exponential mechanism picks as a quantile of the slice.
 
-        Within a cell the scores of cuts rise and then fall evenly, so each side is a run: a run is picked, then a cut.
+        `share` is the share of the slice's values below the quantile, and `rate` is epsilon divided by the range of the
+        scores. Within a cell the scores of positions rise evenly and then fall evenly. To save time, a rising or
+        falling run of positions is first picked as a whole, with the sum of its weights, and then a position within the
+        run.
         """
         cells = self._cells
         first = np.maximum(self.units * cells, self.low) | 1
@@ -247,7 +297,7 @@ class _Slice:
         off = self._off(first, share)
         slopes = 2 * share.denominator * self.counts[cells]
         rising = np.where(off < 0, np.minimum(number, -(off // np.maximum(slopes, 1))), 0)
-        rising = np.where((slopes == 0) & (off < 0), number, rising)  # below the quantile: nearest is the last
+        rising = np.where((slopes == 0) & (off < 0), number, rising)  # empty cells below: the last cut is nearest
         falls, lasts = np.flatnonzero(rising < number), np.flatnonzero(rising)
         nearest = first + 2 * rising
         starts = np.concatenate((nearest[falls], nearest[lasts] - 2))
@@ -260,11 +310,18 @@ class _Slice:
         return int(starts[run] + steps[run] * gumbel_order(away, rate, 1, randomness)[0])
 
     def _off(self, places: NDArray[np.int64], share: Fraction) -> NDArray[np.int64]:
-        """Return by how many values the number below each place is above the quantile, over b and `units`."""
+        """Return, for each position in `places`, the number of values below it minus the target rank.
+
+        Only values of the slice count, and the target rank is `share` times their number. The result is a whole number,
+        in units of 1 / (b * units) values, where share = a/b and a grid cell has `units` positions.
+        """
         ends = self._below(np.array([self.low, self.high]))
         return np.asarray(share.denominator * (self._below(places) - ends[0]) - share.numerator * (ends[1] - ends[0]))
 
     def _below(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return how many values are below places of the grid, in parts of `units`."""
+        """Return how many values of the whole grid are below each position in `places`, in units of 1 / `units` values.
+
+        A grid cell has `units` positions, over which its values are spread evenly.
+        """
         cells = np.minimum(places // self.units, len(self.counts) - 1)
         return np.asarray(self.units * self.below[cells] + (places - self.units * cells) * self.counts[cells])

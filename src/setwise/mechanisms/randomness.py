@@ -1,4 +1,4 @@
-"""The port through which noise reaches the mechanisms, and the operating system behind it."""
+"""The source of random bits for the mechanisms: its interface, and the operating system's generator."""
 
 import os
 from typing import Protocol
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from setwise.errors import InvalidParameter
 
 WORD = 64
-"""Bits in the word each draw starts from."""
+"""Number of random bits from which each draw starts."""
 
 _CONTAINERS: tuple[tuple[int, type[np.unsignedinteger]], ...] = (
     (8, np.uint8),
@@ -20,17 +20,17 @@ _CONTAINERS: tuple[tuple[int, type[np.unsignedinteger]], ...] = (
 
 
 class Randomness(Protocol):
-    """A source of independent uniform words."""
+    """A source of independent, uniformly distributed integers of 1 to 64 bits, from which all noise is drawn."""
 
     def words(self, count: int, width: int = WORD) -> NDArray[np.uint64]:
-        """Return `count` independent uniform integers of `width` bits, 1 to 64."""
+        """Return `count` independent uniform integers of `width` bits, from 1 to 64 bits."""
         ...
 
 
 class SystemRandomness:
-    """The operating system's generator, read anew at every call.
+    """The operating system's generator, read at every call.
 
-    Nothing is buffered between calls, so a forked child never repeats what its parent drew.
+    Nothing is buffered between calls, so a forked child process never repeats the draws of its parent.
 
     >>> SystemRandomness().words(3, width=8).max() < 256
     np.True_
@@ -39,10 +39,13 @@ class SystemRandomness:
     __slots__ = ()
 
     def words(self, count: int, width: int = WORD) -> NDArray[np.uint64]:
-        """Return `count` independent uniform integers of `width` bits, 1 to 64."""
+        """Return `count` independent uniform integers of `width` bits.
+
+        Raises: `InvalidParameter` unless `width` lies between 1 and 64.
+        """
         for bits, kind in _CONTAINERS:
             if 1 <= width <= bits:
                 raw = np.frombuffer(os.urandom(count * bits // 8), dtype=kind)
-                # A container's top bits are as uniform as any; at full width this is free.
+                # Keep the top bits, which are as uniform as any others. At full width no shift is needed.
                 return (raw if bits == width else raw >> kind(bits - width)).astype(np.uint64, copy=False)
         raise InvalidParameter(f"width must lie between 1 and 64 bits, not {width!r}")

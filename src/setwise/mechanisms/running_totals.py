@@ -1,10 +1,10 @@
-"""Running totals over T periods for the price of one Gaussian release.
+"""Running totals over T periods for the privacy cost of one Gaussian release.
 
-Let x[g, t] be the number of users who are new in group g in period t. A user is new in a group once, and keeps at most
-Delta groups. With a lower-triangular Toeplitz matrix C, whose first column c is non-negative and non-increasing, the
-release of period t is y[g, t] = sum over s <= t of c[t-s] x[g, s] plus independent Gaussian noise of deviation sigma.
-All T releases together are one Gaussian use with mu = sqrt(Delta) ||c|| / sigma. The total up to period t is estimated
-by sum over s <= t of B[t, s] y[g, s], where B = A C^-1 and A is the matrix of prefix sums.
+Let x[g, t] be the number of users who are new in group g in period t. A user is new in a group once, and is kept for at
+most Delta groups. With a lower-triangular Toeplitz matrix C, whose first column c is non-negative and non-increasing,
+the release of period t is y[g, t] = sum over s <= t of c[t-s] x[g, s] plus independent Gaussian noise of standard
+deviation sigma. All T releases together are one Gaussian use with mu = sqrt(Delta) ||c|| / sigma. The total up to
+period t is estimated by sum over s <= t of B[t, s] y[g, s], where B = A C^-1 and A is the matrix of prefix sums.
 
 The coefficients are multiples of 2^-bits, so that 2^bits C x is a vector of whole numbers, and the noise added to it is
 the exactly rounded Gaussian. Proofs: docs/running-totals.md.
@@ -30,23 +30,28 @@ from setwise.mechanisms.parameters import positive_integer, probability
 from setwise.mechanisms.randomness import Randomness
 
 MOST_PERIODS = 4000
-"""Ten years of days. Estimates multiply a matrix of T x T floats, which takes 128 MB at this size."""
+"""Largest number of periods: ten years of days. Estimates multiply a T x T matrix of floats, which takes 128 MB at
+this size."""
 
 BITS = 20
-"""Coefficients are multiples of 2^-20 unless the noise scale, in those units, would exceed what can be drawn."""
+"""Coefficients are multiples of 2^-20, unless the noise scale in those units would exceed what can be drawn."""
 
 _FLOAT_SLACK = 1e-9
-"""Relative and absolute margin of thresholds and radii, far above the rounding error of the floats behind them."""
+"""Relative and absolute margin of thresholds and radii, far above the rounding error of the floats they are computed
+from."""
 
 _EXPONENTS = tuple(Fraction(step, 20) for step in range(21))
 """Exponents a of the candidates (1 - x)^-a: 0 is the identity, 1/2 the square root of the prefix sums."""
 
 _CUTOFFS = (1, 2, 4)
-"""Candidates for windows are also cut off after this many window lengths, from where on coefficients are 0."""
+"""Candidates for windows are also cut off after these multiples of the window length; later coefficients are 0."""
 
 
 class Purpose(StrEnum):
-    """What the estimates of a series are wanted for; the coefficients with the least error for it are chosen."""
+    """Which estimates of a series of counts get the smallest error: totals, single periods, or windows.
+
+    A total sums all periods so far, and a window the last few periods.
+    """
 
     TOTALS = "totals"
     """The total from the first period up to every period."""
@@ -58,13 +63,21 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The series (1 - x)^-exponent, cut off after `cutoff` coefficients (None keeps all): one choice of C."""
+    """The weights c[0], c[1], ... of the counts of the present and earlier periods in one release of a series.
+
+    A release of a series over periods is a weighted sum of counts plus noise; c[k] is the weight of the count k periods
+    ago. The weights are the coefficients of the power series (1 - x)^-exponent, and 0 from the index `cutoff` on; a
+    `cutoff` of None keeps all of them.
+    """
 
     exponent: Fraction
     cutoff: int | None = None
 
     def __str__(self) -> str:
-        """Return the name of the choice for people."""
+        """Return a phrase for people about how a release weights earlier periods.
+
+        Examples: "independent noise in every period", "the square root of the prefix sums".
+        """
         if self.exponent == 0:
             return "independent noise in every period"
         root = "the square root of the prefix sums" if self.exponent == Fraction(1, 2) else None
@@ -72,32 +85,42 @@ class Shape:
         return name if self.cutoff is None else f"{name}, cut off after {self.cutoff} periods"
 
     def coefficients(self, periods: int) -> NDArray[np.float64]:
-        """Return the first `periods` coefficients as floats: c[0] = 1 and c[k] = c[k-1] (a + k - 1) / k."""
+        """Return the weights c[0], ..., c[periods - 1] of the present and earlier periods in a release, as floats.
+
+        They are c[0] = 1 and c[k] = c[k-1] (a + k - 1) / k with a = exponent, and 0 from the cutoff on.
+        """
         steps = np.arange(1, periods, dtype=np.float64)
         ratios = (float(self.exponent) + steps - 1.0) / steps
-        found = np.concatenate(([1.0], np.cumprod(ratios)))
+        coefficients = np.concatenate(([1.0], np.cumprod(ratios)))
         if self.cutoff is not None:
-            found[self.cutoff :] = 0.0
-        return found
+            coefficients[self.cutoff :] = 0.0
+        return coefficients
 
 
 def choose_shape(periods: int, purpose: Purpose, window: int | None = None) -> Shape:
-    """Return the candidate with the least error, at an equal privacy cost, of what the series is wanted for.
+    """Return the weights of earlier periods (a `Shape`) with the smallest error for `purpose`, at equal privacy cost.
 
-    The error is that of the last period, which is the largest of all: the norm of the row that estimates it, times the
-    norm of c, which the noise scale is proportional to.
+    `periods` is the number of periods of the series, and `window` the number of periods of a window, if the purpose is
+    WINDOWS. The error that is minimised is that of the last period's estimate, which is the largest.
+
+    Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
     """
     length = wanted_window(periods, purpose, window)
     shapes = [Shape(exponent=exponent) for exponent in _EXPONENTS]
     if length is not None:
         cutoffs = [factor * length for factor in _CUTOFFS if factor * length < periods]
         shapes += [Shape(exponent=exponent, cutoff=cutoff) for exponent in _EXPONENTS[1:] for cutoff in cutoffs]
-    # Identity comes first, so that it wins where several candidates are equal, as they are for one period.
+    # The identity comes first, so that it is chosen if several candidates are equal, as they are for one period.
     return min(shapes, key=lambda shape: round(_relative_error(shape.coefficients(periods), length), 12))
 
 
 def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | None:
-    """Return how many periods an estimate of this purpose spans; None spans all periods from the first on."""
+    """Return how many periods an estimate for `purpose` spans; None if it spans all periods from the first on.
+
+    `periods` is the number of periods of the series, and `window` the length of a window for the purpose WINDOWS.
+
+    Raises: `InvalidParameter` if a window is missing for WINDOWS or given for another purpose.
+    """
     match purpose:
         case Purpose.WINDOWS:
             if window is None:
@@ -110,16 +133,21 @@ def wanted_window(periods: int, purpose: Purpose, window: int | None) -> int | N
 
 
 def _relative_error(coefficients: NDArray[np.float64], window: int | None) -> float:
-    """Return the deviation of the last estimate over the noise of one count that costs as much privacy."""
+    """Return the standard deviation of the last estimate of a series, relative to a single noisy count of equal cost.
+
+    It is the quotient of the two standard deviations. `coefficients` are the weights of the present and earlier periods
+    in a release, and `window` is the number of periods that the estimate spans, or None for all.
+    """
     row = _window_row(_inverse_row(coefficients), window)
     return float(np.linalg.norm(row) * np.linalg.norm(coefficients))
 
 
 def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return b with B[t, s] = b[t-s] for B = A C^-1: the series 1 / ((1 - x) c(x)).
+    """Return the weights b of releases in an estimate: the total up to period t is the sum over s of b[t - s] y[s].
 
-    The zeros of c(x) do not lie inside the unit circle (Enestroem-Kakeya), so that rounding errors do not grow
-    exponentially along the recursion.
+    y[s] is the release of period s, a sum of counts with the weights c = `coefficients`. As a power series b(x) is 1 /
+    ((1 - x) c(x)), where c(x) = c[0] + c[1] x + ... . The zeros of c(x) do not lie inside the unit circle
+    (Enestroem-Kakeya), so rounding errors do not grow exponentially along the recursion.
     """
     row = np.empty(len(coefficients))
     for place in range(len(coefficients)):
@@ -128,34 +156,41 @@ def _inverse_row(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _window_row(row: NDArray[np.float64], window: int | None) -> NDArray[np.float64]:
-    """Return the coefficients that estimate the last `window` periods: b[k] - b[k - window]."""
+    """Return the weights with which releases are summed to estimate the total of the last `window` periods.
+
+    They are b[k] - b[k - window], where b = `row` are the weights that estimate the total of all periods. If `window`
+    is None or all periods, b is returned.
+    """
     if window is None or window >= len(row):
         return row
-    found = row.copy()
-    found[window:] -= row[:-window]
-    return found
+    windowed = row.copy()
+    windowed[window:] -= row[:-window]
+    return windowed
 
 
 def rounded_coefficients(shape: Shape, periods: int, bits: int) -> tuple[int, ...]:
-    """Return the coefficients of a shape as multiples of 2^-bits, non-negative and non-increasing.
+    """Return the weights of earlier periods of a `shape` in units of 2^-bits, rounded to whole numbers.
 
-    Ensures: the first one is 2^bits, that is 1.
+    There is one weight per period; the weights are not negative and do not rise.
+
+    Ensures: the first one is 2^bits, which stands for 1.
     """
-    found: list[int] = []
+    multiples: list[int] = []
     for coefficient in shape.coefficients(positive_integer("periods", periods, MOST_PERIODS)):
         nearest = round(coefficient * (1 << bits))
-        found.append(min(nearest, found[-1]) if found else 1 << bits)
-    return tuple(found)
+        multiples.append(min(nearest, multiples[-1]) if multiples else 1 << bits)
+    return tuple(multiples)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningTotals:
-    """The mechanism of one series: T releases that together cost one Gaussian use, and what is estimated from them.
+    """The mechanism of a series over T periods: one release per period, which together cost one Gaussian use.
 
-    `coefficients` are multiples of 2^-`bits`; their number is T. `sigma` is the parameter of the Gaussian use that is
-    charged: the noise scale over the l2-sensitivity. Each user adds one unit to each of at most `contributions` groups,
-    in at most `participations` periods. `failure` is the probability with which a group of one user alone is ever shown
-    (None where all groups are public).
+    A release is a weighted sum of the counts of the present and earlier periods, plus noise. The T `coefficients` are
+    these weights, in units of 2^-`bits`. `sigma` is the parameter of the Gaussian use that is charged: the noise scale
+    divided by the l2-sensitivity. Each user adds one unit to each of at most `contributions` groups, in at most
+    `participations` periods. `failure` is the probability that a group of one user alone is ever shown, or None if all
+    groups are public.
 
     >>> totals = RunningTotals.plan(periods=365, contributions=10, sigma=4.0)
     >>> round(float(totals.deviations()[-1]))
@@ -195,10 +230,13 @@ class RunningTotals:
         participations: int = 1,
         failure: float | None = None,
     ) -> "RunningTotals":
-        """Return the mechanism of a shape (by default the best for totals), with the finest lattice that can be drawn.
+        """Return the mechanism of a series whose releases weight earlier periods as `shape` says.
 
-        Coefficients are multiples of 2^-20. A noise scale above 950 users takes a coarser lattice, because noise is
-        drawn up to a deviation of 10^9 units.
+        If `shape` is None, it is the best one for totals. `sigma` is the noise scale divided by the l2-sensitivity; a
+        user adds to at most `contributions` groups in at most `participations` periods. `failure` is the probability
+        that a group of one user alone is ever shown, or None if groups are public. The weights are multiples of 2^-20,
+        or of a larger power of 2 if the noise scale exceeds about 950 users, because noise is drawn only up to a
+        standard deviation of 10^9 such units.
         """
         chosen = choose_shape(periods, Purpose.TOTALS) if shape is None else shape
         for bits in range(BITS, 0, -1):
@@ -216,21 +254,24 @@ class RunningTotals:
 
     @property
     def periods(self) -> int:
-        """How many periods the series has."""
+        """Number of periods over which the series releases counts."""
         return len(self.coefficients)
 
     @property
     def noise_scale(self) -> int:
-        """The deviation of the noise of one release, in units of 2^-bits users."""
+        """Standard deviation of the noise that each release of the series gets, in units of 2^-bits users."""
         return noise_units(self.coefficients, self.sigma, self.contributions, self.participations)
 
     @property
     def deviation(self) -> float:
-        """The deviation of the noise of one release, in users."""
+        """Standard deviation of the noise that each release of the series gets, in users."""
         return math.ldexp(self.noise_scale, -self.bits)
 
     def uses(self) -> tuple[Use, ...]:
-        """Return what the whole series costs: one Gaussian use, and one failure where groups are private.
+        """Return the privacy cost of the whole series, as mechanism uses (guarantees with counts).
+
+        They are one Gaussian use, and if groups are private, a use that only fails outright, with probability
+        `failure`.
 
         Theorem: docs/running-totals.md, Theorems 1 and 2.
         """
@@ -238,14 +279,19 @@ class RunningTotals:
         return (gaussian,) if self.failure is None else (gaussian, Use(ApproxDP(epsilon=0.0, delta=self.failure)))
 
     def draw(self, count: int, randomness: Randomness) -> NDArray[np.int64]:
-        """Return `count` independent exact draws of the noise of one release, in units of 2^-bits users."""
+        """Return `count` independent exact draws of the noise that each release of the series gets.
+
+        They are in units of 2^-bits users.
+        """
         return RoundedGaussianNoise(sigma=Fraction(self.noise_scale)).draw(count, randomness)
 
     def release(self, new_users: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return y in units of 2^-bits users, for groups in rows and the first periods in columns.
+        """Return the released values in units of 2^-bits users, with a row per group and a column per period so far.
 
-        `new_users` has how many users are new in each group and period, `noise` an independent draw for each.
-        Arithmetic is exact: counts and noise of up to 2^42 leave room in 64 bits.
+        `new_users` holds how many users are new in each group and period, `noise` an independent draw for each. The
+        arithmetic is exact: counts and noise of up to 2^42 fit into 64 bits.
+
+        Raises: `InvalidParameter` if the two arrays have different shapes.
         """
         if new_users.shape != noise.shape:
             raise InvalidParameter("every group and period needs one draw of noise")
@@ -254,26 +300,30 @@ class RunningTotals:
         return np.asarray(new_users @ lower.T + noise, dtype=np.int64)
 
     def estimates(self, released: NDArray[np.int64], window: int | None = None) -> NDArray[np.float64]:
-        """Return the estimated number of users, for groups in rows and periods in columns.
+        """Return the numbers of users estimated from the `released` values, groups in rows and periods in columns.
 
-        In column t it is the total of the last `window` periods up to t, or of all periods up to t without a window.
+        Column t is the total of the last `window` periods up to t, or of all periods up to t if `window` is None.
         """
         row = self._row(window)[: released.shape[1]]
         lower = toeplitz(row, np.zeros_like(row))
         return np.asarray(np.ldexp(released.astype(np.float64), -self.bits) @ lower.T, dtype=np.float64)
 
     def deviations(self, window: int | None = None) -> NDArray[np.float64]:
-        """Return the standard deviation of the estimate of every period, in users."""
+        """Return the standard deviation of the estimate of every period, in users.
+
+        The estimate is of the last `window` periods, or of all periods so far if `window` is None.
+        """
         return self.deviation * np.sqrt(np.cumsum(self._row(window) ** 2))
 
     def radii(self, confidence: Fraction, window: int | None = None) -> NDArray[np.float64]:
-        """Return for every period an r such that the estimate is within r of the truth with this confidence.
+        """Return for every period a radius r in users: the estimate is within r of the truth with this `confidence`.
 
-        The error is B times normal noise of deviation sigma, rounded: rounding moves each release by at most half a
-        unit, and the estimate by at most that times the sum of |B[t, s]|.
+        `window` is the number of periods that an estimate spans, or None for all so far. The error is a weighted sum of
+        the noises of the releases, which are normal and rounded. Rounding changes each release by at most half a unit,
+        and the estimate by at most that times the sum of the absolute weights.
         """
         outside = float(1 - probability("confidence", confidence))
-        return self._widened(-float(ndtri(outside / 2)), window)
+        return self._widen(-float(ndtri(outside / 2)), window)
 
     def intervals(
         self,
@@ -282,11 +332,12 @@ class RunningTotals:
         window: int | None = None,
         shown_from: NDArray[np.int64] | None = None,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the lower and upper ends of the intervals of all estimates, groups in rows and periods in columns.
+        """Return the lower and upper ends, in users, of the intervals of all estimates from the `released` values.
 
-        For private groups `shown_from` has the period in which each was first shown. A group that has just passed its
-        threshold is more often too high than too low, so that its interval reaches further down: each interval holds
-        the truth with this confidence, given that its group is shown.
+        Groups are in rows and periods in columns. `window` is the number of periods that an estimate spans, or None for
+        all. For private groups `shown_from` holds the period in which each was first shown. The estimate of a group
+        that has just passed its threshold is more often too high than too low, so its interval extends further down.
+        Each interval contains the truth with this `confidence`, given that its group is shown.
 
         Theorem: docs/running-totals.md, Proposition 3.
         """
@@ -298,11 +349,11 @@ class RunningTotals:
         periods = estimates.shape[1]
         totals = estimates if window is None else self.estimates(released)
         thresholds, deviations = self.thresholds()[:periods], self.deviations()[:periods]
-        lowered = totals - self._widened(0.0, None)[:periods]  # by what rounding may have added
+        lowered = totals - self._widen(0.0, None)[:periods]  # subtract the most that rounding may have added
         latest = least_selected(lowered[:, -1:], thresholds[-1:], deviations[-1:], outside / 4)
         chance = np.maximum(ndtr((latest - thresholds[-1]) / deviations[-1]), 1e-300)
-        own = self.deviations(window)[:periods]
-        reach = -ndtri(0.375 * outside * chance) * own + self._widened(0.0, window)[:periods]
+        deviations_of_window = self.deviations(window)[:periods]
+        reach = -ndtri(0.375 * outside * chance) * deviations_of_window + self._widen(0.0, window)[:periods]
         lower, upper = estimates - reach, estimates + reach
         if window is None and (self._row(None) >= 0.0).all():
             later = np.arange(periods) >= shown_from[:, np.newaxis]
@@ -311,32 +362,43 @@ class RunningTotals:
         return lower, upper
 
     def thresholds(self) -> NDArray[np.float64]:
-        """Return for every period the estimate above which a private group is shown, in users.
+        """Return for every period the estimate, in users, above which a private group is shown.
 
-        A group that one user alone has is above it with probability at most failure (1 - TV) / (Delta T), where TV is
-        the total variation distance of the Gaussian use: so that Delta groups in T periods together, beside the
-        Gaussian use, cost one outright failure of probability `failure`.
+        A group that one user alone has exceeds it with probability at most failure (1 - TV) / (Delta T), where TV is
+        the total variation distance of the Gaussian use, Delta is `contributions` and T the number of periods. So the
+        Delta groups of a user in all T periods together cost one outright failure of probability `failure`, in addition
+        to the Gaussian use.
 
         Theorem: docs/running-totals.md, Theorem 2.
+        Raises: `InvalidParameter` if the groups are public.
         """
         if self.failure is None:
-            raise InvalidParameter("groups are public, so that every one of them is shown")
+            raise InvalidParameter("public groups have no threshold, because every one of them is shown")
         shared = 1.0 - (2.0 * float(ndtr(0.5 / self.sigma)) - 1.0)
         tail = self.failure * shared / (self.contributions * self.periods)
-        return self.participations + self._widened(-float(ndtri(tail)), None)
+        return self.participations + self._widen(-float(ndtri(tail)), None)
 
-    def _widened(self, quantile: float, window: int | None) -> NDArray[np.float64]:
+    def _widen(self, quantile: float, window: int | None) -> NDArray[np.float64]:
+        """Return, for every period, the half-width of an interval: `quantile` standard deviations plus rounding.
+
+        The result is in users, and the second term is the largest effect of rounding the releases. `window` is the
+        number of periods that the estimate spans, or None for all.
+        """
         rounding = math.ldexp(0.5, -self.bits) * np.cumsum(np.abs(self._row(window)))
         return np.asarray((quantile * self.deviations(window) + rounding) * (1.0 + _FLOAT_SLACK) + _FLOAT_SLACK)
 
     def _row(self, window: int | None) -> NDArray[np.float64]:
+        """Return the weights with which releases are summed to estimate the total of the last `window` periods.
+
+        The first weight is that of the present period's release. A `window` of None means all periods so far.
+        """
         if window is not None:
             positive_integer("window", window, MOST_PERIODS)
         return _window_row(_estimating_row(self.coefficients, self.bits), window)
 
 
 _FAR = 8.0
-"""Deviations above its threshold from where on a group that is shown is as good as any other."""
+"""Standard deviations above its threshold from which on the selection of a group has no effect on its interval."""
 
 _HALVINGS = 40
 
@@ -344,14 +406,15 @@ _HALVINGS = 40
 def least_selected(
     estimates: NDArray[np.float64], thresholds: NDArray[np.float64], deviations: NDArray[np.float64], tail: float
 ) -> NDArray[np.float64]:
-    """Return the least totals that are not refuted by estimates of groups which were shown for their estimates.
+    """Return lower bounds on the totals of groups that were shown because their estimates exceeded `thresholds`.
 
-    It is the L with P[N > (estimate - L) / s] = tail P[N > (threshold - L) / s], at least 0: where the total is L, a
-    group that is shown has so high an estimate with probability at most `tail`. The quotient grows with L, which is
-    found by halving. An estimate below its threshold refutes no total.
+    Let s be the estimate's standard deviation, from `deviations`, and N standard normal. A bound is the L >= 0 with P[N
+    > (estimate - L) / s] = tail * P[N > (threshold - L) / s]: if the total is L, a shown group has so high an estimate
+    with probability at most `tail`. The quotient of the two probabilities grows with L, so L is found by bisection. For
+    an estimate below its threshold L is 0.
     """
     tops, scale = np.broadcast_to(thresholds, estimates.shape), np.broadcast_to(deviations, estimates.shape)
-    found = np.maximum(estimates + float(ndtri(tail)) * scale, 0.0)
+    totals = np.maximum(estimates + float(ndtri(tail)) * scale, 0.0)
     near = estimates <= tops + _FAR * scale
     at, top, s = estimates[near], tops[near], scale[near]
     low, high = np.zeros_like(at), np.maximum(at, 0.0)
@@ -359,12 +422,17 @@ def least_selected(
         middle = 0.5 * (low + high)
         refuted = log_ndtr((middle - at) / s) - log_ndtr((middle - top) / s) < math.log(tail)
         low, high = np.where(refuted, middle, low), np.where(refuted, high, middle)
-    found[near] = np.where(at > top, low, 0.0)
-    return found
+    totals[near] = np.where(at > top, low, 0.0)
+    return totals
 
 
 @lru_cache(maxsize=32)
 def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.float64]:
+    """Return the weights with which releases are summed to estimate the total of all periods so far.
+
+    `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. The result is
+    cached and read-only.
+    """
     row = _inverse_row(np.ldexp(np.array(coefficients, dtype=np.float64), -bits))
     row.flags.writeable = False
     return row
@@ -372,9 +440,11 @@ def _estimating_row(coefficients: tuple[int, ...], bits: int) -> NDArray[np.floa
 
 @lru_cache(maxsize=128)
 def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) -> int:
-    """Return the squared norm of the sum of the first `participations` columns of C, in units of 2^-bits squared.
+    """Return the squared l2-sensitivity of one group's releases, if a user adds 1 in each of `participations` periods.
 
-    It is the most by which one user's units in that many periods move the releases of one group.
+    It is the squared norm of the sum of the first `participations` columns of the lower triangular Toeplitz matrix
+    whose first column are the `coefficients`. The coefficients are whole numbers that count units of 2^-bits, so the
+    result counts units of (2^-bits)^2 = 4^-bits.
 
     Theorem: docs/running-totals.md, Theorem 1.
     """
@@ -385,9 +455,12 @@ def squared_sensitivity(coefficients: tuple[int, ...], participations: int = 1) 
 
 
 def noise_units(coefficients: tuple[int, ...], sigma: float, contributions: int, participations: int) -> int:
-    """Return the least whole noise scale S with S >= sigma sqrt(contributions) ||c||, computed without rounding.
+    """Return the smallest whole noise scale at which a whole series costs one Gaussian use of parameter `sigma`.
 
-    A larger scale than the real number costs no more privacy, so that the charge for `sigma` covers it.
+    `coefficients` are the weights of the present and earlier periods in a release, in units of 2^-bits. A user adds to
+    at most `contributions` groups in at most `participations` periods. The noise scale is sigma times the square root
+    of contributions * `squared_sensitivity`, in the same units, rounded up; rounding up makes the noise larger, so the
+    charge covers it.
     """
     squared = Fraction(sigma) ** 2 * contributions * squared_sensitivity(coefficients, participations)
     least = math.isqrt(math.ceil(squared))

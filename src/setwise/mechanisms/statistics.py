@@ -1,4 +1,4 @@
-"""Sums, means and quantiles of groups: the noise each statistic takes, what it costs, and its estimates.
+"""Sums, means, variances and quantiles of groups: the noise of each statistic, its cost and its estimates.
 
 Groups are found once, by the number of their users, unless the groups are public. Every statistic is then released for
 all groups found. Of j released groups at most min(j, contributions) differ between neighbouring tables, so a statistic
@@ -7,9 +7,9 @@ adds to a group.
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, TypeAlias
 
@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from setwise.accounting.guarantees import Guarantee, Use, merged
 from setwise.errors import InvalidParameter
-from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noisy_ratio import NoisyRatio
 from setwise.mechanisms.parameters import positive_integer
 from setwise.mechanisms.quantile import GridQuantiles
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Estimate, Release
+from setwise.mechanisms.release import ErrorEstimate, Estimate
+from setwise.mechanisms.statistic_release import GroupReading, GroupTable, NoiseOfScale, StatisticRelease
 from setwise.mechanisms.two_phase import (
     Counts,
     TwoPhaseTopK,
@@ -33,6 +34,7 @@ from setwise.mechanisms.two_phase import (
     noise_of,
 )
 from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
+from setwise.mechanisms.weighted_rounds import WeightedRounds
 
 HistogramMechanism: TypeAlias = (
     KnownLaplace
@@ -44,129 +46,14 @@ HistogramMechanism: TypeAlias = (
     | UnknownGumbel
     | TwoPhaseTopK
 )
-"""The mechanisms that release a histogram, or the top k of one. Each can find the groups of further statistics."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupTable:
-    """The exact measures of every group: the private input of `GroupStatistics`, never shown to anybody.
-
-    `users` has the number of users of each group. The other fields have one entry for each measure of the aggregation:
-    `totals` the sum of the whole numbers that users add to a group, `numbers` how many users (or rows) add something,
-    and `cells`, for measures in cells, how many users add each whole number. All are looked up by label.
-    """
-
-    users: Histogram
-    totals: tuple[Mapping[Label, int], ...]
-    numbers: tuple[Mapping[Label, int], ...]
-    cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
-
-    def cells_of(self, place: int, label: Label, length: int) -> NDArray[np.int64]:
-        """Return how many users add each whole number to a group; zeros where the group has no value."""
-        return self.cells[place].get(label, np.zeros(length, dtype=np.int64))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GroupReading:
-    """What the release of a statistic reads: the exact table, the groups found, and where its measures stand.
-
-    `offsets` has the place of the first measure of each statistic. `found` is the release that found the groups, None
-    when they are public. `picked` keeps the cells picked for quantiles that are picked together, by the place of the
-    statistic that leads them.
-    """
-
-    table: GroupTable
-    labels: tuple[Label, ...]
-    offsets: tuple[int, ...]
-    found: Release | None
-    confidence: Fraction
-    randomness: Randomness
-    picked: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
-
-    def totals(self, place: int, measure: int = 0) -> NDArray[np.int64]:
-        """Return the exact sum of every group in one measure of the statistic at `place`."""
-        return _over(self.table.totals[self.offsets[place] + measure], self.labels)
-
-    def numbers(self, place: int, measure: int = 0) -> NDArray[np.int64]:
-        """Return how many users, or rows, of every group add something to one measure of the statistic at `place`."""
-        return _over(self.table.numbers[self.offsets[place] + measure], self.labels)
-
-    def cells(self, place: int, length: int) -> list[NDArray[np.int64]]:
-        """Return for every group how many users add each whole number to the statistic at `place`."""
-        return [self.table.cells_of(self.offsets[place], label, length) for label in self.labels]
-
-
-NoiseOfScale: TypeAlias = Callable[[Fraction], Counts]
-"""Makes count noise of a given noise scale: Laplace or Gaussian."""
-
-
-class StatisticRelease(ABC):
-    """How one statistic is released for all groups: its noise, what it costs in one group, and its estimates.
-
-    A statistic may read several measures of the table (`measures`). It is released either with noise on sums or, where
-    `by_picks`, by picks of the exponential mechanism. Its noise scale is chosen by the planner, or given by what an
-    account draws.
-    """
-
-    __slots__ = ()
-
-    measures: ClassVar[int] = 1
-    by_picks: ClassVar[bool] = False
-
-    @abstractmethod
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return the guarantees of one group's release; each is one use."""
-
-    def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
-        """Return what the statistic at `place` pays for one group; nothing where another statistic pays for it."""
-        del place
-        return self.guarantees()
-
-    @abstractmethod
-    def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Draw noise and return the estimate of every group, in whole units; the statistic stands at `place`."""
-
-    @abstractmethod
-    def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
-        """Return the release with about the privacy cost of one noisy sum of the given noise scale.
-
-        The noise scale is in units of what one user adds at most.
-        """
-
-    @abstractmethod
-    def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
-        """Return the release whose noise is `counts`, or whose picks have the bounded range `pick`.
-
-        Raises `InvalidParameter` where the one it needs is None.
-        """
-
-    def check_among(self, statistics: "Sequence[StatisticRelease]") -> None:
-        """Raise `InvalidParameter` if the statistic cannot be released together with these."""
-        del statistics
-
-    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return the radius of an interval and the mean absolute error, in whole units; None where they are not known.
-
-        `discovery` is the error of the release that finds the groups.
-        """
-        del discovery, confidence
-        return None, None
-
-    def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
-        """Return a measure of the error by which the planner compares kinds of noise.
-
-        `factor` is the typical error of that kind of noise at a noise scale of 1.
-        """
-        del discovery
-        return scale * factor
-
-
-_ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
-"""By how much wider the noise of each of several sums must be, so that all cost about as much as one sum."""
+"""The mechanisms that release a histogram, or its top k. Each of them can find the groups of further statistics."""
 
 
 class NoisySums(StatisticRelease):
-    """A statistic computed from one or several noisy sums, each with noise in proportion to what one user adds."""
+    """A statistic computed from one or several noisy sums, each with noise in proportion to what one user adds.
+
+    `noise` is the kind of noise and its scale for a sum to which one user adds at most 1.
+    """
 
     __slots__ = ()
 
@@ -175,35 +62,46 @@ class NoisySums(StatisticRelease):
     @property
     @abstractmethod
     def reaches(self) -> tuple[int, ...]:
-        """How much one user adds at most to each of the sums, in either direction."""
+        """The most that one user adds to each of the statistic's sums, in either direction."""
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return one guarantee for each of the sums."""
+        """Return the privacy cost for one group: the guarantee of each of the noisy sums, one use each."""
         return tuple(guarantee_of(self.noise, reach) for reach in self.reaches)
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
-        """Return the release with noise on each sum, wider where there are several sums."""
+        """Return this statistic with noise on its sums, which together cost about as much privacy as one noisy sum.
+
+        `scale` is the noise scale of that one sum; several sums get larger noise. `noise_of_scale` maps a noise scale
+        to Laplace or Gaussian noise of that scale.
+        """
         root = _ROOTS[len(self.reaches)]
         wider = scale if root == 1.0 else Fraction(f"{float(scale) * root:.4g}")
         return self._with(noise_of_scale(wider))
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
-        """Return the release whose every sum draws `counts`."""
+        """Return this statistic with the noise `counts` on each of its sums; `pick` is ignored.
+
+        Raises: `InvalidParameter` if `counts` is None.
+        """
         del pick
         if counts is None:
-            raise InvalidParameter("say what each count or sum draws: give counts, such as pure:0.1")
+            raise InvalidParameter("counts is missing: give the use that each count or sum draws, such as pure:0.1")
         return self._with(counts)
 
     @abstractmethod
     def _with(self, noise: Counts) -> "StatisticRelease":
-        """Return the same release with other noise."""
+        """Return this statistic with `noise` (kind and scale) on its sums."""
+
+
+_ROOTS = {1: 1.0, 2: 1.414, 3: 1.732}
+"""Factor on the noise scale by the number of sums, so that all sums together cost about as much as one sum."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyTotal(NoisySums):
     """A noisy sum to which one user adds at most `reach` in either direction.
 
-    The noise scale is `reach` times that of `noise`.
+    The noise is of the kind of `noise`, and its scale is `reach` times the scale of `noise`.
     """
 
     reach: int
@@ -214,18 +112,24 @@ class NoisyTotal(NoisySums):
 
     @property
     def reaches(self) -> tuple[int]:
-        """How much one user adds at most to the sum, in either direction."""
+        """The most that one user adds to the sum, in either direction, as a tuple of one number."""
         return (self.reach,)
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return a noisy sum of every group."""
+        """Return a noisy sum with its interval for every group.
+
+        `place` is the index of this statistic, by which `reading` gives the exact sums of the groups.
+        """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
 
     def release(
         self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
     ) -> list[Estimate]:
-        """Return a noisy sum for each of the exact `totals`, with its interval; `numbers` are not read."""
+        """Return a noisy sum with its interval for each of the exact `totals`; `numbers` is ignored.
+
+        The intervals have this `confidence`.
+        """
         del numbers
         noise = noise_of(self.noise, self.reach)
         radius = noise.radius(confidence)
@@ -233,12 +137,16 @@ class NoisyTotal(NoisySums):
         return [Estimate(value=value, interval=(value - radius, value + radius)) for value in noisy]
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return the radius and the mean absolute value of the noise."""
+        """Return (radius of the interval, mean absolute error) of the noisy sum, in the units of the sum.
+
+        `confidence` is the probability with which the interval holds; `discovery` is ignored.
+        """
         del discovery
         noise = noise_of(self.noise, self.reach)
         return noise.radius(confidence), noise.expected_absolute
 
     def _with(self, noise: Counts) -> "NoisyTotal":
+        """Return this noisy sum with another `noise` (kind and scale)."""
         return replace(self, noise=noise)
 
 
@@ -247,9 +155,9 @@ class NoisyMean(NoisySums):
     """A noisy sum divided by a noisy number of users, or of rows, of which one user has at most `rows`.
 
     Every user or row adds at most `reach` to the sum, in either direction. Sum and number are released for every group,
-    so a group costs two uses; the noise of the sum is `reach` times as wide as that of the number. The interval holds
-    every ratio theta for which sum - theta * number lies within what both noises explain. For Gaussian noise this is
-    Fieller's interval.
+    so a group costs two uses. `noise` is the noise of the number; the noise scale of the sum is `reach` times as large.
+    The interval holds every ratio theta for which sum - theta * number lies within a bound on both noises. For Gaussian
+    noise this is Fieller's interval.
 
     Theorem: Fieller54 for the interval.
     """
@@ -264,18 +172,25 @@ class NoisyMean(NoisySums):
 
     @property
     def reaches(self) -> tuple[int, int]:
-        """How much one user adds at most to the sum, in either direction, and to the number."""
+        """The most that one user adds to the sum, in either direction, and to the number of users or rows."""
         return self.reach * self.rows, self.rows
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return a noisy mean of every group, between -reach and reach."""
+        """Return a noisy mean with its interval for every group; means are limited to [-reach, reach].
+
+        `place` is the index of this statistic, by which `reading` gives the exact sums and numbers of the groups.
+        """
         totals, numbers = reading.totals(place), reading.numbers(place)
         return self.release(totals, numbers, reading.confidence, reading.randomness)
 
     def release(
         self, totals: NDArray[np.int64], numbers: NDArray[np.int64], confidence: Fraction, randomness: Randomness
     ) -> list[Estimate]:
-        """Return a noisy mean for each pair of an exact sum and number, between -reach and reach."""
+        """Return a noisy mean with its interval for each pair of an exact sum and an exact number.
+
+        `totals` are the sums, and `numbers` the numbers of users or rows. Means are limited to [-reach, reach], and
+        each interval holds with probability `confidence`.
+        """
         ratio = self.ratio(confidence)
         of_sum, of_number = self.reaches
         sums = (totals + noise_of(self.noise, of_sum).draw(len(totals), randomness)).tolist()
@@ -283,18 +198,20 @@ class NoisyMean(NoisySums):
         return [ratio.estimate(total, count) for total, count in zip(sums, counts, strict=True)]
 
     def interval_reach(self, number: int, confidence: Fraction) -> float:
-        """Return how far the interval of a mean reaches from it at most, given a noisy `number` of users or rows.
+        """Return an upper bound on the distance from a mean to the ends of its interval, given a noisy `number`.
 
-        An end theta of the interval satisfies number * |theta - mean| = explained(theta), and the noises explain most
-        at the largest theta.
+        The interval holds with probability `confidence`. An end theta of it satisfies number * |theta - mean| =
+        explained(theta), where explained(theta) bounds the noise in sum - theta * number. That bound is largest at the
+        largest theta.
         """
         return self.ratio(confidence).explained(float(self.reach)) / number
 
     def ratio(self, confidence: Fraction) -> NoisyRatio:
-        """Return the quotient of the noisy sum and the noisy number, with intervals at the given confidence."""
+        """Return the object that divides a noisy sum by a noisy number, with intervals of this `confidence`."""
         return NoisyRatio.of(self.reach, self.rows, self.noise, confidence)
 
     def _with(self, noise: Counts) -> "NoisyMean":
+        """Return this noisy mean with another `noise` (kind and scale) on its sum and its number."""
         return replace(self, noise=noise)
 
 
@@ -302,10 +219,11 @@ class NoisyMean(NoisySums):
 class NoisyVariance(NoisySums):
     """The variance of values y between -1 and 1, from noisy sums of y and 2 y^2 - 1 and a noisy number of rows.
 
-    Both sums are in units of 1 / reach, so that one of a user's at most `rows` rows adds at most `reach` to either, in
-    either direction, and 1 to the number. A group costs three uses, one for each. The variance is (1 + t) / 2 - m^2
-    with the two quotients t and m, and lies between 0 and 1. Its interval combines the intervals of both quotients,
-    each missed with half the probability.
+    One user has at most `rows` rows. Both sums are in units of 1 / reach, so that a row adds at most `reach` to either
+    sum, in either direction, and 1 to the number. `noise` is the noise of the number; the noise scale of the sums is
+    `reach` times as large. A group costs three uses, one for each of the three. With m and t, the two sums divided by
+    the number, the variance is (1 + t) / 2 - m^2, limited to between 0 and 1. Its interval combines the intervals of m
+    and t, each of which misses with half the probability.
 
     Theorem: docs/statistics.md, "Variances", for the sensitivities and the interval.
     """
@@ -322,11 +240,17 @@ class NoisyVariance(NoisySums):
 
     @property
     def reaches(self) -> tuple[int, int, int]:
-        """How much one user adds at most to the sums of y and of 2 y^2 - 1, in either direction, and to the number."""
+        """The most that one user adds to each noisy number: the sum of y, the sum of 2 y^2 - 1, and the number of rows.
+
+        y are the values whose variance is released. Either sum can change in either direction.
+        """
         return self.reach * self.rows, self.reach * self.rows, self.rows
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return a noisy variance of every group, between 0 and 1."""
+        """Return a noisy variance, between 0 and 1, with its interval for every group.
+
+        `place` is the index of this statistic, by which `reading` gives the exact sums and numbers of the groups.
+        """
         exact = (reading.totals(place), reading.totals(place, 1), reading.numbers(place))
         noisy = [
             (values + noise_of(self.noise, reach).draw(len(values), reading.randomness)).tolist()
@@ -336,13 +260,19 @@ class NoisyVariance(NoisySums):
         return [self.estimate(total, squares, count, ratio) for total, squares, count in zip(*noisy, strict=True)]
 
     def ratio(self, confidence: Fraction) -> NoisyRatio:
-        """Return the quotient of either sum and the number; both quotients' intervals hold with the confidence."""
+        """Return the object that divides either noisy sum by the noisy number of rows, with an interval.
+
+        The intervals of both quotients hold together with probability `confidence`, so each misses with half of the
+        probability 1 - `confidence`.
+        """
         return NoisyRatio.of(self.reach, self.rows, self.noise, (1 + confidence) / 2)
 
     def estimate(self, total: int, squares: int, count: int, ratio: NoisyRatio) -> Estimate:
-        """Return the variance and its interval, from noisy sums of y and 2 y^2 - 1 in units of 1 / reach and a number.
+        """Return the variance of values y between -1 and 1, with its interval, from noisy sums and a row count.
 
-        The interval also covers the rounding of what each user adds to either sum, by half a unit.
+        `total` and `squares` are the noisy sums of y and of 2 y^2 - 1 in units of 1 / reach, and `count` is the noisy
+        number of rows. `ratio` computes the quotient of a sum and the number, with its interval. The interval also
+        covers the rounding, by half a unit, of what each user adds to either sum.
         """
         first, second = ratio.estimate(total, count), ratio.estimate(squares, count)
         assert first.interval is not None
@@ -357,6 +287,7 @@ class NoisyVariance(NoisySums):
         return Estimate(value=value, interval=(lower, upper))
 
     def _with(self, noise: Counts) -> "NoisyVariance":
+        """Return this noisy variance with another `noise` (kind and scale) on its two sums and its number of rows."""
         return replace(self, noise=noise)
 
 
@@ -365,34 +296,51 @@ class UsersFound(StatisticRelease):
     """The number of users of each group, as the release that found the groups counted them, at no further cost."""
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return nothing: finding the groups has paid for their counts."""
+        """Return no guarantees: the cost of finding the groups already includes their numbers of users."""
         return ()
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return the counts of the release that found the groups, with their intervals."""
+        """Return each group's number of users with its interval, as the release that found the groups counted it.
+
+        `reading` has that release; `place` is ignored.
+        """
         del place
         assert reading.found is not None
         pairs = zip(reading.found.items, reading.found.intervals(reading.confidence), strict=True)
-        return [_counted(item.count, interval) for item, interval in pairs]
+        return [_count_estimate(item.count, interval) for item, interval in pairs]
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "UsersFound":
-        """Return the same release: it has no noise of its own."""
+        """Return this number of users unchanged: both arguments are ignored.
+
+        The release that finds the groups also counts their users, and makes the noise.
+        """
         del noise_of_scale, scale
         return self
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "UsersFound":
-        """Return the same release: it draws nothing of its own."""
+        """Return this number of users unchanged: both arguments are ignored.
+
+        The release that finds the groups also counts their users, and makes the noise.
+        """
         del counts, pick
         return self
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return the errors of the release that finds the groups."""
+        """Return (radius of the interval, mean absolute error) of the numbers of users.
+
+        Both are taken from `discovery`, the expected error of the release that finds the groups and also counts their
+        users.
+        """
         del confidence
         assert discovery is not None
         return discovery.radius, discovery.expected_error
 
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
-        """Return the geometric mean of the radius and the mean error of the release that finds the groups."""
+        """Return the error by which the planner compares plans: the geometric mean of radius and mean absolute error.
+
+        Both are taken from `discovery`, the expected error of the release that finds the groups. `scale` and `factor`
+        are ignored.
+        """
         del scale, factor
         assert discovery is not None
         return math.sqrt(max(1, discovery.radius or 0) * (discovery.expected_error or 1.0))
@@ -400,10 +348,10 @@ class UsersFound(StatisticRelease):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneQuantile(StatisticRelease):
-    """One of the quantiles of the same values, which are picked together.
+    """One of several quantiles of the same values, which are all picked together.
 
-    `number` is its place among `quantiles`. `leader` is the place of the statistic whose cells are read and which pays
-    for all quantiles of these values.
+    `quantiles` describes them, and `number` is the index of this one among them. All of them are charged once, as the
+    cost of the first: `leader` is the index of that first quantile among all statistics of the query.
     """
 
     by_picks: ClassVar[bool] = True
@@ -413,15 +361,26 @@ class OneQuantile(StatisticRelease):
     leader: int
 
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Return one bounded-range use for each level of the quantiles that are picked together."""
+        """Return the privacy cost for one group: a bounded-range guarantee for each level at which cells are picked.
+
+        One level picks one quantile in each slice of the values, so several quantiles take few levels.
+        """
         return (self.quantiles.guarantee,) * self.quantiles.levels
 
     def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
-        """Return the price of all quantiles of these values at their leader, and nothing at the others."""
+        """Return the cost of all quantiles of these values for one group if `place` is the `leader`, else nothing.
+
+        `place` is the index of this statistic. The cost of all quantiles of the same values is charged once, to the
+        statistic with the index `leader`.
+        """
         return self.guarantees() if place == self.leader else ()
 
     def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
-        """Return the cell picked for this quantile in every group; the quantiles' first estimate picks all of them."""
+        """Return the grid cell picked for this quantile in every group, as estimates without intervals.
+
+        `place` is the index of this statistic. The first call for quantiles of the same values picks the cells of all
+        of them and keeps them in `reading`.
+        """
         del place
         if self.leader not in reading.picked:
             cells = reading.cells(self.leader, self.quantiles.cells)
@@ -429,67 +388,91 @@ class OneQuantile(StatisticRelease):
         return [Estimate(value=cells[self.number]) for cells in reading.picked[self.leader]]
 
     def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "OneQuantile":
-        """Return the release whose picks have a bounded range of 2 / scale.
+        """Return this quantile with cells picked by the exponential mechanism of epsilon 2 / scale.
 
-        Such a pick satisfies the same zCDP, 1 / (2 scale^2), as Gaussian noise of that scale.
+        Such a pick satisfies the same zCDP, 1 / (2 scale^2), as Gaussian noise of that scale. `noise_of_scale` is
+        ignored, because no noise is added.
         """
         del noise_of_scale
         return replace(self, quantiles=replace(self.quantiles, epsilon=2 / scale))
 
     def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "OneQuantile":
-        """Return the release whose picks have the bounded range `pick`."""
+        """Return this quantile with cells picked by the exponential mechanism of epsilon `pick`; `counts` is ignored.
+
+        Raises: `InvalidParameter` if `pick` is None.
+        """
         del counts
         if pick is None:
-            raise InvalidParameter("a quantile draws one pick of each group: give discover, as bounded-range:E")
+            raise InvalidParameter(
+                "discover is missing: give the use that each pick of a quantile draws, such as bounded-range:0.1"
+            )
         return replace(self, quantiles=replace(self.quantiles, epsilon=pick))
 
     def check_among(self, statistics: Sequence[StatisticRelease]) -> None:
-        """Raise `InvalidParameter` unless the leader is among the statistics with the same quantiles, and so pays."""
+        """Raise `InvalidParameter` unless `statistics` has the quantile that is charged for all these quantiles.
+
+        That statistic must have the index `leader` and be a quantile of the same values.
+        """
         if self.leader in range(len(statistics)):
             leader = statistics[self.leader]
             if isinstance(leader, OneQuantile) and (leader.leader, leader.quantiles) == (self.leader, self.quantiles):
                 return
-        raise InvalidParameter(f"statistic {self.leader} does not lead the quantiles that it is to pay for")
+        raise InvalidParameter(
+            f"statistic {self.leader} must be a quantile of the same values, because it pays for all of them"
+        )
 
     def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
-        """Return by how many users the rank is off at most; the mean error is not known."""
+        """Return (bound on the error in rank, None): the bound is in users and holds with probability `confidence`.
+
+        The second member, the mean error, is not known. `discovery` is ignored.
+        """
         del discovery
         return self.rank_error(confidence), None
 
     def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
-        """Return the noise scale: picks are the same whichever noise the other statistics have."""
+        """Return `scale` as the error by which the planner compares kinds of noise; the other arguments are ignored.
+
+        Quantiles are picked, so the kind of noise on other statistics does not matter.
+        """
         del factor, discovery
         return scale
 
     def rank_error(self, confidence: Fraction) -> int:
-        """Return by how many users the rank of the quantile is off at most, with the given confidence."""
+        """Return a bound, in users, on the error of the quantile's rank that holds with probability `confidence`."""
         return self.quantiles.rank_error(self.number, confidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRelease:
-    """The groups with the estimates of each, what was spent, and whether all groups asked for were found."""
+    """The result of releasing statistics of groups.
+
+    `labels` are the groups, and `estimates` has for each group one estimate per statistic. `spent` are the mechanism
+    uses that the release cost, and `complete` says whether all groups asked for were found. `users` has for each group
+    the noisy number of users by which it was found, or None if the group is public.
+    """
 
     labels: tuple[Label, ...]
     estimates: tuple[tuple[Estimate, ...], ...]
     spent: tuple[Use, ...]
     complete: bool
     users: tuple[int | None, ...] = ()
-    """The noisy number of users of each group, where finding the groups released it."""
+    """The noisy number of users of each group; None if finding the groups did not release it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatistics:
-    """Find groups by their users with `discovery`, or take those of the public `domain`; then release the statistics.
+    """The mechanism that releases `statistics` of groups: of those that `discovery` finds, or of the public `domain`.
 
-    A user adds to at most `contributions` groups (None: to any number). With `k` at most k groups are found.
+    `discovery` finds groups by their number of users; it is None if the groups are public. A user adds to at most
+    `contributions` groups (None: to any number). With `k`, at most k groups are found. If `discovery` works in rounds,
+    each of which reads the table, the caller runs the rounds first and passes the groups found to `over`.
 
-    Theorem: lem:peeling_lap for the number of uses of a joint release.
+    Theorem: the paper's count of uses for a joint release (lem:peeling_lap).
     """
 
     statistics: tuple[StatisticRelease, ...]
     contributions: int | None
-    discovery: HistogramMechanism | None = None
+    discovery: HistogramMechanism | WeightedRounds | None = None
     domain: tuple[Label, ...] = ()
     k: int | None = None
 
@@ -500,16 +483,35 @@ class GroupStatistics:
         for statistic in self.statistics:
             statistic.check_among(self.statistics)
         if self.discovery is None and UsersFound() in self.statistics:
-            raise InvalidParameter("without a discovery nobody has counted the users: ask for a noisy total")
+            raise InvalidParameter(
+                "users are counted only where a discovery finds the groups; over a public domain ask for a noisy total"
+            )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return the most that one release may cost."""
-        found = () if self.discovery is None else self.discovery.guarantees()
+        """Return the privacy cost of one release at most, as mechanism uses: of finding groups and of their statistics.
+
+        Raises: `InvalidParameter` if neither contributions nor k nor a domain bounds the groups of one user.
+        """
+        discovery_uses = () if self.discovery is None else self.discovery.guarantees()
         most = self.k or len(self.domain) or None
-        return merged((*found, *self._uses(most)))
+        return merged((*discovery_uses, *self._uses(most)))
+
+    def over(self, labels: Sequence[Label]) -> "GroupStatistics":
+        """Return the mechanism that releases the same statistics of the groups `labels`, which must be public.
+
+        Groups that discovery has released are public too.
+        """
+        return replace(self, discovery=None, domain=tuple(labels))
 
     def release(self, table: GroupTable, randomness: Randomness, confidence: Fraction = CONFIDENCE) -> GroupRelease:
-        """Return the statistics of the groups found, in the order of the discovery or of the domain."""
+        """Return the noisy statistics of the groups, in the order of their discovery or of the public domain.
+
+        `table` holds the exact values, and the intervals have this `confidence`.
+
+        Raises: `InvalidParameter` if groups are found in rounds, which must run before.
+        """
+        if isinstance(self.discovery, WeightedRounds):
+            raise InvalidParameter("groups are found in rounds first: run them, and release over the groups found")
         found = None if self.discovery is None else self.discovery.release(table.users, randomness)
         cut = found if found is None or self.k is None else found.top(self.k)
         labels = self.domain if cut is None else cut.labels
@@ -532,7 +534,13 @@ class GroupStatistics:
         )
 
     def _uses(self, groups: int | None) -> tuple[Use, ...]:
-        """Return the uses of all statistics for `groups` groups; None stands for a number without a bound."""
+        """Return the mechanism uses that the statistics of `groups` groups cost; None stands for any number of groups.
+
+        The count of each use is the number of groups that one user can change: `groups` or the contribution bound,
+        whichever is smaller.
+
+        Raises: `InvalidParameter` if neither `groups` nor the contribution bound limits the groups of one user.
+        """
         bounds = [bound for bound in (groups, self.contributions) if bound is not None]
         if not bounds:
             raise InvalidParameter("a user must add to a bounded number of groups: give contributions, k or a domain")
@@ -543,11 +551,8 @@ class GroupStatistics:
         return tuple(Use(guarantee, changed) for guarantee in guarantees) if changed else ()
 
 
-def _over(values: Mapping[Label, int], labels: tuple[Label, ...]) -> NDArray[np.int64]:
-    return np.array([values.get(label, 0) for label in labels], dtype=np.int64)
-
-
-def _counted(count: float | None, interval: object) -> Estimate:
+def _count_estimate(count: float | None, interval: object) -> Estimate:
+    """Return a released `count` as an estimate with its `interval`; [count, count] if `interval` is None."""
     assert count is not None
     lower, upper = getattr(interval, "lower", count), getattr(interval, "upper", count)
     return Estimate(value=count, interval=(lower, upper))

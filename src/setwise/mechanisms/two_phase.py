@@ -1,4 +1,4 @@
-"""The top k in two phases: discover ranked labels, then release counts for them."""
+"""The top k in two phases: first discover ranked labels, then release counts for them."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import TypeAlias, assert_never
 from setwise.accounting.guarantees import DiscreteLaplace, Gaussian, Guarantee, Use
 from setwise.errors import InvalidParameter
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.known_domain import KnownGumbel
 from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
@@ -16,19 +17,21 @@ from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, gaussian_count_noise
 from setwise.mechanisms.parameters import binary, positive_integer, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release, with_noise
+from setwise.mechanisms.release import ErrorEstimate, Item, Release, with_noise
 from setwise.mechanisms.unknown_domain import UnknownGumbel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderedLeastSquares:
-    """Add Gaussian noise to the counts of `order`, then take the closest non-increasing, non-negative sequence.
+    """Gaussian noise on the counts of labels in a public order, projected to the closest sequence that does not rise.
 
-    `order` is public, from an earlier release. The projection is post-processing, so the cost is the Gaussian's:
-    one use of parameter sigma for each count that can differ between neighbours. Counts share a part of their noise
-    where that makes it narrower at this cost. Intervals come from the unprojected noise.
+    `order` has the labels, from an earlier release, highest count first; negative results are raised to 0. A user adds
+    at most `per_item` to each of at most `contributions` counts (None: any number). The projection is post-processing,
+    so only the noise costs privacy: one Gaussian use of parameter `sigma` for each count that can differ between
+    neighbouring tables. Counts share a part of their noise if that makes the noise smaller at the same cost. Intervals
+    are computed from the noise before the projection.
 
-    Theorem: algo:least_squares; docs/mechanisms.md, Theorem 1.
+    Theorem: the paper's ordered least squares (algo:least_squares); docs/mechanisms.md, Theorem 1.
     """
 
     order: tuple[Label, ...]
@@ -42,49 +45,63 @@ class OrderedLeastSquares:
             positive_integer("contributions", self.contributions)
         positive_integer("per_item", self.per_item)
         object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
-        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise too wide to draw
+        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # raises InvalidParameter if this noise is too wide
 
     @property
     def noise(self) -> RoundedGaussianNoise | SharedGaussianNoise:
-        """The noise on the counts, before the projection."""
+        """The Gaussian noise on all counts together, before they are projected to the public order."""
         return gaussian_count_noise(len(self.order), self.contributions, self.per_item, binary(self.sigma))
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release costs: nothing for an empty order."""
+        """Return the privacy cost of one release: a Gaussian use for each count that one user can change.
+
+        The result is empty if there are no labels to count.
+        """
         changeable = len(self.order) if self.contributions is None else min(len(self.order), self.contributions)
         if changeable == 0:
             return ()
         return (Use(Gaussian(sigma=float(binary(self.sigma))), changeable),)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect before the projection, which can only make the sequence closer in l2."""
+        """Return the expected error of the counts before they are projected to the public order.
+
+        It follows from the parameters alone. `confidence` is the probability with which the interval of a count holds.
+        The projection can only bring the sequence of counts closer to the true one in l2.
+        """
         return ErrorEstimate.of(self.noise, confidence)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels in their order with projected counts."""
+        """Return the labels in their public order with noisy counts that do not rise, rounded to whole numbers.
+
+        `histogram` has the exact counts.
+        """
         noisy = with_noise(histogram.over(self.order), self.noise, randomness).tolist()
         fitted = zip(self.order, non_increasing(noisy), noisy, strict=True)
-        items = tuple(Item(label=label, count=_rounded(count), noisy=value) for label, count, value in fitted)
+        items = tuple(Item(label=label, count=_round(count), noisy=value) for label, count, value in fitted)
         return Release(items=items, spent=self.guarantees(), complete=True, noise=self.noise)
 
 
-def _rounded(count: Fraction) -> int:
-    """Return the nearest whole number, the higher of two; rounding a sequence keeps its order."""
+def _round(count: Fraction) -> int:
+    """Return the whole number nearest to `count`; a count halfway between two is rounded up.
+
+    Rounding all counts keeps their order.
+    """
     return math.floor(count + Fraction(1, 2))
 
 
 def non_increasing(values: Sequence[int]) -> list[Fraction]:
-    """Return the non-increasing, non-negative sequence closest to `values` in l2.
+    """Return the non-increasing, non-negative sequence closest to `values` in l2, as exact fractions.
 
-    Pools adjacent values that rise into their mean, exactly, in O(k); then clips at 0. Clipping the isotonic
-    solution gives the solution with the extra constraint, because both cones are closed under it.
+    Neighbouring values that rise are replaced by their mean until none rises, in O(k), and then negative values by 0.
+    Clipping the closest non-increasing sequence at 0 gives the closest one that is also non-negative, because both the
+    non-increasing and the non-negative sequences are closed under clipping.
 
     Theorem: BarlowBaBrBr72 (pool adjacent violators; bounded isotonic regression).
 
     >>> [str(value) for value in non_increasing([5, 1, 2, -2])]
     ['5', '3/2', '3/2', '0']
     """
-    blocks: list[tuple[int, int]] = []  # sums and sizes, means falling strictly
+    blocks: list[tuple[int, int]] = []  # (sum, size) of each block; the means fall strictly
     for value in values:
         total, size = int(value), 1
         while blocks and blocks[-1][0] * size <= total * blocks[-1][1]:
@@ -96,7 +113,10 @@ def non_increasing(values: Sequence[int]) -> list[Fraction]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaplaceCounts:
-    """Counts with Laplace noise of scale per_item * scale: (1/scale)-DP for each that can differ."""
+    """Laplace noise on counts, of scale per_item * scale, where per_item is the most that one user adds to a count.
+
+    It is (1/scale)-DP for each count that can differ between neighbouring tables.
+    """
 
     scale: Fraction
 
@@ -106,9 +126,11 @@ class LaplaceCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaussianCounts:
-    """Counts with Gaussian noise of deviation at most per_item * sigma, projected onto the discovered order.
+    """Gaussian noise on counts, of standard deviation at most per_item * sigma.
 
-    It costs one use of gaussian:sigma for each count that can differ between neighbours.
+    per_item is the most that one user adds to a count. After labels were picked in an order, the noisy counts are
+    replaced by the nearest sequence that does not rise in that order. The noise costs one use of gaussian:sigma for
+    each count that can differ between neighbouring tables.
     """
 
     sigma: Fraction
@@ -121,7 +143,10 @@ Counts: TypeAlias = LaplaceCounts | GaussianCounts
 
 
 def noise_of(counts: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
-    """Return the noise on a value that one user moves by at most `reach`."""
+    """Return the noise distribution on a value that one user changes by at most `reach`.
+
+    `counts` gives the kind of noise (Laplace or Gaussian) and its scale, which is multiplied by `reach`.
+    """
     match counts:
         case LaplaceCounts(scale=scale):
             return LaplaceNoise(scale=binary(scale * reach))
@@ -132,7 +157,7 @@ def noise_of(counts: Counts, reach: int) -> LaplaceNoise | RoundedGaussianNoise:
 
 
 def guarantee_of(counts: Counts, reach: int) -> Guarantee:
-    """Return what releasing such a value costs."""
+    """Return the guarantee of releasing, with the noise `counts`, a value that one user changes by at most `reach`."""
     match counts:
         case LaplaceCounts(scale=scale):
             return DiscreteLaplace(scale=float(binary(scale * reach)), sensitivity=reach)
@@ -144,12 +169,13 @@ def guarantee_of(counts: Counts, reach: int) -> Guarantee:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoPhaseTopK:
-    """Discover the ranked labels with Gumbel noise, then release noisy counts for them.
+    """The top k in two phases: `discovery` picks ranked labels with Gumbel noise, then they are counted with noise.
 
-    The labels are fixed before the counts are drawn, so of j released counts only min(j, contributions) can differ
-    between neighbours: one joint count release costs that many uses.
+    `counts` is the noise of the counts, and a user adds to at most `contributions` labels (None: any number). The
+    labels are fixed before the noise of the counts is drawn. So of j released counts only min(j, contributions) can
+    differ between neighbouring tables, and releasing all of them costs that many uses.
 
-    Theorem: table:tasks; lem:peeling_lap for the number of uses.
+    Theorem: the paper's table of tasks (table:tasks); lem:peeling_lap for the number of uses.
     """
 
     discovery: KnownGumbel | UnknownGumbel
@@ -163,11 +189,14 @@ class TwoPhaseTopK:
             raise InvalidParameter(
                 f"contributions must be the discovery's {self.discovery.contributions}, not {self.contributions}"
             )
-        noise_of(self.counts, self.discovery.per_item)  # refuses noise too wide to draw
+        noise_of(self.counts, self.discovery.per_item)  # raises InvalidParameter if this noise is too wide
 
     @property
     def noise(self) -> LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise:
-        """The noise on the counts when all labels asked for are found; fewer may share less of it."""
+        """The noise distribution of each count if the discovery finds as many labels as it may release.
+
+        If it finds fewer, the counts may share a smaller part of their Gaussian noise.
+        """
         match self.counts:
             case LaplaceCounts():
                 return noise_of(self.counts, self.discovery.per_item)
@@ -178,40 +207,51 @@ class TwoPhaseTopK:
 
     @property
     def least(self) -> int:
-        """The smallest exact count a discovered label can have: an unknown domain shows only what is there."""
+        """The smallest exact count that a discovered label can have: 1 over an unknown domain, otherwise 0."""
         return 1 if isinstance(self.discovery, UnknownGumbel) else 0
 
     @property
     def _picks(self) -> int:
+        """Number of labels that the discovery may release at most."""
         return self.discovery.guarantees()[0].count
 
     def _count_uses(self, labels: int) -> tuple[Use, ...]:
+        """Return the privacy cost of noisy counts of so many `labels`: a use per count that one user can change."""
         changeable = labels if self.contributions is None else min(labels, self.contributions)
         step = guarantee_of(self.counts, self.discovery.per_item)
         return (Use(step, changeable),) if changeable else ()
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release may cost."""
+        """Return the privacy cost of one release at most, as mechanism uses: of picking labels and of counting them.
+
+        A release costs less if fewer labels are found.
+        """
         return self.discovery.guarantees() + self._count_uses(self._picks)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect, before any data is touched."""
+        """Return the expected error of the ranking and of the counts, from the parameters alone; no data is read.
+
+        `confidence` is the probability with which an interval holds and the ranking is within its shortfall.
+        """
         noise = self.noise
-        found = self.discovery.preview(confidence)
-        return replace(found, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
+        error = self.discovery.preview(confidence)
+        return replace(error, expected_error=noise.expected_absolute, radius=noise.radius(confidence))
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the discovered labels in order with their counts, and what both phases really cost."""
-        found = self.discovery.release(histogram, randomness)
+        """Return the discovered labels in order with their noisy counts, and the uses that were really spent.
+
+        `histogram` has the exact counts. Fewer uses are spent than planned if fewer labels are discovered.
+        """
+        discovered = self.discovery.release(histogram, randomness)
         noise = self.noise
         match self.counts:
             case LaplaceCounts():
-                noisy = with_noise(histogram.over(found.labels), noise, randomness).tolist()
-                pairs = zip(found.labels, noisy, strict=True)
+                noisy = with_noise(histogram.over(discovered.labels), noise, randomness).tolist()
+                pairs = zip(discovered.labels, noisy, strict=True)
                 items = tuple(Item(label=label, count=max(value, self.least), noisy=value) for label, value in pairs)
             case GaussianCounts(sigma=sigma):
                 second = OrderedLeastSquares(
-                    order=found.labels,
+                    order=discovered.labels,
                     contributions=self.contributions,
                     per_item=self.discovery.per_item,
                     sigma=sigma,
@@ -220,5 +260,5 @@ class TwoPhaseTopK:
                 items = tuple(replace(item, count=max(item.count or 0, self.least)) for item in fitted)
             case _:
                 assert_never(self.counts)
-        spent = found.spent + self._count_uses(len(items))
-        return Release(items=items, spent=spent, complete=found.complete, noise=noise, least=self.least)
+        spent = discovered.spent + self._count_uses(len(items))
+        return Release(items=items, spent=spent, complete=discovered.complete, noise=noise, least=self.least)

@@ -1,7 +1,8 @@
-"""Mechanisms for an unknown domain: a label is released where its noisy count passes a threshold.
+"""Mechanisms for an unknown domain: a label is released if its noisy count exceeds a threshold.
 
-The threshold hides labels that only one user has: outside an event of probability delta, no such label passes it. With
-Laplace, Gaussian or truncated Gaussian noise counts are released beside the labels, with Gumbel noise the order alone.
+The threshold hides labels that only one user has: except with probability delta, no such label exceeds it. With
+Laplace, Gaussian or truncated Gaussian noise, counts are released together with the labels. With Gumbel noise, only the
+order of the labels is released.
 """
 
 import math
@@ -28,6 +29,7 @@ from setwise.accounting.guarantees import (
 )
 from setwise.errors import InvalidParameter, Unattainable
 from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.known_domain import LARGEST_PICK_EPSILON, SMALLEST_RATE
 from setwise.mechanisms.labels import Label
 from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE, LaplaceNoise
@@ -35,7 +37,7 @@ from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
 from setwise.mechanisms.noise.truncated_gaussian import Threshold, TruncatedGaussianNoise, truncation_level
 from setwise.mechanisms.parameters import binary, positive_integer, probability, rational
 from setwise.mechanisms.randomness import Randomness
-from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
+from setwise.mechanisms.release import ErrorEstimate, Item, Release, Selection, ranked_items, with_noise
 from setwise.mechanisms.sampling.fixed_point import ceil_divide, exp_minus, ln
 from setwise.mechanisms.sampling.gumbel import gumbel_order
 
@@ -44,17 +46,20 @@ _LARGEST_MARGIN = 1 << 61
 
 
 def exceedance(scale: Fraction, margin: int) -> Fraction:
-    """Return an upper bound on P[Z > margin], Z discrete Laplace: exactly q^(margin+1) / (1 + q), q = exp(-1/scale)."""
+    """Return an upper bound on P[Z > margin] for discrete Laplace noise Z of this scale.
+
+    The probability is exactly q^(margin+1) / (1 + q) with q = exp(-1/scale).
+    """
     low_q, _ = _exp(1 / scale)
     return _exp((margin + 1) / scale)[1] / (1 + low_q)
 
 
 def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
-    """Return an upper bound on P[Z1 - Z2 > margin], both discrete Laplace of that scale.
+    """Return an upper bound on P[Z1 - Z2 > margin], where both are discrete Laplace noise of this scale.
 
-    With q = exp(-1/scale), P[Z1 - Z2 = d] = ((1-q)/(1+q))^2 q^d (d + (1+q^2)/(1-q^2)) for d >= 0, whose sum beyond
-    the margin m is ((1-q)/(1+q))^2 q^(m+1) ((m + 1 + (1+q^2)/(1-q^2))/(1-q) + q/(1-q)^2). For wide noise this is
-    exp(-t)(2 + t)/4 with t = m/scale.
+    With q = exp(-1/scale), P[Z1 - Z2 = d] = ((1-q)/(1+q))^2 q^d (d + (1+q^2)/(1-q^2)) for d >= 0, whose sum beyond the
+    margin m is ((1-q)/(1+q))^2 q^(m+1) ((m + 1 + (1+q^2)/(1-q^2))/(1-q) + q/(1-q)^2). For wide noise this is exp(-t)(2
+    + t)/4 with t = m/scale.
 
     >>> float(difference_exceedance(Fraction(1), 0)) < 0.5
     True
@@ -67,24 +72,41 @@ def difference_exceedance(scale: Fraction, margin: int) -> Fraction:
 
 
 def _exp(x: Fraction) -> tuple[Fraction, Fraction]:
+    """Return certified lower and upper bounds on exp(-x), for x >= 0, as fractions."""
     low, high = exp_minus(x, _TAIL_BITS)
     return Fraction(low, 1 << _TAIL_BITS), Fraction(high, 1 << _TAIL_BITS)
 
 
 @lru_cache(maxsize=64)
 def fixed_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
-    """Return the smallest m >= 0 with changeable * P[Z > m] <= delta, by a certified upper bound."""
+    """Return the margin of a fixed threshold: the smallest m >= 0 with changeable * P[Z > m] <= delta, certified.
+
+    Z is discrete Laplace noise of this `scale` on a count, and `changeable` the number of labels that only one of two
+    neighbouring tables may have. The threshold has no noise.
+
+    Raises: `Unattainable` if m would exceed 2^61.
+    """
     return _smallest(lambda margin: changeable * exceedance(scale, margin) <= delta)
 
 
 @lru_cache(maxsize=64)
 def noisy_margin(scale: Fraction, changeable: int, delta: Fraction) -> int:
-    """Return the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta, by a certified upper bound."""
+    """Return the margin of a noisy threshold: the smallest m >= 0 with changeable * P[Z1 - Z2 > m] <= delta, certified.
+
+    Z1 and Z2 are independent discrete Laplace noise of this `scale`, on a count and on the threshold. `changeable` is
+    the number of labels that only one of two neighbouring tables may have.
+
+    Raises: `Unattainable` if m would exceed 2^61.
+    """
     return _smallest(lambda margin: changeable * difference_exceedance(scale, margin) <= delta)
 
 
 def _smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest non-negative integer at which a property that stays true becomes true."""
+    """Return the smallest integer m >= 0 for which the condition `holds(m)` is true.
+
+    Raises: `Unattainable` if m would exceed 2^61.
+    Requires: the condition stays true above m.
+    """
     most = 1
     while not holds(most):
         most *= 2
@@ -99,15 +121,16 @@ def _smallest(holds: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownLaplace:
-    """Release the labels, with noisy counts, whose noisy count passes a threshold.
+    """Laplace noise on counts; labels whose noisy count exceeds a threshold are released with their noisy counts.
 
-    With a `limit`, only the true top limit + 1 are read; the threshold stands `margin` + per_item above the last of
-    them (0 if there are fewer) and takes noise itself. Without one, every positive count is read and the threshold
-    is fixed.
+    A user adds to at most `contributions` labels, and at most `per_item` to each; the noise has scale per_item *
+    `scale`. `delta` is the probability that a label of one user alone is released. With a `limit`, only the limit + 1
+    highest exact counts are read. The threshold is `margin` + per_item above the lowest of them (or above 0 if there
+    are fewer), and gets noise too. If `limit` is None, every positive count is read and the threshold is fixed.
 
     Theorem: RogersSuPeDuLeKaSaAh20 (unkLap), with the margin of docs/intervals.md, Proposition 1, on the integers.
-    Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace steps of epsilon 1/scale
-        each, outside an event of probability delta.
+    Ensures: with a limit, (contributions/scale, delta)-DP. Without, `contributions` Laplace uses of epsilon 1/scale
+    each, outside of an event of probability delta.
     """
 
     contributions: int
@@ -120,23 +143,24 @@ class UnknownLaplace:
         _check(self, "scale")
         if self.limit is not None:
             positive_integer("limit", self.limit)
-        LaplaceNoise(scale=self.scale * self.per_item)  # refuses noise too wide to draw
+        LaplaceNoise(scale=self.scale * self.per_item)  # raises InvalidParameter if this noise is too wide
 
     @property
     def noise(self) -> LaplaceNoise:
-        """The noise on each count, and on a threshold that depends on the data."""
+        """The integer Laplace noise on each count, and, with a `limit`, on the threshold, which depends on the data."""
         return LaplaceNoise(scale=binary(self.scale * self.per_item))
 
     @property
     def epsilon(self) -> Fraction:
-        """The pure part of the guarantee: contributions * per_item over the noise scale."""
+        """The epsilon of one release: contributions * per_item (the most that one user adds) / noise scale."""
         return self.contributions * self.per_item / self.noise.scale
 
     @property
     def margin(self) -> int:
-        """How far above the highest count a hidden label can have the threshold stands.
+        """Distance of the threshold above the largest count of a label that only one of two neighbouring tables has.
 
-        With a limit, the bad event compares two noises.
+        It is in units of a count. The probability that any such label exceeds the threshold is at most delta. With a
+        limit, both the count and the threshold have noise, so the distance bounds the difference of two noises.
         """
         if self.limit is None:
             return fixed_margin(self.noise.scale, self.contributions, self.delta)
@@ -144,11 +168,19 @@ class UnknownLaplace:
 
     @property
     def cutoff(self) -> int:
-        """The number a noisy count must exceed; with a limit, how far the threshold stands above the next count."""
+        """The number that a noisy count must exceed for its label to be released.
+
+        With a `limit`, the number is instead relative to the data: only the `limit` labels with the highest counts can
+        be released, and the threshold (before its noise) is `cutoff` above the next count.
+        """
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release costs."""
+        """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
+
+        With a `limit` it is one (epsilon, delta)-DP use. Otherwise it is a Laplace use for each contribution of a user,
+        and a use that only fails outright, with probability `delta`.
+        """
         delta = float_above(self.delta)
         if self.limit is not None:
             return (Use(ApproxDP(epsilon=float_above(self.epsilon), delta=delta)),)
@@ -156,16 +188,23 @@ class UnknownLaplace:
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=delta))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect, before any data is touched."""
+        """Return the expected error of the noisy counts, and the count from which a label is found.
+
+        They follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
+        which such a label is found.
+        """
         if self.limit is None:
             return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
         confidence = probability("confidence", confidence)
-        # The noises on the count and on the threshold may each take half of what is left.
+        # The noises of the count and of the threshold may each miss with half of the probability.
         reach = 2 * self.noise.radius(1 - (1 - confidence) / 2)
         return replace(ErrorEstimate.of(self.noise, confidence), detectable=self.cutoff + 1 + reach)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels whose noisy count passes the threshold, highest first."""
+        """Return the labels whose noisy count exceeds the threshold, with their noisy counts, highest first.
+
+        `histogram` has the exact counts.
+        """
         if self.limit is None:
             return _released(self, histogram, randomness)
         top, next_count = _top_and_next(histogram, self.limit)
@@ -175,11 +214,15 @@ class UnknownLaplace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedGaussian:
-    """Add Gaussian noise of deviation per_item * sigma, restricted to {-bound..bound}; release what passes the bound.
+    """Truncated Gaussian noise on every positive count; labels whose noisy count exceeds a cutoff are released.
 
-    Every positive count takes part, so no limit on their number is needed.
+    A user adds at most `per_item` to each of at most `contributions` counts. The noise has parameter per_item * `sigma`
+    and is conditioned on {-bound, ..., bound}; `delta` is the probability of outright failure that decides the bound.
+    `threshold` says whether the cutoff is the bound or higher. Every positive count takes part, so no limit on the
+    number of labels is needed.
 
-    Theorem: algo:truncGauss; docs/truncated-gaussian-on-the-lattice.md for the integers.
+    Theorem: the paper's truncated Gaussian (algo:truncGauss); docs/truncated-gaussian-on-the-lattice.md for the
+    integers.
     Ensures: delta-approximately contributions/(2 sigma^2)-zCDP; exactly, `contributions` truncated discrete Gaussians.
     """
 
@@ -196,57 +239,82 @@ class TruncatedGaussian:
 
     @property
     def deviation(self) -> Fraction:
-        """The parameter of the noise: the largest float at most per_item * sigma."""
+        """The parameter of the truncated Gaussian noise: the largest float at most per_item * sigma."""
         return binary(self.sigma * self.per_item)
 
     @property
     def bound(self) -> int:
-        """The truncation level T, certified for the integers."""
+        """The level T at which the noise is truncated: the noise lies in {-T, ..., T}.
+
+        It is the smallest level whose failure probability is certified to be at most delta.
+        """
         return truncation_level(self.contributions, self.per_item, self.deviation / self.per_item, self.delta)
 
     @property
     def noise(self) -> TruncatedGaussianNoise:
-        """The noise on each count."""
+        """The truncated integer Gaussian noise on each count."""
         return TruncatedGaussianNoise(sigma=self.deviation, bound=self.bound)
 
     @property
     def cutoff(self) -> int:
-        """The number a noisy count must exceed."""
+        """The number that a noisy count must exceed for its label to be released."""
         return self.threshold.cutoff(self.bound, self.per_item)
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release costs, as the noise that was drawn."""
+        """Return the privacy cost of one release: a truncated Gaussian use for each of the contributions."""
         step = TruncatedDiscreteGaussian(sigma=float(self.deviation), bound=self.bound, sensitivity=self.per_item)
         return (Use(step, self.contributions),)
 
     def concentrated(self) -> Use:
-        """Return the paper's statement of the same cost: delta-approximate zCDP, which a filter can add up."""
+        """Return the cost of one release as a single use of delta-approximate zCDP, as the paper states it.
+
+        A zCDP filter, an account that adds up zCDP parameters, can charge such uses.
+        """
         rho = self.contributions * Fraction(self.per_item) ** 2 / (2 * self.deviation**2)
         return Use(ZeroConcentratedDP(rho=float_above(rho), delta=float_above(self.delta)))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect, before any data is touched."""
+        """Return the expected error of the noisy counts, and the count from which a label is found.
+
+        They follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
+        which such a label is found.
+        """
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels whose noisy count passes the cutoff, highest first."""
+        """Return the labels whose noisy count exceeds `cutoff`, with their noisy counts, highest first.
+
+        `histogram` has the exact counts.
+        """
         return _released(self, histogram, randomness)
 
 
-_SMALLEST_SHARE = 1e-300
+SMALLEST_SHARE = 1e-300
+"""The smallest failure probability of one group for which a quantile of Gaussian noise is computed."""
+
+
+def gaussian_margin(sigma: Fraction, share: Fraction) -> int:
+    """Return a whole number m >= 0 that rounded Gaussian noise Z of deviation sigma exceeds with probability <= share.
+
+    Z = round(X) > m means X >= m + 1/2, so m + 1/2 is at least sigma times the upper quantile of the standard normal
+    at `share`. The share is rounded down and sigma up; a factor covers the rounding error of the quantile.
+    """
+    least = float_above(sigma) * -float(ndtri(float_below(share))) * (1.0 + 1e-12) - 0.5
+    return max(0, math.ceil(least))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownGaussian:
-    """Add rounded Gaussian noise of deviation per_item * sigma to every positive count; release what passes a bar.
+    """Rounded Gaussian noise on every positive count; labels whose noisy count exceeds a threshold are released.
 
-    `TruncatedGaussian` needs less of a threshold, but its noise is no Gaussian; this one costs what an account has
-    registered as gaussian:SIGMA and approx:0,DELTA. The argument is that of `UnknownLaplace` without a limit: give
-    every label of either histogram noise and drop the labels only one of them has; outside the event that such a
-    label passes, that is the mechanism.
+    A user adds at most `per_item` to each of at most `contributions` counts; the noise has standard deviation per_item
+    * `sigma`. Unlike `TruncatedGaussian`, whose threshold is lower, this mechanism adds real Gaussian noise, so an
+    account can pay for it with uses registered as gaussian:SIGMA and approx:0,DELTA. Proof: compare it with a Gaussian
+    mechanism that adds noise to the labels of both neighbouring histograms. The output is the same, unless a label that
+    only one of the two has exceeds the threshold, which happens with probability at most `delta`.
 
-    Theorem: docs/mechanisms.md, why that composes.
-    Ensures: `contributions` Gaussian steps, outside an event of probability delta.
+    Theorem: docs/mechanisms.md, "why that composes".
+    Ensures: `contributions` Gaussian uses, outside of an event of probability delta.
     """
 
     contributions: int
@@ -256,42 +324,50 @@ class UnknownGaussian:
 
     def __post_init__(self) -> None:
         _check(self, "sigma")
-        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise too wide to draw
-        if self.delta / self.contributions < _SMALLEST_SHARE:
+        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # raises InvalidParameter if this noise is too wide
+        if self.delta / self.contributions < SMALLEST_SHARE:
             raise Unattainable("delta / contributions must be at least 1e-300 for a threshold")
 
     @property
     def noise(self) -> RoundedGaussianNoise:
-        """The noise on each count."""
+        """The rounded Gaussian noise on each count, of standard deviation per_item * sigma."""
         return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
 
     @property
     def margin(self) -> int:
-        """How far above per_item, the highest count a hidden label can have, the threshold stands.
+        """Distance of the threshold above per_item, the largest exact count of a label that only one user has.
 
-        Z = round(X) > m means X >= m + 1/2, so m + 1/2 is the deviation times the quantile at delta / contributions.
-        The factor covers the rounding of the quantile.
+        With probability at least 1 - delta, the noise exceeds this distance on none of the labels of one user.
         """
-        share = float_below(self.delta / self.contributions)
-        least = float_above(self.noise.sigma) * -float(ndtri(share)) * (1.0 + 1e-12) - 0.5
-        return max(0, math.ceil(least))
+        return gaussian_margin(self.noise.sigma, self.delta / self.contributions)
 
     @property
     def cutoff(self) -> int:
-        """The number a noisy count must exceed."""
+        """The number that a noisy count must exceed for its label to be released: per_item + margin."""
         return self.per_item + self.margin
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release costs."""
+        """Return the privacy cost of one release, as mechanism uses (guarantees with counts).
+
+        They are a Gaussian use for each contribution of a user, and a use that only fails outright, with probability
+        `delta`.
+        """
         step = Gaussian(sigma=float(binary(self.sigma)))
         return Use(step, self.contributions), Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta)))
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect, before any data is touched."""
+        """Return the expected error of the noisy counts, and the count from which a label is found.
+
+        They follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
+        which such a label is found.
+        """
         return ErrorEstimate.of(self.noise, confidence, cutoff=self.cutoff)
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels whose noisy count passes the threshold, highest first."""
+        """Return the labels whose noisy count exceeds the threshold, with their noisy counts, highest first.
+
+        `histogram` has the exact counts.
+        """
         return _released(self, histogram, randomness)
 
 
@@ -301,13 +377,14 @@ _LARGEST_OFFSET = 1 << 61
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownGumbel:
-    """Release the order of the highest labels that beat a noisy threshold, at most k of the true top `limit`.
+    """The order of at most k labels with the highest counts that exceed a noisy threshold, without their counts.
 
-    The threshold stands `offset` above the count ranked limit + 1 (0 if there is none) and takes Gumbel noise like
-    the counts do. `contributions` is None when a user may change any number of counts.
+    Only the `limit` labels with the highest exact counts take part. The threshold is `offset` above the count that
+    comes next (or above 0 if there is none) and gets Gumbel noise like the counts. A user adds at most `per_item` to
+    each of at most `contributions` counts (None: any number).
 
     Theorem: DurfeeRo19, RogersSuPeDuLeKaSaAh20 (with min(contributions, limit) inside the logarithm).
-    Ensures: outside an event of probability delta, each pick is epsilon-BR; stopping at the threshold is a pick.
+    Ensures: outside of an event of probability delta, each pick is epsilon-BR; stopping at the threshold is a pick.
     """
 
     k: int
@@ -333,40 +410,54 @@ class UnknownGumbel:
 
     @property
     def rate(self) -> Fraction:
-        """The inverse of the Gumbel scale."""
+        """The inverse of the Gumbel noise scale: epsilon / per_item."""
         return self.epsilon / self.per_item
 
     @property
     def changeable(self) -> int:
-        """How many of the top `limit` a neighbour may put there: M in the threshold."""
+        """Largest number of labels among the top `limit` that only one of two neighbouring tables has.
+
+        The more such labels there can be, the higher is the threshold that hides them.
+        """
         return self.limit if self.contributions is None else min(self.contributions, self.limit)
 
     @property
     def offset(self) -> int:
-        """Return tau + (tau/epsilon) ln(M/delta), rounded up: how far the threshold stands above the next count.
+        """Distance of the threshold above the count of rank limit + 1: tau + (tau/epsilon) ln(M/delta), rounded up.
 
-        A label that only the neighbour can show has at most the next count plus tau; it beats the threshold with
-        probability 1/(1 + exp(rate (offset - tau))) < delta/M.
+        tau is per_item and M is `changeable`. A label that only one of two neighbouring tables can show has at most
+        that count plus tau. It exceeds the threshold with probability 1/(1 + exp(rate (offset - tau))) < delta/M.
         """
-        _, log_odds = ln(self.changeable / self.delta, _PRECISION)
-        gap = Fraction(max(0, log_odds), 1 << _PRECISION) / self.rate
+        gap = _log_odds(self.changeable / self.delta) / self.rate
         return self.per_item + ceil_divide(gap.numerator, gap.denominator)
 
     def _uses(self, picks: int) -> tuple[Use, ...]:
+        """Return the privacy cost of picking `picks` labels, as mechanism uses (guarantees with counts).
+
+        They are one bounded-range use for each label, and, once for all labels, the probability `delta` that the
+        threshold fails, that is, lets through a label that only one of two neighbouring tables has.
+        """
         return (
             Use(BoundedRange(epsilon=float_above(self.epsilon)), picks),
             Use(ApproxDP(epsilon=0.0, delta=float_above(self.delta))),
         )
 
     def guarantees(self) -> tuple[Use, ...]:
-        """Return what one release may cost: k picks, and the threshold's delta."""
+        """Return the privacy cost of one release at most, as mechanism uses (guarantees with counts).
+
+        They are k bounded-range uses, one for each label that may be picked, and once the probability `delta` that the
+        threshold fails.
+        """
         return self._uses(self.k)
 
     def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
-        """Return the error to expect, before any data is touched."""
+        """Return the expected error of the ranking, and the count from which a label is found, from parameters alone.
+
+        Both hold with probability `confidence`.
+        """
         confidence = probability("confidence", confidence)
         rate = float(self.rate)
-        # A count ahead of the threshold by s falls behind it with probability 1/(1 + exp(rate s)).
+        # A count that exceeds the threshold by s ranks below it with probability 1/(1 + exp(rate s)).
         lead = math.log(float(confidence / (1 - confidence))) / rate
         odds = self.k * (self.limit + 1) / float(1 - confidence)
         return ErrorEstimate(
@@ -376,9 +467,12 @@ class UnknownGumbel:
         )
 
     def release(self, histogram: Histogram, randomness: Randomness) -> Release:
-        """Return the labels above the threshold, in order, at most k, without counts.
+        """Return at most k labels whose noisy counts exceed the noisy threshold, highest first, without counts.
 
-        Ensures: j labels cost min(j + 1, k) picks, and the delta is spent even when none come back.
+        `histogram` has the exact counts.
+
+        Ensures: releasing j labels costs min(j + 1, k) picks, because stopping at the threshold counts as a pick, and
+        the delta is spent even if no label is returned.
         """
         top, next_count = _top_and_next(histogram, self.limit)
         shown = len(top)
@@ -390,12 +484,23 @@ class UnknownGumbel:
         return Release(items=items, spent=self._uses(min(len(items) + 1, self.k)), complete=complete)
 
 
+@lru_cache(maxsize=256)
+def _log_odds(odds: Fraction) -> Fraction:
+    """Return max(0, ln(odds)), rounded up to a multiple of 2^-`_PRECISION`; cached, which is safe as no data enters."""
+    return Fraction(max(0, ln(odds, _PRECISION).high), 1 << _PRECISION)
+
+
 _WithCounts: TypeAlias = UnknownLaplace | TruncatedGaussian | UnknownGaussian
-"""One shape with three noises: labels and noisy counts above a threshold."""
+"""The three mechanisms that release labels and noisy counts above a threshold; they differ in their noise."""
 
 
 def _check(mechanism: _WithCounts, spread: str) -> None:
-    """Check the parameters; the delta and the spread of the noise become the rationals they are."""
+    """Check the parameters of `mechanism`, and store its delta and its noise scale as exact fractions.
+
+    `spread` is the name of the mechanism's field that holds the noise scale.
+
+    Raises: `InvalidParameter` for a value out of range.
+    """
     positive_integer("contributions", mechanism.contributions)
     positive_integer("per_item", mechanism.per_item)
     given = getattr(mechanism, spread)
@@ -404,7 +509,10 @@ def _check(mechanism: _WithCounts, spread: str) -> None:
 
 
 def _released(mechanism: _WithCounts, histogram: Histogram, randomness: Randomness) -> Release:
-    """Return the labels of all positive counts that pass the cutoff with their noise, highest first."""
+    """Return the labels of `histogram` whose count is positive and whose noisy count exceeds the mechanism's cutoff.
+
+    They are released with their noisy counts, highest first.
+    """
     present = histogram.positive()
     noisy = with_noise(present.counts, mechanism.noise, randomness)
     return _above(mechanism, present.labels, noisy, mechanism.cutoff)
@@ -417,7 +525,11 @@ def _above(
     threshold: int,
     limit: int | None = None,
 ) -> Release:
-    """Return the labels above the threshold, highest first; fewer than the `limit`, if there is one, are all."""
+    """Return a release of the `labels` whose `noisy` counts exceed `threshold`, highest first.
+
+    It is marked complete if there is no `limit`, or if fewer than `limit` labels exceed the threshold. `mechanism`
+    gives the noise and the privacy cost.
+    """
     passed = np.flatnonzero(noisy > threshold)
     return Release(
         items=ranked_items(tuple(labels[place] for place in passed), noisy[passed].tolist(), least=1),
@@ -430,6 +542,6 @@ def _above(
 
 
 def _top_and_next(histogram: Histogram, limit: int) -> tuple[Histogram, int]:
-    """Return the `limit` highest counts, and the next one, 0 if there is none."""
+    """Return the histogram of the `limit` highest counts, and the next lower count, which is 0 if there is none."""
     top = histogram.ranked(limit + 1)
     return top.first(limit), int(top.counts[limit]) if len(top) > limit else 0

@@ -1,1 +1,1 @@
-"""Integer noise: Laplace, Gaussian, rounded and truncated."""
+"""Integer noise distributions: Laplace, and Gaussian noise that is discrete, rounded, truncated or partly shared."""

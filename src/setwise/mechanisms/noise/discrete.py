@@ -1,7 +1,8 @@
 """Discrete Laplace and Gaussian noise: P[z] proportional to exp(-|z| / scale), or to exp(-z^2 / (2 sigma^2)).
 
-A table holds the law of noise that is not too wide. Wide Laplace noise is written in digits, and wide Gaussian noise is
-accepted from it by coins that land heads with probability exp(-gamma), exactly.
+For noise of moderate scale a table holds the whole law. Laplace noise of larger scale is drawn digit by digit. Gaussian
+noise of larger scale is drawn by rejection from Laplace noise, with coins that land heads with probability exp(-gamma),
+exactly.
 """
 
 import math
@@ -23,10 +24,10 @@ from setwise.mechanisms.sampling.inverse_cdf import OneSided, TwoSided, draw
 SMALLEST_NOISE = Fraction(1, 100)
 LARGEST_NOISE = Fraction(10**9)
 LARGEST_TABLE_SCALE = 2048
-"""Up to this scale one table holds the whole law; its table takes a tenth of a second to build."""
+"""Up to this noise scale one table holds the whole law; the table takes a tenth of a second to build."""
 
 _DIGIT = 2048
-"""The base in which the size of wide noise is written."""
+"""The base of the digits in which the size of wide noise is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,56 +44,64 @@ class LaplaceNoise:
         object.__setattr__(self, "scale", rational("scale", self.scale, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return `count` independent exact draws."""
+        """Return `count` independent exact draws of integer Laplace noise, made from random words of `width` bits."""
         if self.scale <= LARGEST_TABLE_SCALE:
             return draw(TwoSided(first=1 / self.scale), count, randomness, width)
         values = np.empty(count, dtype=np.int64)
-        left = np.arange(count)
-        while len(left):
-            # A signed size counts 0 twice; turning away -0 makes it count once.
-            sizes = self._sizes(len(left), randomness, width)
-            negative = randomness.words(len(left), 1).astype(np.bool_)
-            values[left] = np.where(negative, -sizes, sizes)
-            left = left[negative & (sizes == 0)]
+        pending = np.arange(count)
+        while len(pending):
+            # A sign and a size represent 0 twice, so -0 is rejected and drawn again.
+            sizes = self._sizes(len(pending), randomness, width)
+            negative = randomness.words(len(pending), 1).astype(np.bool_)
+            values[pending] = np.where(negative, -sizes, sizes)
+            pending = pending[negative & (sizes == 0)]
         return values
 
     def _sizes(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
-        """Return geometric sizes, P[m] proportional to exp(-m / scale), written in digits.
+        """Return `count` draws of the absolute value of Laplace noise, P[m] proportional to exp(-m / scale).
 
-        exp(-(d0 + d1 B + ...) / scale) is a product, so the digits are independent and each has a small table.
+        They are drawn digit by digit in base 2048, from random words of `width` bits. For m = d0 + 2048 d1 + ...,
+        exp(-m / scale) is a product of one factor per digit. So the digits are independent, and each needs only a small
+        table.
         """
         sizes = np.zeros(count, dtype=np.int64)
-        place = 1
-        while self.scale / place > LARGEST_TABLE_SCALE:
-            digit = OneSided(first=place / self.scale, bound=_DIGIT - 1)
-            sizes += place * draw(digit, count, randomness, width)
-            place *= _DIGIT
-        return sizes + place * draw(OneSided(first=place / self.scale), count, randomness, width)
+        base = 1
+        while self.scale / base > LARGEST_TABLE_SCALE:
+            digit = OneSided(first=base / self.scale, bound=_DIGIT - 1)
+            sizes += base * draw(digit, count, randomness, width)
+            base *= _DIGIT
+        return sizes + base * draw(OneSided(first=base / self.scale), count, randomness, width)
 
     def radius(self, confidence: Fraction) -> int:
-        """Return the smallest r with P[|Z| <= r] >= confidence: P[|Z| > r] = 2 q^(r+1) / (1 + q), q = exp(-1/scale)."""
+        """Return the smallest r such that Laplace noise Z has P[|Z| <= r] >= `confidence`.
+
+        P[|Z| > r] = 2 q^(r+1) / (1 + q) with q = exp(-1/scale).
+        """
         outside = float(1 - probability("confidence", confidence))
         step = float(1 / self.scale)
-        # The margin covers the rounding of these few float operations.
+        # The factor 1 + 1e-12 covers the rounding of these few float operations.
         least = math.log(2.0 / (outside * (1.0 + math.exp(-step)))) / step - 1.0
         return max(0, math.ceil(least * (1.0 + 1e-12)))
 
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return log P[Z >= z] for each z: P is q^z / (1 + q) from 1 on, and 1 - q^(1-z) / (1 + q) below."""
+        """Return log P[Z >= z] of integer Laplace noise Z, for each z in `sizes`.
+
+        P[Z >= z] is q^z / (1 + q) for z >= 1, and 1 - q^(1-z) / (1 + q) for smaller z, with q = exp(-1/scale).
+        """
         step = 1.0 / float(self.scale)
-        both = math.log1p(math.exp(-step))
-        above = -np.maximum(sizes, 1) * step - both
-        below = np.log1p(-np.exp(-np.maximum(1 - sizes, 0) * step - both))
+        log_total = math.log1p(math.exp(-step))
+        above = -np.maximum(sizes, 1) * step - log_total
+        below = np.log1p(-np.exp(-np.maximum(1 - sizes, 0) * step - log_total))
         return np.where(sizes >= 1, above, below)
 
     @property
     def expected_absolute(self) -> float:
-        """E|Z| = 2q / (1 - q^2) = 1 / sinh(1/scale)."""
+        """The mean absolute value of Laplace noise Z: E|Z| = 1 / sinh(1/scale)."""
         return 1.0 / math.sinh(1.0 / float(self.scale))
 
     @property
     def standard_deviation(self) -> float:
-        """The square root of 2q / (1 - q)^2, that is 1 / (sqrt(2) sinh(1/(2 scale)))."""
+        """The standard deviation of integer Laplace noise: 1 / (sqrt(2) sinh(1/(2 scale)))."""
         return 1.0 / (math.sqrt(2.0) * math.sinh(0.5 / float(self.scale)))
 
 
@@ -110,36 +119,40 @@ class GaussianNoise:
         object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return `count` independent exact draws."""
+        """Return `count` independent exact draws of discrete Gaussian noise, made from random words of `width` bits."""
         if self.sigma <= LARGEST_TABLE_SCALE:
             return draw(gaussian_law(self.sigma, bound=None), count, randomness, width)
         return _by_rejection(self.sigma, count, randomness, width)
 
     def radius(self, confidence: Fraction) -> int:
-        """Return an r with P[|Z| <= r] >= confidence: the smallest, or one more where sigma is large."""
+        """Return an r such that discrete Gaussian noise Z has P[|Z| <= r] >= `confidence`.
+
+        It is the smallest such r, or one more if sigma is large.
+        """
         return gaussian_radius(self.sigma, None, confidence)
 
     @property
     def expected_absolute(self) -> float:
-        """E|Z|."""
+        """E|Z|, the mean absolute value of discrete Gaussian noise Z."""
         return gaussian_moment(self.sigma, None, 1)
 
     @property
     def standard_deviation(self) -> float:
-        """The square root of E[Z^2]; never above sigma."""
+        """The standard deviation of discrete Gaussian noise, which is never above sigma."""
         return math.sqrt(gaussian_moment(self.sigma, None, 2))
 
 
 def gaussian_law(sigma: Fraction, bound: int | None) -> TwoSided:
-    """Return the discrete Gaussian of parameter sigma, restricted to {-bound..bound} when there is a bound."""
+    """Return the discrete Gaussian of parameter sigma, conditioned on {-bound, ..., bound} if `bound` is not None."""
     return TwoSided(first=1 / (2 * sigma * sigma), second=1 / (sigma * sigma), bound=bound)
 
 
 def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
-    """Return exact discrete Gaussian draws by rejection from discrete Laplace noise of scale t = floor(sigma) + 1.
+    """Return `count` exact discrete Gaussian draws of parameter `sigma`, by rejection from discrete Laplace noise.
 
-    Accepting Y with probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)) leaves
-    exp(-|Y|/t) exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)), which is exp(-Y^2 / (2 sigma^2)) times a constant.
+    The Laplace noise Y has scale t = floor(sigma) + 1, so its probabilities are proportional to exp(-|Y|/t). Y is
+    accepted with probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)). The product of both is exp(-Y^2 / (2 sigma^2))
+    times a constant. `width` is the number of bits of a random word.
 
     Theorem: CanonneKaSt20.
     """
@@ -154,6 +167,10 @@ def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: in
         gammas = (sizes - float(peak)) ** 2 / float(2 * variance)
 
         def gamma(index: int, sizes: NDArray[np.int64] = sizes) -> Fraction:
+            """Return the exact g such that the Laplace draw with this `index` is accepted with probability exp(-g).
+
+            `sizes` are the absolute values of all draws.
+            """
             return (int(sizes[index]) - peak) ** 2 / (2 * variance)
 
         accepted = candidates[heads(gammas, gamma, randomness, width)][: count - filled]
@@ -163,7 +180,7 @@ def _by_rejection(sigma: Fraction, count: int, randomness: Randomness, width: in
 
 
 RADIUS = 2.0**-44
-"""What the float arithmetic of a coin is trusted to, relative to its probability; its true error is far smaller."""
+"""Relative error assumed for the float arithmetic of a coin's probability; its true error is far smaller."""
 
 
 def heads(
@@ -172,9 +189,11 @@ def heads(
     randomness: Randomness,
     width: int = WORD,
 ) -> NDArray[np.bool_]:
-    """Return for each coin i whether it lands heads, which has probability exp(-exact(i)).
+    """Return for each of several coins whether it lands heads, where coin i does with probability exp(-exact(i)).
 
-    Floating point decides a coin only where its error radius cannot matter; the rest go to integer arithmetic.
+    `gammas` are float approximations of the exponents exact(i). Each coin is tossed by comparing a random word of
+    `width` bits with its probability. If floating-point error could change the result, the coin is decided by integer
+    arithmetic instead.
 
     Requires: |gammas[i] - exact(i)| <= 2^-46 (1 + gammas[i]), exact(i) >= 0.
     """
@@ -185,12 +204,15 @@ def heads(
     result = uniform < chance
     undecided = np.flatnonzero(np.abs(uniform - chance) <= slack + 2.0**-width)
     for index in undecided:
-        result[index] = _settled(exact(int(index)), int(words[index]), width, randomness)
+        result[index] = _decide_exactly(exact(int(index)), int(words[index]), width, randomness)
     return result
 
 
-def _settled(gamma: Fraction, word: int, width: int, randomness: Randomness) -> bool:
-    """Return whether U < exp(-gamma), where U starts with `word`, appending words until that is certain."""
+def _decide_exactly(gamma: Fraction, word: int, width: int, randomness: Randomness) -> bool:
+    """Return whether U < exp(-gamma) for a uniform random number U in [0, 1] whose first `width` bits are `word`.
+
+    Further random words are drawn and appended to the bits of U until the comparison is certain.
+    """
     bits = width
     if gamma == 0:
         return True
@@ -205,8 +227,13 @@ def _settled(gamma: Fraction, word: int, width: int, randomness: Randomness) -> 
 
 
 @lru_cache(maxsize=32)
-def _folded(sigma: Fraction, bound: int | None) -> NDArray[np.float64]:
-    """Return P[|Z| = 0], P[|Z| = 1], ... as floats, to a relative accuracy of 1e-12, for sigma in table range."""
+def _absolute_law(sigma: Fraction, bound: int | None) -> NDArray[np.float64]:
+    """Return P[|Z| = 0], P[|Z| = 1], ... of the discrete Gaussian as floats, to a relative accuracy of 1e-12.
+
+    The law is conditioned on {-bound, ..., bound} if `bound` is not None.
+
+    Requires: sigma is at most `LARGEST_TABLE_SCALE`.
+    """
     last = math.ceil(40 * sigma) + 1 if bound is None else min(bound, math.ceil(40 * sigma) + 1)
     sizes = np.arange(last + 1, dtype=np.float64)
     weights = np.exp(-0.5 * (sizes / float(sigma)) ** 2)
@@ -215,25 +242,30 @@ def _folded(sigma: Fraction, bound: int | None) -> NDArray[np.float64]:
 
 
 def gaussian_radius(sigma: Fraction, bound: int | None, confidence: Fraction) -> int:
-    """Return an r with P[|Z| <= r] >= confidence under the discrete Gaussian, restricted to {-bound..bound} if given.
+    """Return an r such that discrete Gaussian noise Z of parameter sigma has P[|Z| <= r] >= confidence.
 
-    For wide noise: P[|Z| > r] <= 2 Phi(-r/sigma), because g falls, so that its sum beyond r is at most its
-    integral, and the sum of g over the integers is at least sigma sqrt(2 pi) (Poisson summation). Restricting the
-    law to a bound only moves mass inwards.
+    If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}, which only moves mass inwards. For wide
+    noise the result comes from P[|Z| > r] <= 2 Phi(-r/sigma). This holds because the weight exp(-z^2 / (2 sigma^2))
+    falls with |z|, so its sum beyond r is at most its integral, and its sum over all integers is at least sigma sqrt(2
+    pi) (Poisson summation).
     """
     outside = 1 - probability("confidence", confidence)
     if sigma > LARGEST_TABLE_SCALE:
         least = math.ceil(float_above(sigma) * -float(ndtri(float_below(outside) / 2)) * (1.0 + 1e-12))
     else:
-        law = _folded(sigma, bound)
+        law = _absolute_law(sigma, bound)
         beyond = np.cumsum(law[::-1])[::-1]  # P[|Z| >= r]
         least = int(np.searchsorted(-beyond, -float_below(outside) * (1.0 - 1e-11))) - 1
     return max(0, least) if bound is None else max(0, min(least, bound))
 
 
 def gaussian_moment(sigma: Fraction, bound: int | None, power: int) -> float:
-    """Return E|Z|^power for power 1 or 2; for wide noise, of the unrestricted continuous law, which is larger."""
+    """Return E|Z|^power, for power 1 or 2, of discrete Gaussian noise Z of parameter sigma.
+
+    If `bound` is not None, the law of Z is conditioned on {-bound, ..., bound}. For wide noise the result is the moment
+    of the unrestricted continuous law, which is larger.
+    """
     if sigma > LARGEST_TABLE_SCALE:
         return float(sigma) * math.sqrt(2.0 / math.pi) if power == 1 else float(sigma) ** 2
-    law = _folded(sigma, bound)
+    law = _absolute_law(sigma, bound)
     return float(np.sum(law * np.arange(len(law), dtype=np.float64) ** power))

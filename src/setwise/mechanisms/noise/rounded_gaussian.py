@@ -1,8 +1,8 @@
 """Gaussian noise rounded to whole numbers: exactly the law of round(X) for X normal with mean 0.
 
-For a whole count c, c + round(X) = round(c + X): releasing the sum is post-processing of the Gaussian mechanism, so it
-costs exactly what `gaussian:SIGMA` is registered for, in any number and any company. The discrete Gaussian has the
-same concentrated guarantee but not the same privacy loss, and cannot be charged as a Gaussian.
+For a whole count c, c + round(X) = round(c + X), so releasing the sum is post-processing of the Gaussian mechanism. The
+release costs exactly one use of `gaussian:SIGMA`, and composes like any other Gaussian use. The discrete Gaussian has
+the same concentrated-DP guarantee but another privacy loss, so it cannot be charged as a Gaussian.
 """
 
 import math
@@ -22,12 +22,13 @@ from setwise.mechanisms.sampling.fixed_point import exp_minus
 from setwise.mechanisms.sampling.inverse_cdf import RoundedGaussian, draw
 
 _SMALLEST_TABLE_SIGMA = Fraction(1, 4)
-"""Below it the weights span so many orders that their bounds need thousands of bits."""
+"""Smallest sigma for which a table is used. Below it the weights span so many orders of magnitude that their bounds
+would need thousands of bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundedGaussianNoise:
-    """Integer noise with the law of a Gaussian of deviation sigma rounded to the nearest whole number, drawn exactly.
+    """Integer noise with the law of a Gaussian of standard deviation sigma rounded to whole numbers, drawn exactly.
 
     >>> RoundedGaussianNoise(sigma=Fraction(10)).radius(Fraction(95, 100))
     20
@@ -39,17 +40,22 @@ class RoundedGaussianNoise:
         object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return `count` independent exact draws, from a table where one holds the law."""
+        """Return `count` independent exact draws of rounded Gaussian noise, made from random words of `width` bits.
+
+        Draws come from a table of the distribution if sigma is neither too small nor too large for one, else from
+        rejection.
+        """
         if _SMALLEST_TABLE_SIGMA <= self.sigma <= LARGEST_TABLE_SCALE:
             return draw(RoundedGaussian(variance=self.sigma * self.sigma), count, randomness, width)
         return self._by_rejection(count, randomness, width)
 
     def _by_rejection(self, count: int, randomness: Randomness, width: int) -> NDArray[np.int64]:
-        """Return `count` independent exact draws by rejection.
+        """Return `count` independent exact draws of round(X), by rejection; X is Gaussian of standard deviation sigma.
 
-        The size |X| = n + u has density proportional to exp(-n^2 / (2 sigma^2)) exp(-(2 n u + u^2) / (2 sigma^2)):
-        n is a discrete Gaussian draw that is not negative, u is uniform, and a coin of the second factor decides
-        whether to keep them. The size rounds to n where u starts with a 0 and to n + 1 where it starts with a 1.
+        |X| = n + u has density proportional to exp(-n^2 / (2 sigma^2)) exp(-(2 n u + u^2) / (2 sigma^2)). So candidates
+        have as whole part n the absolute value of a discrete Gaussian draw, and as fraction u a uniform number in [0,
+        1). A candidate is kept with the probability that the second factor gives. |X| rounds to n if the first bit of u
+        is 0, and to n + 1 if it is 1. `width` is the number of bits of a random word.
 
         Theorem: Karney16.
         """
@@ -60,8 +66,8 @@ class RoundedGaussianNoise:
             sizes = whole.draw(max(16, int(2.2 * (count - filled))), randomness, width)
             sizes = sizes[sizes >= 0]
             parts = randomness.words(len(sizes), width)
-            kept = self._coins(sizes, parts, randomness, width)
-            rounded = (sizes + (parts >> np.uint64(width - 1)).astype(np.int64))[kept][: count - filled]
+            accepted = self._coins(sizes, parts, randomness, width)
+            rounded = (sizes + (parts >> np.uint64(width - 1)).astype(np.int64))[accepted][: count - filled]
             negative = randomness.words(len(rounded), 1).astype(np.bool_)
             values[filled : filled + len(rounded)] = np.where(negative, -rounded, rounded)
             filled += len(rounded)
@@ -70,10 +76,10 @@ class RoundedGaussianNoise:
     def _coins(
         self, sizes: NDArray[np.int64], parts: NDArray[np.uint64], randomness: Randomness, width: int
     ) -> NDArray[np.bool_]:
-        """Return for each n and u whether a coin of probability exp(-(2 n u + u^2) / (2 sigma^2)) lands heads.
+        """Return for each candidate draw n + u whether it is kept, with probability exp(-(2 n u + u^2) / (2 sigma^2)).
 
-        Of u only the first `width` bits are drawn; floating point decides where neither they nor its own error can
-        matter, and the rest is settled by drawing more bits.
+        `sizes` are the whole parts n, and `parts` the first `width` bits of the fractions u. Floating point decides if
+        neither the missing bits nor its own error can change the result; the others are decided by drawing more bits.
         """
         words = randomness.words(len(sizes), width)
         grain = 2.0**-width
@@ -85,13 +91,17 @@ class RoundedGaussianNoise:
         uniform = words.astype(np.float64) * grain
         result = uniform < chance
         for index in np.flatnonzero(np.abs(uniform - chance) <= loose * chance + grain + 2.0**-52):
-            result[index] = self._settled(
+            result[index] = self._decide_exactly(
                 int(sizes[index]), int(parts[index]), int(words[index]), width=width, randomness=randomness
             )
         return result
 
-    def _settled(self, size: int, part: int, word: int, *, width: int, randomness: Randomness) -> bool:
-        """Return whether V < exp(-(2 n u + u^2) / (2 sigma^2)), appending words to u and V until that is certain."""
+    def _decide_exactly(self, size: int, part: int, word: int, *, width: int, randomness: Randomness) -> bool:
+        """Return whether the candidate draw n + u is kept: whether V < exp(-(2 n u + u^2) / (2 sigma^2)).
+
+        n is `size`. The bits of the fraction u and of the uniform number V start with `part` and `word`, of `width`
+        bits each. Further random words are appended to both until the comparison is certain.
+        """
         bits = width
         while True:
             nearest, farthest = Fraction(part, 1 << bits), Fraction(part + 1, 1 << bits)
@@ -104,34 +114,45 @@ class RoundedGaussianNoise:
             bits += width
 
     def _gamma(self, size: int, part: Fraction) -> Fraction:
+        """Return the exponent (2 n u + u^2) / (2 sigma^2) of the probability with which a draw is kept.
+
+        n = `size` is the draw's whole part, and u = `part` its fraction.
+        """
         return part * (2 * size + part) / (2 * self.sigma * self.sigma)
 
     def radius(self, confidence: Fraction) -> int:
-        """Return an r with P[|Z| <= r] >= confidence: |Z| > r means |X| >= r + 1/2."""
+        """Return an r such that rounded Gaussian noise Z has P[|Z| <= r] >= `confidence`.
+
+        Z is a Gaussian X rounded to whole numbers, so |Z| > r means |X| >= r + 1/2.
+        """
         outside = float_below(1 - probability("confidence", confidence))
         least = float_above(self.sigma) * -float(ndtri(outside / 2)) * (1.0 + 1e-12) - 0.5
         return max(0, math.ceil(least))
 
     def log_tail(self, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return log P[Z >= z] for each z: Z >= z means X >= z - 1/2."""
+        """Return log P[Z >= z] of rounded Gaussian noise Z, for each z in `sizes`.
+
+        Z is a Gaussian X rounded to whole numbers, so Z >= z means X >= z - 1/2.
+        """
         return np.asarray(log_ndtr((0.5 - sizes) / float(self.sigma)), dtype=np.float64)
 
     @property
     def expected_absolute(self) -> float:
-        """E|Z|."""
+        """E|Z|, the mean absolute value of rounded Gaussian noise Z."""
         return _moment(self.sigma, 1)
 
     @property
     def standard_deviation(self) -> float:
-        """The square root of E[Z^2]."""
+        """The standard deviation of rounded Gaussian noise; for wide noise it is sqrt(sigma^2 + 1/12)."""
         return math.sqrt(_moment(self.sigma, 2))
 
 
 @lru_cache(maxsize=64)
 def _moment(sigma: Fraction, power: int) -> float:
-    """Return E|Z|^power for power 1 or 2, from P[|Z| >= r] = 2 Phi(-(r - 1/2) / sigma).
+    """Return E|Z|^power, for power 1 or 2, of Z = round(X), where X is Gaussian with standard deviation sigma.
 
-    For wide noise rounding moves E|X| by less than a float shows, and adds 1/12 to the variance.
+    It is computed from P[|Z| >= r] = 2 Phi(-(r - 1/2) / sigma). For wide noise rounding changes E|X| by less than the
+    accuracy of a float, and adds 1/12 to the variance.
     """
     wide = float(sigma)
     if sigma > LARGEST_TABLE_SCALE:

@@ -1,10 +1,11 @@
-"""Gaussian noise of which counts share a part: one draw for all of them and one for each.
+"""Gaussian noise of which counts share a part: one draw for all counts and one for each count.
 
-Neighbours add or remove a user, so all counts move the same way, and noise that is common to all of them is cheap. Fix
-d labels before noise is drawn; a user adds between 0 and tau to at most Delta of them. For theta in [0, 1/2] let
-Q = Delta (1 - 2 theta) + d theta^2, r >= sqrt(Q) and f = r + theta. Noise of variance r f (tau sigma)^2 on each count
-and of variance theta f (tau sigma)^2 once, on all of them, costs at most one Gaussian of parameter sigma, and each
-count has deviation f tau sigma. Independent noise is theta = 0, f = sqrt(Delta).
+Neighbours add or remove a user, so all counts change in the same direction, and noise that is common to all of them is
+cheap. Fix d labels before noise is drawn; a user adds between 0 and tau to at most Delta of them. For theta in [0, 1/2]
+let Q = Delta (1 - 2 theta) + d theta^2, r >= sqrt(Q) and f = r + theta. Independent noise of variance r f (tau sigma)^2
+on each count, plus one common noise of variance theta f (tau sigma)^2 on all of them, costs at most one Gaussian of
+parameter sigma. Each count then has noise of standard deviation f tau sigma. Without sharing, theta = 0 and f =
+sqrt(Delta).
 
 Theorem: docs/mechanisms.md, Theorem 1.
 """
@@ -26,7 +27,8 @@ from setwise.mechanisms.parameters import positive_integer, probability, rationa
 from setwise.mechanisms.randomness import WORD, Randomness
 
 _CLOSE_TO_BEST = 1.01
-"""The denominator of theta is the smallest that keeps f within this factor of the least: it widens the tables."""
+"""The denominator of theta is the smallest for which f is within this factor of its minimum, because a larger
+denominator needs larger tables."""
 
 _LARGEST_DENOMINATOR = 64
 _ROOT_BITS = 60
@@ -34,11 +36,11 @@ _ROOT_BITS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedGaussianNoise:
-    """Integer noise for `labels` counts: (own + common) / denominator, rounded, ties by a fair coin.
+    """Integer noise for `labels` counts: (Y + Z) / denominator, rounded, with ties broken by a fair coin.
 
-    `own` and `common` are the deviations of two Gaussians, both rounded to whole numbers: one drawn for each count, one
-    drawn once. For a whole count c, c plus this noise is (denominator * c + own + common) / denominator, rounded: so it
-    post-processes noise on the whole numbers denominator * c.
+    Y is drawn for each count and Z once for all counts. Both are Gaussians rounded to whole numbers, with the standard
+    deviations `own` and `common`. For a whole count c, c plus this noise is (denominator * c + Y + Z) / denominator,
+    rounded. So it is post-processing of Gaussian noise on the whole numbers denominator * c.
     """
 
     labels: int
@@ -53,7 +55,10 @@ class SharedGaussianNoise:
             object.__setattr__(self, name, rational(name, getattr(self, name), SMALLEST_NOISE, LARGEST_NOISE))
 
     def draw(self, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-        """Return the noise of all counts; they must be drawn together, because they share a part."""
+        """Draw and return the noise of all counts, which share a part, from random words of `width` bits.
+
+        Raises: `InvalidParameter` unless `count` equals `labels`.
+        """
         if count != self.labels:
             raise InvalidParameter(f"the noise is for {self.labels} counts, not for {count}")
         own = RoundedGaussianNoise(sigma=self.own).draw(count, randomness, width)
@@ -63,25 +68,33 @@ class SharedGaussianNoise:
     def combined(
         self, own: NDArray[np.int64], common: NDArray[np.int64], coins: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Return (own + common) / denominator to the nearest whole number; a coin of 1 rounds a tie down."""
+        """Return the noise of all counts: (own + common) / denominator, rounded to the nearest whole number.
+
+        `own` has a draw of rounded Gaussian noise for each count, and `common` one draw for all. A tie is rounded down
+        if its entry in `coins` is 1, and up if it is 0.
+        """
         doubled = 2 * (own + common) + self.denominator
         tied = doubled % (2 * self.denominator) == 0
         return np.asarray(doubled // (2 * self.denominator) - np.where(tied, coins, 0), dtype=np.int64)
 
     @property
     def sigma(self) -> Fraction:
-        """At least the deviation of a count's noise before rounding."""
-        return Fraction(_root_above(self.own**2 + self.common**2)) / self.denominator
+        """Upper bound on the standard deviation of one count's noise, in units of a count, before it is rounded."""
+        return Fraction(root_above(self.own**2 + self.common**2)) / self.denominator
 
     @property
     def own_sigma(self) -> Fraction:
-        """The deviation of what is a count's own: only this sets two counts apart."""
+        """Standard deviation of the independent part of one count's noise, in units of a count.
+
+        Only this part affects differences of counts, because the common part is the same in all of them.
+        """
         return self.own / self.denominator
 
     def radius(self, confidence: Fraction) -> int:
-        """Return an r with P[|Z| <= r] >= confidence.
+        """Return an r such that the noise Z of a count has P[|Z| <= r] >= confidence.
 
-        |Z| > r means |own + common| >= denominator (r + 1/2), and the two Gaussians behind them are within 1 of that.
+        Z is the sum of two rounded parts, own and common, divided by the denominator and rounded. If |Z| > r, then |own
+        + common| >= denominator (r + 1/2). The sum of the two Gaussians before rounding is within 1 of own + common.
         """
         outside = float_below(1 - probability("confidence", confidence))
         reach = float_above(self.sigma) * -float(ndtri(outside / 2)) * (1.0 + 1e-12)
@@ -89,33 +102,35 @@ class SharedGaussianNoise:
 
     @property
     def variance(self) -> Fraction:
-        """About the variance, less the 1/12 that rounding to whole numbers adds anyhow.
+        """Approximate variance of one count's noise, without the 1/12 that rounding to whole numbers adds to any noise.
 
-        Rounding the parts adds 1/12 to that of each. Rounding multiples of 1/denominator adds a little more than 1/12
-        where there are ties and a little less where there are none.
+        The noise is (own part + common part) / denominator, rounded. Both parts were rounded before, which adds 1/12 to
+        the variance of each, in units of 1/denominator squared. Rounding the quotient adds about 1/12 more, which is
+        not included: a little more if there are ties, and a little less if there are none.
         """
         ties = Fraction(1, 6) if self.denominator % 2 == 0 else Fraction(-1, 12)
         return self.sigma**2 + (Fraction(1, 6) + ties) / self.denominator**2
 
     @property
     def expected_absolute(self) -> float:
-        """About E|Z|: that of the rounded Gaussian of the same variance."""
-        return RoundedGaussianNoise(sigma=_root_above(self.variance)).expected_absolute
+        """The approximate mean absolute value of one count's noise: that of a rounded Gaussian of equal variance."""
+        return RoundedGaussianNoise(sigma=root_above(self.variance)).expected_absolute
 
     @property
     def standard_deviation(self) -> float:
-        """About the square root of E[Z^2]: that of the rounded Gaussian of the same variance."""
-        return RoundedGaussianNoise(sigma=_root_above(self.variance)).standard_deviation
+        """The approximate standard deviation of one count's noise: that of a rounded Gaussian of equal variance."""
+        return RoundedGaussianNoise(sigma=root_above(self.variance)).standard_deviation
 
 
 def gaussian_count_noise(
     labels: int, contributions: int | None, per_item: int, sigma: Fraction
 ) -> RoundedGaussianNoise | SharedGaussianNoise:
-    """Return the noise on counts that min(labels, contributions) uses of gaussian:sigma pay for.
+    """Return the noise on `labels` counts for the cost of min(labels, contributions) Gaussian uses.
 
-    Together they are one Gaussian of parameter sigma / sqrt(uses), so the deviation of a count is
-    per_item * sigma * f / sqrt(uses). Where sharing would gain less than 1%, or less than its extra rounding loses,
-    noise is independent.
+    `contributions` is the number of counts that one user can change (None: all), `per_item` the most that one user adds
+    to a count, and `sigma` the parameter of each of the uses. The counts share a part of their noise if that makes the
+    noise smaller at the same cost. The noise is independent if sharing would gain less than 1%, or less than the extra
+    rounding loses.
 
     >>> gaussian_count_noise(10, None, 1, Fraction(10)).radius(Fraction(95, 100))
     13
@@ -124,9 +139,9 @@ def gaussian_count_noise(
     deviation = per_item * sigma
     theta = best_theta(labels, changeable)
     if theta:
-        root = _root_above(squared_sensitivity(labels, changeable, theta))
+        root = root_above(squared_sensitivity(labels, changeable, theta))
         unit = theta.denominator**2 * (root + theta) * deviation**2 / changeable
-        own, common = (_float_root_above(part * unit) for part in (root, theta))
+        own, common = (float_root_above(part * unit) for part in (root, theta))
         if min(own, common) >= SMALLEST_NOISE and max(own, common) <= LARGEST_NOISE:
             shared = SharedGaussianNoise(labels=labels, denominator=theta.denominator, own=own, common=common)
             if shared.variance < deviation**2:
@@ -135,17 +150,22 @@ def gaussian_count_noise(
 
 
 def squared_sensitivity(labels: int, changeable: int, theta: Fraction) -> Fraction:
-    """Return Q, by how much (x_i - theta tau n)_i moves, squared, in units of tau^2; n is the number of users.
+    """Return Q, the squared l2-sensitivity of counts that share noise, divided by tau^2.
 
-    A move is convex in what the user adds, so it is largest where each of m <= changeable counts gets tau. For theta up
-    to 1/2 it grows with m.
+    tau is the most that one user adds to a count. The sensitivity is that of all counts after theta * tau * n is
+    subtracted from each, where n is the number of users and `theta` the weight of the noise that all counts have in
+    common. A user adds to at most `changeable` of the `labels` counts. For theta up to 1/2, the change of all counts is
+    largest if the user adds tau to as many of them as allowed.
     """
     return changeable * (1 - 2 * theta) + labels * theta**2
 
 
 @lru_cache(maxsize=1024)
 def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
-    """Return the deviations of a count and of its own part, relative to independent noise of the same cost.
+    """Return two standard deviations of a count's noise: of all of it, and of the part not shared with other counts.
+
+    Both are divided by the standard deviation of independent noise of the same privacy cost. There are `labels` counts,
+    of which one user changes at most `changeable`.
 
     >>> [round(part, 2) for part in relative_deviations(10, 10)]
     [0.66, 0.57]
@@ -157,9 +177,11 @@ def relative_deviations(labels: int, changeable: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=1024)
 def best_theta(labels: int, changeable: int) -> Fraction:
-    """Return the theta of the smallest denominator for which f is within 1% of the least.
+    """Return theta, the weight of the common noise for which the noise of a count is within 1% of its minimum.
 
-    sqrt(Q) + theta is convex and stationary where changeable - labels theta = sqrt(Q).
+    Of all such fractions the one with the smallest denominator is returned. There are `labels` counts, of which a user
+    changes at most `changeable`. The standard deviation of a count's noise is proportional to f = sqrt(Q) + theta, with
+    Q from `squared_sensitivity`. f is convex, and its derivative is 0 where changeable - labels * theta = sqrt(Q).
 
     >>> best_theta(10, 10), best_theta(10, 5), best_theta(10, 1), best_theta(1000, 2)
     (Fraction(1, 2), Fraction(1, 3), Fraction(0, 1), Fraction(0, 1))
@@ -177,16 +199,21 @@ def best_theta(labels: int, changeable: int) -> Fraction:
 
 
 def _factor(labels: int, changeable: int, theta: Fraction) -> float:
+    """Return f = sqrt(Q) + theta: the standard deviation of a count's noise in units of per_item * sigma.
+
+    Q is `squared_sensitivity` for `labels` counts of which one user changes at most `changeable`, and theta is the
+    share of the noise that all counts have in common.
+    """
     return math.sqrt(squared_sensitivity(labels, changeable, theta)) + float(theta)
 
 
-def _root_above(value: Fraction) -> Fraction:
-    """Return a fraction that is at least the square root of value, and above it by at most 2^-60."""
+def root_above(value: Fraction) -> Fraction:
+    """Return a fraction that is at least the square root of `value`, and above it by at most 2^-60."""
     scaled = -(-(value.numerator << 2 * _ROOT_BITS) // value.denominator)
     root = math.isqrt(scaled)
     return Fraction(root if root * root == scaled else root + 1, 1 << _ROOT_BITS)
 
 
-def _float_root_above(value: Fraction) -> Fraction:
-    """Return a float, as a fraction, that is at least the square root of value."""
-    return Fraction(float_above(_root_above(value)))
+def float_root_above(value: Fraction) -> Fraction:
+    """Return a fraction that a float can represent exactly and that is at least the square root of `value`."""
+    return Fraction(float_above(root_above(value)))

@@ -1,1 +1,1 @@
-"""Which mechanism answers a question within a budget, and with what error."""
+"""Planning: which mechanism answers a query within a budget, and with what error."""

@@ -1,4 +1,7 @@
-"""What one release costs, certified or estimated quickly, and the least noise that stays within a total."""
+"""Prices of one release, certified or estimated quickly, and the smallest noise scale that stays within a budget.
+
+A noise scale is in units of what one user can add to a count; a price is an epsilon at a fixed delta.
+"""
 
 import math
 from collections.abc import Callable, Iterable
@@ -14,31 +17,37 @@ from setwise.accounting.guarantees import Use, merged
 from setwise.accounting.methods.exact import pure_sum
 from setwise.errors import InvalidParameter, Unattainable
 
-MOST_SPREAD = 10**6
-"""The widest noise that is looked for, in units of what one user adds to a count."""
+LARGEST_NOISE_SCALE = 10**6
+"""The largest noise scale that is tried, in units of what one user can add to a count."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostConfig:
-    """How noise is searched. What is returned was certified, whatever these numbers are."""
+    """Constants of the search for the smallest noise scale that stays within a budget.
 
-    least_spread: float = 0.05
-    """The narrowest noise that is looked for, in units of what one user adds to a count."""
+    They decide how long the search takes and how close to the smallest scale it ends. Whatever their values, the price
+    of the returned scale was certified.
+    """
+
+    least_scale: float = 0.05
+    """The smallest noise scale that is tried, in units of what one user can add to a count."""
     close: float = 1.003
-    """Calibration stops when the spread is known within this factor, or when this much of epsilon at most is left."""
+    """Calibration stops when the noise scale is known within this factor, or when the price is within this factor of
+    epsilon."""
     near: float = 3e-3
-    """Distance in log epsilon at which a secant from an estimate ends at its target."""
+    """Distance in log epsilon from the target at which a search by estimates ends."""
     most_estimates: int = 30
-    """Estimates of one search; three are usual."""
+    """Largest number of estimates in one search; three are usual."""
     least_slope: float = 0.1
     most_slope: float = 2.0
-    """Fall of log epsilon per unit of log spread: 1 where all noise grows, less where a part of the cost is fixed."""
+    """Limits, with `least_slope`, for the fall of log epsilon per unit of log noise scale. It is 1 if all noise
+    grows, and less if a part of the cost is fixed."""
     largest_move: float = 1.5
-    """Logarithm of the largest factor between one spread tried and the next."""
+    """Logarithm of the largest factor between one noise scale tried and the next."""
     least_cost: float = 1e-12
-    """Stands for an epsilon of 0 in logarithms."""
+    """Replaces an epsilon of 0 in logarithms."""
     most_remembered: int = 1024
-    """Certified prices that are remembered."""
+    """Number of certified prices that are cached."""
 
 
 CONFIG = CostConfig()
@@ -47,120 +56,150 @@ CONFIG = CostConfig()
 def certified_price(
     uses: Iterable[Use], delta: float, interaction: Interaction = Interaction.SETWISE
 ) -> CertifiedBound:
-    """Return the guarantee of the uses together at delta, which may be 0; recent answers are remembered."""
-    return _composed(merged(uses), interaction, delta)
+    """Return the certified bound on the epsilon of all `uses` together at `delta`, which may be 0.
+
+    `interaction` says what an analyst may decide after seeing earlier answers; the default, set-wise, allows any order
+    of the uses. Recent results are cached.
+    """
+    return _compose(merged(uses), interaction, delta)
 
 
 def searched_price(uses: Iterable[Use], delta: float) -> float:
-    """Return a certified set-wise epsilon of the uses at delta, which `certified_price` may lower but never raises."""
-    return _searched(merged(uses), delta).upper
+    """Return a certified upper bound on the epsilon of `uses`, in any adaptive order, at `delta`.
+
+    It is quicker than `certified_price`, which may be lower but is never higher.
+    """
+    return _search_price(merged(uses), delta).upper
 
 
 def estimated_price(uses: Iterable[Use], delta: float) -> float:
-    """Return about the set-wise epsilon of the uses at delta, which may be 0, in a moment: never a promise."""
+    """Return approximately the epsilon of `uses`, in any adaptive order, at `delta`, which may be 0.
+
+    It is quick, but no promise.
+    """
     return estimated_epsilon(merged(uses), delta)
 
 
 Price: TypeAlias = Callable[[Fraction], float]
-"""The epsilon that a spread of noise costs; it falls as the spread grows."""
+"""A function from a noise scale to the epsilon that it costs, which falls as the noise scale grows."""
 
 
 @dataclass(frozen=True, slots=True)
-class EstimatedSpread:
-    """About the least spread that an epsilon buys, and by how much log epsilon falls there per unit of log spread."""
+class EstimatedScale:
+    """An estimate, `scale`, of the smallest noise scale for which a release costs at most a given epsilon.
 
-    spread: float
+    `slope` says how fast the cost falls near this scale: by how much log epsilon falls if log noise scale rises by 1.
+    It lets a search guess the next scale to try.
+    """
+
+    scale: float
     slope: float
 
 
-def estimated_spread(price: Price, first: float, epsilon: float) -> EstimatedSpread | None:
-    """Return about the least spread whose price, an estimate, is epsilon; None if none in range costs so little.
+def estimate_noise_scale(price: Price, first: float, epsilon: float) -> EstimatedScale | None:
+    """Return an estimate of the smallest noise scale for which a release costs at most `epsilon`.
 
-    Secants of log price over log spread begin at `first`, with the slope of 1 that all noise together has.
+    `price` maps a noise scale to an estimate of the epsilon. The search starts at the noise scale `first`, where it
+    assumes that epsilon is inversely proportional to the noise scale. Each next scale follows from the last two by a
+    secant of log epsilon as a function of log noise scale. Returns None if even the largest noise scale costs more.
     """
     point, slope = math.log(_in_range(first)), 1.0
     before: tuple[float, float] | None = None
     for _ in range(CONFIG.most_estimates):
-        excess = math.log(max(_asked(price, Fraction(f"{math.exp(point):.8g}")), CONFIG.least_cost) / epsilon)
+        excess = math.log(
+            max(_price_or_infinity(price, Fraction(f"{math.exp(point):.8g}")), CONFIG.least_cost) / epsilon
+        )
         if before is not None and math.isfinite(excess):
             slope = min(max((before[1] - excess) / (point - before[0]), CONFIG.least_slope), CONFIG.most_slope)
         near = abs(excess) <= CONFIG.near and before is not None
         before = (point, excess) if math.isfinite(excess) else None
-        moved = point + min(max(excess / slope, -CONFIG.largest_move), CONFIG.largest_move)
-        moved = min(max(moved, math.log(CONFIG.least_spread)), math.log(MOST_SPREAD))
-        at_end = moved == point
-        point = moved
+        next_point = point + min(max(excess / slope, -CONFIG.largest_move), CONFIG.largest_move)
+        next_point = min(max(next_point, math.log(CONFIG.least_scale)), math.log(LARGEST_NOISE_SCALE))
+        at_end = next_point == point
+        point = next_point
         if near or at_end:
             break
-    unaffordable = excess > CONFIG.near and point == math.log(MOST_SPREAD)
-    return None if unaffordable else EstimatedSpread(math.exp(point), slope)
+    unaffordable = excess > CONFIG.near and point == math.log(LARGEST_NOISE_SCALE)
+    return None if unaffordable else EstimatedScale(math.exp(point), slope)
 
 
-def least_spread(price: Price, first: EstimatedSpread, epsilon: float) -> Fraction | None:
-    """Return the least spread of noise whose price is at most epsilon, beginning at `first`; None if none in range is.
+def smallest_noise_scale(price: Price, first: EstimatedScale, epsilon: float) -> Fraction | None:
+    """Return the smallest noise scale, within 0.3%, for which a release costs at most `epsilon`.
 
-    Secants of log price over log spread give the next guess; a bracket of guesses keeps it honest. Every spread tried
-    is a short decimal, so that plans are easy to read and repeat.
+    `price` maps a noise scale to a certified epsilon, and the search starts at the estimate `first`. Each next guess
+    comes from a secant of log epsilon as a function of log noise scale, and lies between the largest scale that was too
+    small and the smallest that was enough. Every scale tried has four significant digits, so that plans are easy to
+    read and to repeat. Returns None if no noise scale in range is enough.
     """
-    least, most = CONFIG.least_spread, math.inf
+    least, most = CONFIG.least_scale, math.inf
     best: float | None = None
     before: tuple[float, float] | None = None
-    spread, slope = _in_range(first.spread), first.slope
+    scale, slope = _in_range(first.scale), first.slope
     while True:
-        short = _short(spread)
-        cost = _asked(price, decimal(short))
+        short = _short(scale)
+        cost = _price_or_infinity(price, decimal(short))
         if cost <= epsilon:
             best = most = short
             if cost * CONFIG.close >= epsilon:
                 break
         else:
             least = short
-        if most / least <= CONFIG.close or least >= MOST_SPREAD:
+        if most / least <= CONFIG.close or least >= LARGEST_NOISE_SCALE:
             break
         if before is not None and 0.0 < cost < math.inf and short != before[0]:
             seen = math.log(before[1] / cost) / math.log(short / before[0])
             slope = min(max(seen, CONFIG.least_slope), CONFIG.most_slope)
         before = (short, cost) if 0.0 < cost < math.inf else None
         excess = math.log(max(cost, CONFIG.least_cost) / epsilon) + math.log(CONFIG.close) / 2
-        spread = short * math.exp(min(max(excess / slope, -CONFIG.largest_move), CONFIG.largest_move))
-        if not least < _short(spread) < most:
-            spread = math.sqrt(least * most) if most < math.inf else min(2.0 * least, MOST_SPREAD)
-            if not least < _short(spread) < most:
+        scale = short * math.exp(min(max(excess / slope, -CONFIG.largest_move), CONFIG.largest_move))
+        if not least < _short(scale) < most:
+            scale = math.sqrt(least * most) if most < math.inf else min(2.0 * least, LARGEST_NOISE_SCALE)
+            if not least < _short(scale) < most:
                 break
     return None if best is None else decimal(best)
 
 
-def decimal(spread: float) -> Fraction:
-    """Return the spread in four digits."""
-    return Fraction(f"{spread:.4g}")
+def decimal(scale: float) -> Fraction:
+    """Return the noise scale rounded to four significant digits, as an exact fraction."""
+    return Fraction(f"{scale:.4g}")
 
 
-def _short(spread: float) -> float:
-    return float(f"{spread:.4g}")
+def _short(scale: float) -> float:
+    """Return the noise scale rounded to four significant digits, as a float."""
+    return float(f"{scale:.4g}")
 
 
-def _in_range(spread: float) -> float:
-    return min(max(spread, CONFIG.least_spread), float(MOST_SPREAD))
+def _in_range(scale: float) -> float:
+    """Return the noise scale `scale`, limited to the range in which the search for a noise scale looks."""
+    return min(max(scale, CONFIG.least_scale), float(LARGEST_NOISE_SCALE))
 
 
-def _asked(price: Price, spread: Fraction) -> float:
-    """Return the price of a spread; infinite where noise is out of range, or where a bound says nothing."""
+def _price_or_infinity(price: Price, scale: Fraction) -> float:
+    """Return the epsilon of a release with the noise scale `scale`, computed by the function `price`.
+
+    Infinite if the noise is out of range, or if no bound on epsilon is known for it.
+    """
     try:
-        return price(spread)
+        return price(scale)
     except (InvalidParameter, Unattainable):
         return math.inf
 
 
 @lru_cache(maxsize=CONFIG.most_remembered)
-def _composed(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> CertifiedBound:
+def _compose(uses: tuple[Use, ...], interaction: Interaction, delta: float) -> CertifiedBound:
+    """Return the certified bound on the epsilon of `uses` at `delta`, cached; a `delta` of 0 adds up the epsilons.
+
+    `interaction` says what an analyst may decide after seeing earlier answers, such as the order of the uses.
+    """
     if Fraction(delta) == 0:
         return pure_sum(uses, interaction)
     composition = compose(uses, interaction)
     if interaction is Interaction.SETWISE:
-        return composition.compared_epsilon(_searched(uses, delta), delta)
+        return composition.compared_epsilon(_search_price(uses, delta), delta)
     return composition.epsilon(delta)
 
 
 @lru_cache(maxsize=CONFIG.most_remembered)
-def _searched(uses: tuple[Use, ...], delta: float) -> CertifiedBound:
+def _search_price(uses: tuple[Use, ...], delta: float) -> CertifiedBound:
+    """Return a quickly certified bound on the epsilon at `delta` of merged `uses`, in any adaptive order; cached."""
     return pure_sum(uses, Interaction.SETWISE) if Fraction(delta) == 0 else compose(uses).quick_epsilon(delta)

@@ -1,4 +1,4 @@
-"""Chooses and calibrates the mechanism for a request, before any data is touched."""
+"""Planner: chooses and calibrates the mechanism for a request, before any data is read."""
 
 import contextlib
 import math
@@ -9,37 +9,42 @@ from typing import TypeAlias, assert_never
 
 from setwise.accounting.brackets import float_below
 from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms.intervals import CONFIDENCE
 from setwise.mechanisms.known_domain import KnownGaussian, KnownGumbel, KnownLaplace
+from setwise.mechanisms.planning.budget_splits import Split, plan_merit, ranking_shortfall, splits
 from setwise.mechanisms.planning.cost import (
-    MOST_SPREAD,
-    EstimatedSpread,
+    LARGEST_NOISE_SCALE,
+    EstimatedScale,
     Price,
     decimal,
+    estimate_noise_scale,
     estimated_price,
-    estimated_spread,
-    least_spread,
     searched_price,
+    smallest_noise_scale,
 )
 from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
-from setwise.mechanisms.planning.search import Split, ranking_shortfall, splits, weighed
-from setwise.mechanisms.release import CONFIDENCE, ErrorEstimate
+from setwise.mechanisms.planning.rounds import plan_counts, prefers_rounds
+from setwise.mechanisms.release import ErrorEstimate
 from setwise.mechanisms.statistics import HistogramMechanism
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts, TwoPhaseTopK
 from setwise.mechanisms.unknown_domain import TruncatedGaussian, UnknownGaussian, UnknownGumbel, UnknownLaplace
+from setwise.mechanisms.weighted_rounds import DiscoveredCounts, WeightedRounds
 
-Mechanism: TypeAlias = HistogramMechanism
+Mechanism: TypeAlias = HistogramMechanism | DiscoveredCounts | WeightedRounds
+"""The mechanisms that a plan can choose. The last two find groups in rounds, each of which reads the table."""
 
 _WORTH_A_LOOK = 1.5
-"""The noise of a mechanism is estimated when its rough merit is within this factor of the best."""
+"""The noise of a mechanism is estimated if its rough merit is within this factor of the best one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The mechanism chosen, the epsilon it is certified to cost at the total's delta, and the error to expect of it.
+    """A plan: the chosen mechanism with its noise, its epsilon at the budget's delta, and its expected error.
 
-    `name` is the mechanism's, with the noise of its counts where they are a second phase. `merit` weighs by how much a
-    label must lead to come out against the mean error of its count: the smaller, the better. `why` says in a sentence
-    what the choice was between.
+    `name` is the mechanism's name, followed by the kind of noise on counts if labels are picked before they are
+    counted. `preview` is the expected error of the release. `merit` sums it up in one number, smaller being better: by
+    how much a label's count must exceed its rivals (or a threshold) to be released reliably, plus ten times the mean
+    error of a count. `why` is a sentence that compares the choice with the alternatives.
     """
 
     mechanism: Mechanism
@@ -51,97 +56,172 @@ class Choice:
 
 
 def plan(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> Choice:
-    """Return the best mechanism within the bounds, with the total split and the noise calibrated to it.
+    """Return the best mechanism for a histogram or top k within `bounds`, with the least noise that `total` allows.
+
+    The budget `total` is split between finding labels and counting them. `confidence` is the probability with which the
+    error bounds stated in the plan hold.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta). Of the
-        mechanisms that can answer, the one of the smallest estimated merit is taken.
+    mechanisms that can answer, the one with the smallest estimated error (`Choice.merit`) is taken.
+    Raises: `InvalidParameter` if no mechanism can answer such a query, `Unattainable` if no noise in range is enough.
     """
     if total.counts is CountNoise.NONE and bounds.k is None:
         raise InvalidParameter("a histogram without counts says nothing: give k, or ask for counts")
+    if prefers_rounds(bounds, total, counts_users=True):
+        in_rounds = _in_rounds(bounds, total, confidence)
+        if in_rounds is not None:
+            return in_rounds
     tried, unlikely = _estimates(bounds, total, confidence)
     for index, rough in enumerate(tried):
-        best = _calibrated(rough.split, rough.spread, bounds, total, confidence)
+        best = _calibrate(rough.split, rough.scale, bounds, total, confidence)
         if best is not None:
-            others = [each.choice for each in tried[:index] + tried[index + 1 :]]
+            others = [candidate.choice for candidate in tried[:index] + tried[index + 1 :]]
             return replace(best, why=_why(best, others, unlikely, bounds, total))
-    raise Unattainable(_no_noise([each.split for each in tried], bounds, total))
+    raise Unattainable(_no_noise([candidate.split for candidate in tried], bounds, total))
+
+
+def _in_rounds(bounds: Bounds, total: Total, confidence: Fraction) -> Choice | None:
+    """Return the plan that finds labels in several rounds of weighted votes and then counts them (`weighted_rounds`).
+
+    `bounds` are the query's bounds on what one user contributes, and `total` is its budget. `confidence` is the
+    probability with which the error bounds stated in the plan hold. Returns None if no noise in range is enough, unless
+    `total` forces rounds.
+
+    Raises: `InvalidParameter` if rounds were forced and cannot answer, `Unattainable` if they were forced and no noise
+    in range is enough.
+    """
+    planned = plan_counts(bounds, total)
+    if planned is None:
+        if total.mechanism is not None:
+            raise Unattainable(f"no noise of rounds in range meets epsilon {float(total.epsilon):g} at this delta")
+        return None
+    mechanism, epsilon = planned
+    preview = mechanism.preview(confidence)
+    name = str(MechanismName.WEIGHTED_ROUNDS)
+    asked = " as asked" if total.mechanism else ""
+    words = (
+        f"{name}{asked}: finds items of about {preview.detectable or 0:,} users who have {mechanism.contributions:,} "
+        f"items each, and of fewer users where many of their items are found early; then counts the items found, "
+        f"off by {preview.expected_error or 0.0:,.0f} on average, within ±{preview.radius or 0:,}"
+    )
+    why = f"{words} (with probability {float(confidence):.0%} each)"
+    merit = _merit(preview, total)
+    return Choice(mechanism=mechanism, name=name, epsilon=epsilon, preview=preview, merit=merit, why=why)
 
 
 def rough_plans(bounds: Bounds, total: Total, confidence: Fraction = CONFIDENCE) -> list[Choice]:
-    """Return about what `plan` chooses between, best first: for a release that is certified together with others."""
+    """Return the plans among which `plan` chooses, best first, with estimated instead of certified epsilons.
+
+    They are for a release that will be certified together with other releases. `bounds` are the query's bounds on what
+    one user contributes, and `total` is its budget. `confidence` is the probability with which the error bounds stated
+    in the plans hold.
+    """
     return [rough.choice for rough in _estimates(bounds, total, confidence)[0]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Rough:
-    """A split of the total with about the least spread that it buys, and the plan that this would be."""
+    """A candidate plan of the planner, whose noise scale is only estimated.
+
+    `split` says how the budget is divided between finding labels and counting them, `scale` is the estimate of the
+    smallest noise scale that the budget pays for, and `choice` is the plan with that noise.
+    """
 
     split: Split
-    spread: EstimatedSpread
+    scale: EstimatedScale
     choice: Choice
 
 
 def _estimates(bounds: Bounds, total: Total, confidence: Fraction) -> tuple[list[_Rough], tuple[Split, ...]]:
-    """Return the mechanisms worth a look with their noise estimated, best first, and those that are not."""
+    """Return (candidates, untried): plans with estimated noise, best first, and the budget splits that were not tried.
+
+    A split divides the budget `total` between finding labels and counting them, for the query that `bounds` describe.
+    It is not tried if its roughly estimated merit (an error; smaller is better) is more than 1.5 times the best.
+    `confidence` is the probability with which the error bounds stated in the plans hold.
+
+    Raises: `InvalidParameter` if no mechanism can answer, `Unattainable` if no noise in range is enough.
+    """
     _check(bounds, total)
     suggested = splits(bounds, total)
     if not suggested:
         raise InvalidParameter(_no_mechanism(total))
     tried = [split for split in suggested if split.merit <= _WORTH_A_LOOK * suggested[0].merit]
-    found = []
+    candidates = []
     for split in tried:
-        spread = estimated_spread(_price(split, bounds, total, _estimated), split.spread, float_below(total.epsilon))
-        if spread is not None:
-            about = _made(split, bounds, total, decimal(spread.spread))
-            found.append(_Rough(split, spread, _planned(split, about, float(total.epsilon), bounds, total, confidence)))
-    if not found:
+        price = _price(split, bounds, total, _estimate_price)
+        estimate = estimate_noise_scale(price, split.scale, float_below(total.epsilon))
+        if estimate is not None:
+            mechanism = _build_mechanism(split, bounds, total, decimal(estimate.scale))
+            choice = _build_plan(split, mechanism, float(total.epsilon), bounds, total, confidence)
+            candidates.append(_Rough(split, estimate, choice))
+    if not candidates:
         raise Unattainable(_no_noise(tried, bounds, total))
-    return sorted(found, key=lambda rough: rough.choice.merit), suggested[len(tried) :]
+    return sorted(candidates, key=lambda rough: rough.choice.merit), suggested[len(tried) :]
 
 
 def _check(bounds: Bounds, total: Total) -> None:
-    """Raise `InvalidParameter` for what no mechanism can answer."""
+    """Raise `InvalidParameter` if the query cannot be answered by any mechanism.
+
+    Private labels need a positive delta in the budget `total`, and either a contribution bound or a `k` in `bounds`.
+    """
     if bounds.domain is None and total.delta == 0:
-        raise InvalidParameter("delta must be above 0 over an unknown domain: give a delta, or the domain")
+        raise InvalidParameter("groups are not public: give a delta, as in --delta 1e-6, or list them with --domain")
     if bounds.changeable is None and bounds.k is None:
         raise InvalidParameter(
-            "finding items that are not public needs a bound on contributions: give contributions "
-            "(max_groups_contributed in SQL), or the domain, or ask for a top k"
+            "say in how many groups one user may count: add --contributions auto (max_groups_contributed in SQL), or "
+            "list the groups with --domain, or ask for a top k"
         )
 
 
 Priced: TypeAlias = Callable[[Mechanism, Fraction], float]
-"""The epsilon of one release at a delta."""
+"""A function that returns the epsilon of one release of a mechanism at a delta."""
 
 
-def _certified(mechanism: Mechanism, delta: Fraction) -> float:
+def _certify_price(mechanism: Mechanism, delta: Fraction) -> float:
+    """Return a certified upper bound on the epsilon of one release of `mechanism` at `delta`."""
     return searched_price(mechanism.guarantees(), float_below(delta))
 
 
-def _estimated(mechanism: Mechanism, delta: Fraction) -> float:
+def _estimate_price(mechanism: Mechanism, delta: Fraction) -> float:
+    """Return an estimate of the epsilon of one release of `mechanism` at `delta`."""
     return estimated_price(mechanism.guarantees(), float_below(delta))
 
 
 def _price(split: Split, bounds: Bounds, total: Total, priced: Priced) -> Price:
-    return lambda spread: priced(_made(split, bounds, total, spread), total.delta)
+    """Return a function that maps a noise scale to the epsilon of one release by the mechanism of the budget `split`.
+
+    A split names a mechanism and divides the budget `total` between finding labels and counting them. The function
+    `priced` computes the epsilon of a mechanism at the budget's delta.
+    """
+    return lambda scale: priced(_build_mechanism(split, bounds, total, scale), total.delta)
 
 
-def _calibrated(
-    split: Split, first: EstimatedSpread, bounds: Bounds, total: Total, confidence: Fraction
+def _calibrate(
+    split: Split, first: EstimatedScale, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice | None:
-    """Return the plan of the least spread that is certified to stay within the total; None if none in range does."""
-    found = least_spread(_price(split, bounds, total, _certified), first, float_below(total.epsilon))
-    if found is None:
+    """Return the plan for `split` with the smallest noise scale that is certified to stay within the budget `total`.
+
+    A split names a mechanism and divides the budget between finding labels and counting them. The search starts at the
+    estimate `first`. `bounds` are the query's bounds on what one user contributes. `confidence` is the probability with
+    which the error bounds stated in the plan hold. Returns None if no noise scale in range stays within the budget.
+    """
+    scale = smallest_noise_scale(_price(split, bounds, total, _certify_price), first, float_below(total.epsilon))
+    if scale is None:
         return None
-    mechanism = _made(split, bounds, total, found)
-    return _planned(split, mechanism, _certified(mechanism, total.delta), bounds, total, confidence)
+    mechanism = _build_mechanism(split, bounds, total, scale)
+    return _build_plan(split, mechanism, _certify_price(mechanism, total.delta), bounds, total, confidence)
 
 
-def _planned(
+def _build_plan(
     split: Split, mechanism: Mechanism, epsilon: float, bounds: Bounds, total: Total, confidence: Fraction
 ) -> Choice:
-    """Return the plan of a split whose noise was found."""
-    preview = _previewed(mechanism, bounds, confidence)
+    """Return the plan that uses `mechanism`, with the budget `total` divided as `split` says.
+
+    A split divides a budget between finding labels and counting them. One release of the mechanism costs `epsilon` at
+    the budget's delta. The plan also states the mechanism's expected error for a query with these `bounds`;
+    `confidence` is the probability with which the stated error bounds hold.
+    """
+    preview = _preview_error(mechanism, bounds, confidence)
     return Choice(
         mechanism=mechanism,
         name=str(split.name) if split.counts is CountNoise.NONE else f"{split.name}+{split.counts}",
@@ -152,14 +232,17 @@ def _planned(
     )
 
 
-def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
-    """Return the mechanism's preview, with what a histogram's noise needs when it is cut to a top k.
+def _preview_error(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> ErrorEstimate:
+    """Return the expected error of `mechanism` for a query with these `bounds`, from parameters alone.
 
-    That is the lead that puts labels in order and, over a known domain, the radius that holds for the highest.
+    `confidence` is the probability with which an interval holds and a ranking is right. The result is
+    `mechanism.preview`, except for a noisy histogram of which only the top k are shown. For that, the shortfall is by
+    how much a label's count must exceed another to be ranked above it. Over a known domain, the radius of intervals is
+    also larger, because the highest noisy counts were selected.
     """
     preview = mechanism.preview(confidence)
     match mechanism:
-        case KnownGumbel() | UnknownGumbel() | TwoPhaseTopK():
+        case KnownGumbel() | UnknownGumbel() | TwoPhaseTopK() | DiscoveredCounts() | WeightedRounds():
             return preview
         case KnownLaplace() | KnownGaussian() | UnknownLaplace() | UnknownGaussian() | TruncatedGaussian():
             if bounds.k is None:
@@ -176,51 +259,71 @@ def _previewed(mechanism: Mechanism, bounds: Bounds, confidence: Fraction) -> Er
 
 
 def _merit(preview: ErrorEstimate, total: Total) -> float:
+    """Return the error of a plan as one number, by which plans are compared: smaller is better.
+
+    `preview` is the plan's expected error. The number is the lead over its rivals that a label needs to be released,
+    plus ten times the mean error of a count, which is left out if the budget `total` asks for no counts.
+    """
     error = 0.0 if total.counts is CountNoise.NONE else preview.expected_error or 0.0
-    return weighed(reach_of(preview), error)
+    return plan_merit(reach_of(preview), error)
 
 
 def reach_of(preview: ErrorEstimate) -> int:
-    """Return by how much a label must lead to come out in its place."""
+    """Return by how much a label's count must exceed its rivals, or a threshold, for the label to be released reliably.
+
+    `preview` is the expected error of the release. The result is in units of a count.
+    """
     return max(preview.detectable or 0, preview.shortfall or 0)
 
 
-def _made(split: Split, bounds: Bounds, total: Total, spread: Fraction) -> Mechanism:
-    """Return the mechanism of a split with the given spread: the larger the spread, the more private."""
+def _build_mechanism(split: Split, bounds: Bounds, total: Total, scale: Fraction) -> Mechanism:
+    """Return the mechanism that the budget `split` names, with the noise scale `scale`.
+
+    A split divides the budget `total` between finding labels and counting them: it gives the share of delta for the
+    threshold, and the ratio between the noise scales of counts and picks. `bounds` are the query's bounds on what one
+    user contributes. `scale` is in units of what one user adds to a count; a larger one is more private.
+    """
     changed = bounds.changeable or 0
     failure = total.delta * Fraction(split.share)
     domain = bounds.domain or ()
     tau = bounds.per_item
     match split.name:
         case MechanismName.KNOWN_LAPLACE:
-            return KnownLaplace(domain=domain, contributions=changed, per_item=tau, scale=spread)
+            return KnownLaplace(domain=domain, contributions=changed, per_item=tau, scale=scale)
         case MechanismName.KNOWN_GAUSSIAN:
-            return KnownGaussian(domain=domain, contributions=changed, per_item=tau, sigma=spread)
+            return KnownGaussian(domain=domain, contributions=changed, per_item=tau, sigma=scale)
         case MechanismName.UNKNOWN_LAPLACE:
-            return UnknownLaplace(contributions=changed, per_item=tau, scale=spread, delta=failure, limit=bounds.limit)
+            return UnknownLaplace(contributions=changed, per_item=tau, scale=scale, delta=failure, limit=bounds.limit)
         case MechanismName.TRUNCATED_GAUSSIAN:
-            return TruncatedGaussian(contributions=changed, per_item=tau, sigma=spread, delta=failure)
+            return TruncatedGaussian(contributions=changed, per_item=tau, sigma=scale, delta=failure)
         case MechanismName.KNOWN_GUMBEL:
-            picks = KnownGumbel(domain=domain, k=bounds.k or 1, per_item=tau, epsilon=1 / spread)
-            return _with_counts(picks, split, bounds, spread)
+            picks = KnownGumbel(domain=domain, k=bounds.k or 1, per_item=tau, epsilon=1 / scale)
+            return _with_counts(picks, split, bounds, scale)
         case MechanismName.UNKNOWN_GUMBEL:
-            found = UnknownGumbel(
+            discovery = UnknownGumbel(
                 k=bounds.k or 1,
                 limit=bounds.search_limit,
                 contributions=bounds.contributions,
                 per_item=tau,
-                epsilon=1 / spread,
+                epsilon=1 / scale,
                 delta=failure,
             )
-            return _with_counts(found, split, bounds, spread)
+            return _with_counts(discovery, split, bounds, scale)
+        case MechanismName.WEIGHTED_ROUNDS:
+            raise AssertionError("discovery in rounds has no split")
         case _:
             assert_never(split.name)
 
 
 def _with_counts(
-    discovery: KnownGumbel | UnknownGumbel, split: Split, bounds: Bounds, spread: Fraction
+    discovery: KnownGumbel | UnknownGumbel, split: Split, bounds: Bounds, scale: Fraction
 ) -> KnownGumbel | UnknownGumbel | TwoPhaseTopK:
-    noise = Fraction(f"{split.ratio:.4g}") * spread
+    """Return the mechanism `discovery`, which picks labels, followed by noisy counts of them if `split` has counts.
+
+    The noise scale of the counts is `split.ratio` times `scale`. `bounds` are the query's bounds on what one user
+    contributes.
+    """
+    noise = Fraction(f"{split.ratio:.4g}") * scale
     counts: Counts
     match split.counts:
         case CountNoise.NONE | CountNoise.BEST:
@@ -236,21 +339,30 @@ def _with_counts(
 
 
 def _why(best: Choice, others: list[Choice], unlikely: tuple[Split, ...], bounds: Bounds, total: Total) -> str:
-    """Return a sentence on the choice, from parameters alone."""
-    given = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
-    given = f"{given} ({_confidence_in_words(best, bounds, total)})"
+    """Return a sentence for people that explains why the plan `best` was chosen.
+
+    It compares the plan with the best of `others`, the other plans whose noise was estimated. If there are none, it
+    compares it with the first of `unlikely`, the budget splits that were not worth an estimate. The sentence depends
+    only on the query's `bounds` and budget `total`, not on data.
+    """
+    text = f"{best.name}{' as asked' if total.mechanism else ''}: {_expectation(best.preview, total)}"
+    text = f"{text} ({_confidence_in_words(best, bounds, total)})"
     if total.mechanism is not None or not (others or unlikely):
-        return given
+        return text
     if others:
-        runner_up = min(others, key=lambda each: each.merit)
-        rest = f"{runner_up.name}: {_expectation(runner_up.preview, total)}"
+        runner_up = min(others, key=lambda choice: choice.merit)
+        alternative = f"{runner_up.name}: {_expectation(runner_up.preview, total)}"
     else:
         times = bounds.per_item * unlikely[0].merit / best.merit if best.merit else math.inf
-        rest = f"{unlikely[0].name} would be about {times:.2g} times as coarse"
-    return f"{given}; next best, {rest}"
+        alternative = f"{unlikely[0].name} would be about {times:.2g} times as coarse"
+    return f"{text}; next best, {alternative}"
 
 
 def _expectation(preview: ErrorEstimate, total: Total) -> str:
+    """Return a phrase about a plan's accuracy: the lead that an item needs to be found, and the error of its count.
+
+    `preview` is the expected error. The phrase leaves counts out if `total` asks for none.
+    """
     reach = reach_of(preview)
     parts = [f"finds items whose count is {reach:,} above those left out"] if reach else []
     if preview.radius is not None and preview.expected_error is not None and total.counts is not CountNoise.NONE:
@@ -260,7 +372,11 @@ def _expectation(preview: ErrorEstimate, total: Total) -> str:
 
 
 def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
-    """Return how sure an item's finding and its interval are: noisy counts that choose the items hold on average."""
+    """Return in words how sure it is that items are found and intervals hold, for the plan `choice`.
+
+    If noisy counts choose the items, intervals hold only on average over the list. `bounds` and `total` are the query's
+    bounds and budget.
+    """
     sure = f"{float(choice.preview.confidence):.0%}"
     match choice.mechanism:
         case KnownLaplace() | KnownGaussian():
@@ -275,11 +391,18 @@ def _confidence_in_words(choice: Choice, bounds: Bounds, total: Total) -> str:
 
 
 def _no_noise(tried: list[Split], bounds: Bounds, total: Total) -> str:
-    """Return that no noise in range meets the total, and the epsilon that the most noise would."""
+    """Return the message of the error that no noise in range meets the budget `total` of the query `bounds`.
+
+    If it can be estimated, the message also says which epsilon would be enough with the largest noise. `tried` are the
+    budget splits that were tried.
+    """
     least = math.inf
     for split in tried:
         with contextlib.suppress(InvalidParameter, Unattainable):
-            least = min(least, _estimated(_made(split, bounds, total, Fraction(MOST_SPREAD)), total.delta))
+            least = min(
+                least,
+                _estimate_price(_build_mechanism(split, bounds, total, Fraction(LARGEST_NOISE_SCALE)), total.delta),
+            )
     says = f"no noise in range meets epsilon {float(total.epsilon):g} at delta {float(total.delta):g}"
     if least == math.inf:
         return f"{says}; ask for less"
@@ -287,6 +410,10 @@ def _no_noise(tried: list[Split], bounds: Bounds, total: Total) -> str:
 
 
 def _no_mechanism(total: Total) -> str:
+    """Return the message of the error that no mechanism can answer the query.
+
+    If the budget `total` forces a mechanism, the message says that this one cannot.
+    """
     if total.mechanism is not None:
         return (
             f"{total.mechanism} does not answer this question with {total.counts} counts: known_* need a domain, "

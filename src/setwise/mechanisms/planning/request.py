@@ -1,4 +1,4 @@
-"""What the planner is asked for: a histogram or a top k within bounds, and the total it may cost."""
+"""Input of the planner: a histogram or a top k with its contribution bounds, and its budget."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,23 +10,29 @@ from setwise.mechanisms.labels import Label, distinct_labels
 from setwise.mechanisms.parameters import positive_integer, probability, rational
 
 LIMIT = 1000
-"""Among how many of the highest labels an unknown domain is searched, unless the bounds say otherwise."""
+"""Number of the highest labels that take part in the search of an unknown domain, unless `Bounds` says otherwise."""
 
 LARGEST_TOTAL = Fraction(100)
 
 
 class CountNoise(StrEnum):
-    """Whether counts come with the labels, and with which noise."""
+    """Which noise the released counts get: "none" (no counts are released), "laplace", "gaussian", or "best".
+
+    "best" lets the planner take the better one of Laplace and Gaussian noise.
+    """
 
     NONE = "none"
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
     BEST = "best"
-    """Whichever plan is better."""
+    """Laplace or Gaussian noise, whichever gives the better plan."""
 
 
 class MechanismName(StrEnum):
-    """The mechanisms a question can be answered with; the Gumbel ones take counts in a second phase."""
+    """Names of the mechanisms that can answer a histogram or top-k query.
+
+    Gumbel mechanisms pick labels first and count them then.
+    """
 
     KNOWN_LAPLACE = "known_laplace"
     KNOWN_GAUSSIAN = "known_gaussian"
@@ -34,15 +40,21 @@ class MechanismName(StrEnum):
     UNKNOWN_LAPLACE = "unknown_laplace"
     TRUNCATED_GAUSSIAN = "truncated_gaussian"
     UNKNOWN_GUMBEL = "unknown_gumbel"
+    WEIGHTED_ROUNDS = "weighted_rounds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """A histogram, or with `k` a top k, and how far one user reaches in it.
+    """A histogram query, or with `k` a top-k query, and the bounds on what one user contributes to it.
 
-    A user counts towards at most `contributions` labels (None: any number) and adds at most `per_item` to each. The
-    `domain` lists the labels when they are public; None when they are private, and then only the `limit` highest take
-    part. Without a bound on contributions only a top k, or a known domain, can be answered.
+    A user counts towards at most `contributions` labels (None: any number) and adds at most `per_item` to each.
+    `domain` lists the labels if they are public. None means that they are private; then only the `limit` labels with
+    the highest counts take part (None: the default number). Without a contribution bound only a top k, or a known
+    domain, can be answered. `weighable` says that the table to be read tells users apart, which finding private labels
+    in rounds of weighted votes needs.
+
+    Raises: `InvalidParameter` for values out of range, an empty domain, a limit next to a domain, or k above the
+    domain's size or the limit.
     """
 
     k: int | None = None
@@ -50,6 +62,7 @@ class Bounds:
     per_item: int = 1
     domain: tuple[Label, ...] | None = None
     limit: int | None = None
+    weighable: bool = False
 
     def __post_init__(self) -> None:
         for name in ("k", "contributions", "per_item", "limit"):
@@ -69,33 +82,39 @@ class Bounds:
 
     @property
     def changeable(self) -> int | None:
-        """How many counts one user can change: no more than the domain has; None when there is no bound."""
-        given = [self.contributions, None if self.domain is None else len(self.domain)]
-        return min((bound for bound in given if bound is not None), default=None)
+        """Number of counts that one user can change; None if there is no bound.
+
+        It is the smaller one of the contribution bound and the size of the public domain.
+        """
+        limits = [self.contributions, None if self.domain is None else len(self.domain)]
+        return min((bound for bound in limits if bound is not None), default=None)
 
     @property
     def search_limit(self) -> int:
-        """Among how many of the highest labels an unknown domain is searched."""
+        """How many of the labels with the highest counts take part in the search of an unknown domain."""
         return self.limit or max(LIMIT, self.k or 1)
 
     @property
     def rivals(self) -> int:
-        """How many labels compete: the domain, or the limit of an unknown one."""
+        """How many labels compete for release: the size of the domain, or the search limit of an unknown domain."""
         return self.search_limit if self.domain is None else len(self.domain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Total:
-    """A total (epsilon, delta) for one question; the planner splits it between finding labels and counting them.
+    """The (epsilon, delta) budget of one query, which the planner splits between finding labels and counting them.
 
-    `counts` and `mechanism` force what the planner would choose. delta may be 0 where no mechanism needs it: over a
-    known domain.
+    `counts` is the noise that released counts get; BEST lets the planner choose it. `mechanism` forces one mechanism;
+    None lets the planner choose it. `delta` may be 0 if no mechanism needs it, which is possible only over a known
+    domain. `from_accuracy` says that epsilon was searched for, so that counts reach a wanted accuracy; counting then
+    gets a larger share of the budget than otherwise.
     """
 
     epsilon: Fraction
     delta: Fraction
     counts: CountNoise = CountNoise.BEST
     mechanism: MechanismName | None = None
+    from_accuracy: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", rational("epsilon", self.epsilon, Fraction(1, 10**6), LARGEST_TOTAL))
@@ -106,7 +125,7 @@ class Total:
             object.__setattr__(self, "mechanism", check_choice("mechanism", self.mechanism, MechanismName))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the total as plain values."""
+        """Return the query's budget as a JSON object: epsilon, delta, noise of the counts, and a forced mechanism."""
         forced = {} if self.mechanism is None else {"mechanism": str(self.mechanism)}
         numbers = {"epsilon": float(self.epsilon), "delta": float(self.delta)}
         return {"kind": "total", **numbers, "counts": str(self.counts), **forced}

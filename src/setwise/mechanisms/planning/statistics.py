@@ -1,7 +1,7 @@
-"""Calibrating several statistics of groups, and the discovery of the groups, to one total."""
+"""Planning of several statistics per group: the least noise for them, and for finding the groups, within one budget."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -10,38 +10,46 @@ import numpy as np
 from setwise.accounting.brackets import float_below
 from setwise.accounting.guarantees import Use, largest_loss
 from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms.intervals import CONFIDENCE
+from setwise.mechanisms.planning.budget_splits import rough_noise_scale
 from setwise.mechanisms.planning.cost import (
     Price,
+    estimate_noise_scale,
     estimated_price,
-    estimated_spread,
-    least_spread,
     searched_price,
+    smallest_noise_scale,
 )
-from setwise.mechanisms.planning.planner import Choice, reach_of, rough_plans
-from setwise.mechanisms.planning.request import Bounds, CountNoise, Total
-from setwise.mechanisms.planning.search import rough_spread
-from setwise.mechanisms.release import CONFIDENCE
-from setwise.mechanisms.statistics import GroupStatistics, NoiseOfScale, NoisyTotal, StatisticRelease, UsersFound
+from setwise.mechanisms.planning.planner import Choice, Mechanism, reach_of, rough_plans
+from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
+from setwise.mechanisms.planning.rounds import prefers_rounds, rough_rounds
+from setwise.mechanisms.statistic_release import NoiseOfScale, StatisticRelease
+from setwise.mechanisms.statistics import GroupStatistics, HistogramMechanism, NoisyTotal, UsersFound
 from setwise.mechanisms.two_phase import Counts, GaussianCounts, LaplaceCounts
+from setwise.mechanisms.weighted_rounds import DiscoveredCounts, WeightedRounds
 
 _DISCOVERY_SHARES = (Fraction(1), Fraction(1, 2), Fraction(2, 5), Fraction(3, 8), Fraction(1, 3))
-"""The share of epsilon within which groups are found, by the number of statistics beside: about 1 / (1 + m^(1/2)).
+"""The share of epsilon for finding groups, by the number m of statistics released with them: about 1 / (1 +
+m^(1/2)).
 
-Epsilons add up for few uses, where one more of m + 1 parts would be 1 / (m + 1), and their squares for many, where it
-would be 1 / (m + 1)^(1/2). This is near the best geometric mean of the least count that is found and of all spreads for
-both. What it leaves unspent goes to the statistics.
+For few uses epsilons add up, and one of m + 1 equal parts would be 1 / (m + 1). For many uses their squares add
+up, and the part would be 1 / (m + 1)^(1/2). This share is near the best for both, by the geometric mean of the
+smallest count that is found and of all noise scales. Budget that discovery does not use goes to the statistics.
 """
 
 _DISCOVERY_DELTA = Fraction(1, 2)
-"""The share of delta within which groups are found."""
+"""The share of delta for finding groups."""
 
 _ERROR = {CountNoise.LAPLACE: 1.732, CountNoise.GAUSSIAN: 1.251}
-"""Geometric mean of half a 95% interval, 3.0 or 1.96 spreads, and of the mean absolute error, 1.0 or 0.798 spreads."""
+"""Error per unit of noise scale: the geometric mean of half a 95% interval (3.0 or 1.96 noise scales) and of the
+mean absolute error (1.0 or 0.798 noise scales)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsChoice:
-    """The mechanism, its name, and how its groups are found; None when they are public."""
+    """A plan for statistics of groups: the mechanism, the plan's name, and `discovery`, how its groups are found.
+
+    `discovery` is None if the groups are public.
+    """
 
     mechanism: GroupStatistics
     name: str
@@ -49,54 +57,66 @@ class StatisticsChoice:
 
 
 def plan_statistics(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> StatisticsChoice:
-    """Return the mechanism with the least noise for the statistics wanted, whose own noise is left to be chosen.
+    """Return the mechanism that releases the statistics `wanted` with the smallest noise within the budget `total`.
 
-    Every statistic gets about the same share of the budget: a mean, which is two releases, noise 2^(1/2) times as wide,
-    and a quantile the range of a pick that costs as much zCDP as a noisy sum.
+    `bounds` are the query's bounds on what one user contributes. The noise that the entries of `wanted` come with is
+    only a placeholder. Every statistic gets about the same share of the budget. So a mean, which takes two noisy sums,
+    has a noise scale larger by sqrt(2), and the epsilon with which a quantile is picked costs as much zCDP as one noisy
+    sum.
 
     Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
+    Raises: `InvalidParameter` if `total` forces a mechanism or no counts, `Unattainable` if no noise in range is
+    enough.
     """
     if total.mechanism is not None:
         raise InvalidParameter("a mechanism can be forced for one count or sum only: leave mechanism out")
     if total.counts is CountNoise.NONE:
-        raise InvalidParameter("statistics without values say nothing: leave counts out")
+        raise InvalidParameter("counts = none would release statistics without values; leave counts out")
     noises = [
-        each
-        for each in _ERROR
-        if total.counts in (CountNoise.BEST, each) and (each is CountNoise.LAPLACE or total.delta)
+        kind
+        for kind in _ERROR
+        if total.counts in (CountNoise.BEST, kind) and (kind is CountNoise.LAPLACE or total.delta)
     ]
     if all(release.by_picks for release in wanted):
-        noises = noises[:1]  # for none of them
+        noises = noises[:1]  # picks take no noise on counts, so one kind is enough
     target, delta = float_below(total.epsilon), float_below(total.delta)
-    rough = []
-    for found in _discoveries(bounds, total, wanted):
-        for noise in noises:
-            draft = _Draft(bounds, found, wanted, noise)
-            first = _first_spread(draft.uses(Fraction(1)), target, delta)
-            guess = estimated_spread(draft.priced(estimated_price, delta), first, target)
-            if guess is not None:
-                rough.append((draft, guess))
-    for draft, guess in sorted(rough, key=lambda tried: tried[0].off(tried[1].spread)):
-        spread = least_spread(draft.priced(searched_price, delta), guess, target)
-        if spread is not None:
-            return StatisticsChoice(mechanism=draft.made(spread), name=draft.name, discovery=draft.found)
+    for discoveries in _discoveries(bounds, total, wanted):
+        rough = []
+        for discovery in discoveries:
+            for noise in noises:
+                draft = _Draft(bounds, discovery, wanted, noise)
+                first = _first_scale(draft.uses(Fraction(1)), target, delta)
+                guess = estimate_noise_scale(draft.priced(estimated_price, delta), first, target)
+                if guess is not None:
+                    rough.append((draft, guess))
+        for draft, guess in sorted(rough, key=lambda tried: tried[0].off(tried[1].scale)):
+            scale = smallest_noise_scale(draft.priced(searched_price, delta), guess, target)
+            if scale is not None:
+                return StatisticsChoice(mechanism=draft.made(scale), name=draft.name, discovery=draft.found)
     raise Unattainable(f"no noise in range meets epsilon {float(total.epsilon):g} at this delta; ask for less")
 
 
 _UNIT = LaplaceCounts(scale=Fraction(1))
 
 
-def _first_spread(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
-    """Return about the spread that keeps (epsilon, delta), given what is spent with a spread of 1."""
+def _first_scale(at_one: Sequence[Use], epsilon: float, delta: float) -> float:
+    """Return approximately the noise scale at which a release costs (epsilon, delta), where a search starts.
+
+    `at_one` are the mechanism uses (guarantees with counts) that the release costs at noise scale 1.
+    """
     concentrated = [(use.guarantee.zero_concentrated(), use.count) for use in at_one]
-    rho = math.fsum(count * (each.xi + each.rho) for each, count in concentrated)
+    rho = math.fsum(count * (zcdp.xi + zcdp.rho) for zcdp, count in concentrated)
     plain = largest_loss((use.guarantee, use.count) for use in at_one)
-    return float(rough_spread(np.array(rho), np.array(plain), epsilon, np.array(delta)))
+    return float(rough_noise_scale(np.array(rho), np.array(plain), epsilon, np.array(delta)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """How groups are found, None when they are public, and the noise of statistics whose spread is to be found."""
+    """A plan for statistics of groups whose noise scale is not chosen yet.
+
+    `bounds` are the bounds on what one user contributes. `found` is the plan that finds the groups, or None if they are
+    public. `wanted` are the statistics to release, and `noise` is the kind of noise on counts, sums and means.
+    """
 
     bounds: Bounds
     found: Choice | None
@@ -105,71 +125,109 @@ class _Draft:
 
     @property
     def statistics(self) -> list[StatisticRelease]:
-        """The statistics wanted; users are counted where finding the groups does not."""
+        """The statistics that this plan releases, one for each entry of `wanted`.
+
+        The number of users becomes a noisy sum of its own if the mechanism that finds the groups releases no counts.
+        """
         if self.found is not None and self.found.preview.radius is not None:
             return list(self.wanted)
-        return [NoisyTotal(reach=1, noise=_UNIT) if each == UsersFound() else each for each in self.wanted]
+        return [NoisyTotal(reach=1, noise=_UNIT) if release == UsersFound() else release for release in self.wanted]
 
     @property
     def name(self) -> str:
-        """How groups are found, the noise of counts, sums and means, and the mechanism of quantiles."""
+        """Name of the plan: the names of its parts, joined by "+".
+
+        The parts are how groups are found, the noise of counts, sums and means, and the mechanism of quantiles.
+        """
         names = [] if self.found is None else [self.found.name]
         kinds = {release.by_picks for release in self.statistics if release != UsersFound()}
-        names += [name for name, there in ((str(self.noise), False in kinds), ("exponential", True in kinds)) if there]
+        parts = ((str(self.noise), False in kinds), ("exponential", True in kinds))
+        names += [name for name, present in parts if present]
         return "+".join(names)
 
-    def made(self, spread: Fraction) -> GroupStatistics:
-        """Return the mechanism with noise of the given spread."""
+    def made(self, scale: Fraction) -> GroupStatistics:
+        """Return the mechanism that this plan describes, with noise on sums and means of the scale `scale`."""
         return GroupStatistics(
-            statistics=tuple(release.with_noise(_NOISE[self.noise], spread) for release in self.statistics),
+            statistics=tuple(release.with_noise(_NOISE[self.noise], scale) for release in self.statistics),
             contributions=self.bounds.contributions,
-            discovery=None if self.found is None else self.found.mechanism,
+            discovery=None if self.found is None else _without_counts(self.found.mechanism),
             domain=self.bounds.domain or (),
             k=self.bounds.k,
         )
 
-    def uses(self, spread: Fraction) -> tuple[Use, ...]:
-        """Return what is spent with noise of the given spread."""
-        return self.made(spread).guarantees()
+    def uses(self, scale: Fraction) -> tuple[Use, ...]:
+        """Return the privacy cost, as mechanism uses, of one release by this plan with the noise scale `scale`."""
+        return self.made(scale).guarantees()
 
     def priced(self, price: Callable[[tuple[Use, ...], float], float], delta: float) -> Price:
-        """Return the price of each spread at delta."""
-        return lambda spread: price(self.uses(spread), delta)
+        """Return a function that maps a noise scale to the epsilon at `delta` of one release by this plan.
 
-    def off(self, spread: float) -> float:
-        """Return the sum of the logarithms of what everything is off by, up to what drafts have in common.
+        The function `price` computes the epsilon of uses at a delta.
+        """
+        return lambda scale: price(self.uses(scale), delta)
 
-        That is the lead a group needs to be found, the errors of counts, sums and means, and ranks of quantiles.
+    def off(self, scale: float) -> float:
+        """Return the error of this plan at noise scale `scale` as one number to compare plans by: smaller is better.
+
+        It is the sum of the logarithms of all errors: the lead that a group needs to be found, the errors of counts,
+        sums and means, and the rank errors of quantiles. A constant that all plans share is left out.
         """
         total = 0.0
         if self.found is not None:
             total += math.log(max(1, reach_of(self.found.preview)))
         preview = None if self.found is None else self.found.preview
         for release in self.statistics:
-            total += math.log(release.planning_error(spread, _ERROR[self.noise], preview))
+            total += math.log(release.planning_error(scale, _ERROR[self.noise], preview))
         return total
 
 
-def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Sequence[Choice | None]:
-    """Return ways to find groups by their users, best first; None when the domain is public and all of it is wanted."""
+def _discoveries(bounds: Bounds, total: Total, wanted: Sequence[StatisticRelease]) -> Iterator[Sequence[Choice | None]]:
+    """Yield lists of plans that find the groups, each plan with its share of the budget `total`.
+
+    The caller takes the first list of which a plan stays within the budget, and from it the plan whose statistics have
+    the smallest error; later lists are then never computed. If rounds of weighted votes are preferred, they are the
+    first list: how many users a group needs to be found in rounds depends on the table, so they cannot be compared with
+    the plans of one pass, which are the last list. The only list is [None] if the groups are public and all of them are
+    wanted. `bounds` are the query's bounds on what one user contributes, and `wanted` are the statistics.
+    """
     if bounds.domain is not None and bounds.k is None:
-        return [None]
-    labels_only = UsersFound() not in wanted and (bounds.k is not None or total.counts is CountNoise.BEST)
-    beside = sum(not isinstance(each, UsersFound) for each in wanted)
+        yield [None]
+        return
+    counts_users = UsersFound() in wanted
+    labels_only = not counts_users and (bounds.k is not None or total.counts is CountNoise.BEST)
+    others = sum(not isinstance(release, UsersFound) for release in wanted)
     part = replace(
         total,
-        epsilon=total.epsilon * _DISCOVERY_SHARES[min(beside, len(_DISCOVERY_SHARES) - 1)],
+        epsilon=total.epsilon * _DISCOVERY_SHARES[min(others, len(_DISCOVERY_SHARES) - 1)],
         delta=total.delta * _DISCOVERY_DELTA,
         counts=CountNoise.NONE if labels_only else total.counts,
     )
-    return rough_plans(replace(bounds, per_item=1), part, CONFIDENCE)
+    if prefers_rounds(bounds, total, counts_users=counts_users):
+        share = _DISCOVERY_SHARES[min(others + counts_users, len(_DISCOVERY_SHARES) - 1)]
+        rounds = rough_rounds(bounds, replace(part, epsilon=total.epsilon * share))
+        if rounds is not None:
+            name, preview = str(MechanismName.WEIGHTED_ROUNDS), rounds.preview(CONFIDENCE)
+            epsilon = float(part.epsilon)
+            yield [Choice(mechanism=rounds, name=name, epsilon=epsilon, preview=preview, merit=0.0, why="")]
+    yield rough_plans(replace(bounds, per_item=1), part, CONFIDENCE)
+
+
+def _without_counts(mechanism: Mechanism) -> HistogramMechanism | WeightedRounds:
+    """Return `mechanism` unchanged, asserting for the type checker that it is not a `DiscoveredCounts`.
+
+    The planner of statistics never uses `DiscoveredCounts`, which finds groups in rounds and also counts them.
+    """
+    assert not isinstance(mechanism, DiscoveredCounts)
+    return mechanism
 
 
 def _laplace(scale: Fraction) -> Counts:
+    """Return a `LaplaceCounts`: Laplace noise on counts with this `scale`."""
     return LaplaceCounts(scale=scale)
 
 
 def _gaussian(scale: Fraction) -> Counts:
+    """Return a `GaussianCounts`: Gaussian noise on counts with standard deviation `scale`."""
     return GaussianCounts(sigma=scale)
 
 

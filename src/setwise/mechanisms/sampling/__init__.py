@@ -1,1 +1,1 @@
-"""Exact sampling from laws on the integers."""
+"""Exact sampling from distributions on the integers."""

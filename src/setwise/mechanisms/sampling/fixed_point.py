@@ -1,7 +1,7 @@
 """exp and ln in integer interval arithmetic: certified fixed-point bounds to any precision.
 
-A fixed-point number of precision p is an integer standing for itself over 2^p. Every function returns a pair
-of such integers around the true value; lower ends are rounded down, upper ends up.
+A fixed-point number of precision p is an integer n that stands for n / 2^p. Every function returns a pair of such
+integers around the true value; lower ends are rounded down, upper ends up.
 """
 
 from fractions import Fraction
@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _GUARD = 32
-"""Extra bits that absorb the roundings inside one evaluation."""
+"""Extra bits that absorb the rounding errors inside one evaluation."""
 
 
 def ceil_shift(value: int, bits: int) -> int:
@@ -18,14 +18,14 @@ def ceil_shift(value: int, bits: int) -> int:
 
 
 def ceil_divide(numerator: int, denominator: int) -> int:
-    """Return the quotient rounded up."""
+    """Return numerator / denominator rounded up."""
     return -((-numerator) // denominator)
 
 
 class FixedInterval(NamedTuple):
-    """Fixed-point numbers around a true value: low <= value 2^bits <= high, with bits known to whoever holds it.
+    """Two fixed-point numbers around a true value: low <= value 2^bits <= high.
 
-    Products and quotients need values that are not negative.
+    The number of bits is not stored; the caller knows it. Products and quotients need values that are not negative.
     """
 
     low: int
@@ -33,34 +33,40 @@ class FixedInterval(NamedTuple):
 
     @classmethod
     def of(cls, value: Fraction, bits: int) -> "FixedInterval":
-        """Return the tightest interval around a fraction."""
+        """Return the smallest interval of fixed-point numbers, with `bits` bits after the point, around `value`."""
         scaled = value.numerator << bits
         return cls(scaled // value.denominator, ceil_divide(scaled, value.denominator))
 
     def plus(self, other: "FixedInterval") -> "FixedInterval":
-        """Return the interval of the sum."""
+        """Return the interval that contains the sum of this interval's value and that of `other`."""
         return FixedInterval(self.low + other.low, self.high + other.high)
 
     def times(self, other: "FixedInterval", bits: int) -> "FixedInterval":
-        """Return the interval of the product, both factors having `bits` bits."""
+        """Return the interval that contains the product of this interval's value and that of `other`.
+
+        Both have `bits` bits after the point, and so has the result.
+        """
         return FixedInterval((self.low * other.low) >> bits, ceil_shift(self.high * other.high, bits))
 
     def scaled(self, factor: int) -> "FixedInterval":
-        """Return the interval of the value times a whole number of either sign, exactly."""
+        """Return the interval that contains this interval's value times the whole number `factor`, of either sign."""
         ends = (self.low * factor, self.high * factor)
         return FixedInterval(min(ends), max(ends))
 
     def over(self, divisor: Fraction | int) -> "FixedInterval":
-        """Return the interval of the value over a positive number."""
+        """Return the interval that contains this interval's value divided by the positive number `divisor`."""
         down, up = divisor.denominator, divisor.numerator
         return FixedInterval(self.low * down // up, ceil_divide(self.high * down, up))
 
     def dropping(self, bits: int) -> "FixedInterval":
-        """Return the interval with this many bits less."""
+        """Return this interval with `bits` fewer bits after the point, rounded outwards."""
         return FixedInterval(self.low >> bits, ceil_shift(self.high, bits))
 
     def raised(self, units: int) -> "FixedInterval":
-        """Return the interval with the upper end raised by what a series leaves out."""
+        """Return this interval with its upper end raised by `units`.
+
+        A series that is cut off uses this to cover the terms that it leaves out.
+        """
         return FixedInterval(self.low, self.high + units)
 
 
@@ -92,7 +98,10 @@ def exp_minus(x: Fraction, precision: int) -> FixedInterval:
 
 
 def _exp_small(y: Fraction, bits: int) -> FixedInterval:
-    """Return bounds on exp(y) for 0 < y <= 2^-7 by its series; the rest of the series is below its last term."""
+    """Return bounds on exp(y) for 0 < y <= 2^-7 with `bits` bits, by its series.
+
+    The bounds cover the terms left out, which sum to less than the last term.
+    """
     argument = FixedInterval.of(y, bits)
     total = term = FixedInterval.of(Fraction(1), bits)
     index = 1
@@ -100,11 +109,11 @@ def _exp_small(y: Fraction, bits: int) -> FixedInterval:
         term = term.times(argument, bits).over(index)
         total = total.plus(term)
         index += 1
-    return total.raised(2)  # the terms left out sum to less than the last one, which is at most 1
+    return total.raised(2)  # the terms left out sum to less than the last one, which is at most 1 unit
 
 
 def _atanh_series(z: Fraction, bits: int) -> FixedInterval:
-    """Return bounds on 2 atanh(z) for 0 <= z <= 1/3, by the series 2 (z + z^3/3 + z^5/5 + ...)."""
+    """Return bounds, with `bits` bits, on 2 atanh(z) for 0 <= z <= 1/3, by the series 2 (z + z^3/3 + z^5/5 + ...)."""
     power = FixedInterval.of(z, bits)
     square = power.times(power, bits)
     total = NONE
@@ -113,11 +122,12 @@ def _atanh_series(z: Fraction, bits: int) -> FixedInterval:
         total = total.plus(power.over(odd))
         power = power.times(square, bits)
         odd += 2
-    return total.raised(2).scaled(2)  # z^2 <= 1/9, so what is left out sums to less than 2 units
+    return total.raised(2).scaled(2)  # z^2 <= 1/9, so the terms left out sum to less than 2 units
 
 
 @lru_cache(maxsize=64)
 def _ln_two(bits: int) -> FixedInterval:
+    """Return certified bounds on ln 2 with `bits` bits, cached."""
     return _atanh_series(Fraction(1, 3), bits)
 
 

@@ -1,4 +1,4 @@
-"""The order of the k highest scores under Gumbel noise, exactly: the exponential mechanism peeled k times."""
+"""The order of the k highest scores under Gumbel noise, drawn exactly: the exponential mechanism applied k times."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,15 +12,20 @@ from setwise.mechanisms.randomness import WORD, Randomness
 from setwise.mechanisms.sampling.fixed_point import NONE, FixedInterval, exp_minus, ln
 
 _FEW = np.uint64(1 << 24)
-"""Words this close to either end leave V too loose for floats: one in 2^39."""
+"""Words within this distance of either end leave the uniform V too uncertain for floats; one word in 2^39 is."""
 
 _NEAR_ONE = np.uint64((1 << 64) - (1 << 44))
-"""From this word on 1 - V is computed from the word's complement, where 1 - V in floats would cancel."""
+"""From this word on 1 - V is computed from the word's complement, because 1 - V in floats would cancel."""
 
 
 def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Return the middles of the keys of 64-bit words; `shortfalls` are rate * (score - highest score)."""
-    with np.errstate(divide="ignore"):  # words that round to V = 1 are mended in the next two lines
+    """Return approximate noisy scores (keys) of candidates, from their scores and 64-bit random words.
+
+    `shortfalls` are rate * (score - highest score), at most 0. A candidate's Gumbel noise is -ln(-ln(1 - V)) for a
+    uniform number V in [0, 1], of which the candidate's entry in `words` is the first 64 bits. The further bits are not
+    drawn yet, so the key is computed for the middle of all V that start with these bits.
+    """
+    with np.errstate(divide="ignore"):  # words that round to V = 1 are recomputed in the next two lines
         exponentials = -np.log1p((words + 0.5) * -(2.0**-64))
     high = np.flatnonzero(words >= _NEAR_ONE)
     exponentials[high] = -np.log((~words[high] + 0.5) * 2.0**-64)
@@ -30,12 +35,13 @@ def float_keys(shortfalls: NDArray[np.float64], words: NDArray[np.uint64]) -> ND
 def float_bounds(
     shortfalls: NDArray[np.float64], words: NDArray[np.uint64], keys: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return certain bounds on the keys whose middles are `keys`.
+    """Return certain lower and upper bounds on the exact noisy scores, whose float approximations are `keys`.
 
-    With v = V and E = -ln(1 - v), d key = dv / ((1 - v) E). The word leaves v in a cell of half-width 2^-65, and
-    its float is off by at most 2^-53 v (below `_NEAR_ONE`) or 2^-53 (1 - v) (above). Each float operation is
-    trusted to 2^-50 relative, many times its true error, and the logarithm of a run's weight to 2^-46. Near the ends a
-    bound is loose or infinite.
+    `shortfalls` are rate * (score - highest score), and `words` the leading 64 bits of uniform numbers V. With E =
+    -ln(1 - V), a noisy score changes by dV / ((1 - V) E) if V changes by dV. The middle of a word's interval is within
+    2^-65 of V, and its float is off by at most 2^-53 V (below `_NEAR_ONE`) or 2^-53 (1 - V) (above). A relative error
+    of 2^-50 is assumed for each float operation, many times its true error, and 2^-46 for the logarithm of a run's
+    weight. For V very close to 0 or 1 a bound is loose or infinite.
     """
     near_one = words >= _NEAR_ONE
     below = (words + 0.5) * 2.0**-64
@@ -44,7 +50,7 @@ def float_bounds(
     absolute = 2.0**-65 + 2.0**-52 * np.where(near_one, above, below)
     rounding = 2.0**-49 * (16.0 + np.abs(shortfalls) + np.abs(np.log(exponentials)))
     radius = 1.25 * absolute / (above * exponentials)
-    # Near V = 0 the middle is within ln 2 of the lower end; near V = 1 within 1 of the upper end.
+    # Near V = 0 the middle is within ln 2 of the lower end; near V = 1 it is within 1 of the upper end.
     low, high = words < _FEW, ~words < _FEW
     lower = keys - rounding - np.where(high, np.inf, np.where(low, 1.0, radius))
     upper = keys + rounding + np.where(low, np.inf, np.where(high, 1.0, radius))
@@ -52,25 +58,30 @@ def float_bounds(
 
 
 def is_loose(words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return which words are so close to an end that their key may lie far from its middle."""
+    """Return for each 64-bit random word whether floats bound the noisy score made from it only loosely.
+
+    That is the case for words very close to 0 or to 2^64.
+    """
     return np.asarray((words < _FEW) | (~words < _FEW))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
-    """For each candidate a run of scores that fall: `lengths` of them, each `slopes` below the one before it.
+    """Candidates of a Gumbel draw that each stand for a run of evenly falling scores, and are picked as a whole.
 
-    A run is drawn with the sum of the weights of its scores: exp(rate * score) times the sum of exp(-rate * slope * i)
-    over i below its length.
+    Run i has lengths[i] scores, each slopes[i] below the one before. Its first score is the score of candidate i in the
+    draw. The run is picked in proportion to the sum of the weights of its scores: exp(rate * first score) times the sum
+    of exp(-rate * slope * j) over j below its length.
     """
 
     slopes: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
     def float_logarithms(self, rate: float) -> NDArray[np.float64]:
-        """Return the logarithm of each run's sum, with an error of a few units in the last place.
+        """Return the logarithm of each run's weight as a float, with an error of a few units in the last place.
 
-        Its derivative by the logarithm of the slope is at most 1, so an error of the slope does not grow.
+        A run stands for evenly falling scores, and its weight is the sum of exp(-rate * slope * j) over the places j of
+        its scores. If rate * slope has a relative error e, the logarithm changes by at most e, so errors do not grow.
         """
         falls = self.slopes * rate
         with np.errstate(invalid="ignore"):
@@ -78,7 +89,10 @@ class Runs:
         return np.asarray(np.log(np.where(self.slopes == 0, self.lengths, ratios)))
 
     def logarithm(self, index: int, rate: Fraction, precision: int) -> FixedInterval:
-        """Return certain bounds on the logarithm of one run's sum."""
+        """Return certified bounds on the logarithm of the weight of the run with this `index`, at `precision` bits.
+
+        The weight is the sum of exp(-rate * slope * j) over the places j of the run.
+        """
         fall, length = rate * int(self.slopes[index]), int(self.lengths[index])
         if fall == 0:
             return ln(Fraction(length), precision)
@@ -93,10 +107,12 @@ class Runs:
 
 @dataclass(slots=True)
 class ExactKey:
-    """A candidate whose uniform V lies in [word, word + 1) / 2^bits; more bits may be appended.
+    """The exact noisy score (key) of one candidate, of which only the first bits are drawn so far.
 
-    `weight` bounds the logarithm of the weight that the candidate has beside its shortfall, to any precision.
-    Mutable on purpose: its bits are drawn only as comparisons ask for them.
+    The key is computed from a uniform number V, which lies in [word, word + 1) / 2^bits. `index` is the candidate's
+    index, and `shortfall` is rate * (score - highest score). If the candidate stands for a run of scores, `weight` maps
+    a precision to bounds on ln(w / w1), where w is the sum of the weights exp(rate * score) of the run and w1 that of
+    its first score. The object is mutable because bits are drawn only when a comparison needs them.
     """
 
     index: int
@@ -106,18 +122,25 @@ class ExactKey:
     weight: Callable[[int], FixedInterval] = field(default=lambda _: NONE)
 
     def extend(self, randomness: Randomness, width: int) -> None:
-        """Append one word to what is known of V."""
+        """Draw a random word of `width` bits and append it to the known bits of the candidate's uniform number V.
+
+        The Gumbel noise of the candidate is computed from V.
+        """
         self.word = (self.word << width) | int(randomness.words(1, width)[0])
         self.bits += width
 
     def bounds(self) -> tuple[Fraction | None, Fraction | None]:
-        """Return certain bounds on the key; None where V may still be 0 or 1, so that there is none."""
+        """Return certified lower and upper bounds on the candidate's noisy score.
+
+        They follow from the bits drawn so far of the uniform number V that makes its noise. The lower bound is None if
+        V may still be 1, the upper one if V may still be 0.
+        """
         precision = 2 * self.bits + 64
         whole, unit = 1 << self.bits, 1 << precision
         weight = self.weight(precision)
         most_bits, least_bits = whole - self.word, whole - self.word - 1
         lower = upper = None
-        if least_bits:  # largest V, largest E, smallest key
+        if least_bits:  # the largest V gives the largest E and the smallest key
             largest = -ln(Fraction(least_bits, whole), precision)[0]
             lower = self.shortfall + Fraction(weight.low - ln(Fraction(largest, unit), precision).high, unit)
         if self.word:
@@ -134,11 +157,12 @@ def gumbel_order(
     width: int = WORD,
     runs: Runs | None = None,
 ) -> NDArray[np.intp]:
-    """Return the positions of the k highest of scores + Gumbel(1/rate), highest first; all of them if there are fewer.
+    """Return the indices of the k highest of scores + Gumbel(1/rate) noise, highest first.
 
-    The law is exactly Plackett-Luce: each next position is drawn among those left with probability proportional
-    to exp(rate * score), or of a run to the sum over its scores. The noisy values themselves are never formed as
-    numbers that could be released.
+    All indices are returned if there are at most k scores. The law is exactly Plackett-Luce: each next index is drawn
+    among the remaining ones with probability proportional to exp(rate * score). With `runs`, each score is the first of
+    a run of falling scores, and the probability is proportional to the sum over the run. The noisy values are never
+    computed as numbers that could be released. `width` is the number of random bits in each word.
 
     Theorem: DurfeeRo19 (one-shot Gumbel noise is the peeled exponential mechanism).
     Requires: rate > 0, k >= 1, |score| <= 2^62.
@@ -149,8 +173,8 @@ def gumbel_order(
     words = randomness.words(len(scores), width)
     highest = int(scores.max())
     behind = scores - highest  # exact: scores lie within ±2^62
-    if width != WORD:  # floats are only prepared for full words
-        return _resolved(_exact(np.arange(len(scores)), behind, words, rate, width, runs), k, randomness, width)
+    if width != WORD:  # the float bounds hold only for full words
+        return _resolve(_exact(np.arange(len(scores)), behind, words, rate, width, runs), k, randomness, width)
     shortfalls = behind.astype(np.float64) * float(rate)
     if runs is not None:
         shortfalls += runs.float_logarithms(float(rate))
@@ -161,21 +185,25 @@ def gumbel_order(
     starts, ends = _overlaps(lower, upper, k)
     for start, end in zip(starts, ends, strict=True):
         group = ranked[start:end]
-        ranked[start:end] = _resolved(_exact(group, behind, words, rate, width, runs), len(group), randomness, width)
+        ranked[start:end] = _resolve(_exact(group, behind, words, rate, width, runs), len(group), randomness, width)
     return ranked[:k]
 
 
 def _contenders(
     shortfalls: NDArray[np.float64], words: NDArray[np.uint64], keys: NDArray[np.float64], k: int
 ) -> NDArray[np.intp]:
-    """Return every position that may be among the k highest."""
+    """Return the indices of all candidates whose exact noisy score may be among the k highest.
+
+    `keys` are the approximate noisy scores, `words` the random words that they were made from, and `shortfalls` are
+    rate * (score - highest score).
+    """
     provisional = np.argpartition(keys, len(keys) - k)[len(keys) - k :]
     lower, _ = float_bounds(shortfalls[provisional], words[provisional], keys[provisional])
     bar = float(lower.min())
     if bar == -np.inf:
         return np.arange(len(keys))
-    # Away from the ends a key above the bar has a shortfall within |bar| + 28 of 0 (the logarithm of a run's weight is
-    # less than that), and so a radius below this slack.
+    # Away from the ends, a key above the bar has a shortfall within |bar| + 28 of 0 (the logarithm of a run's weight is
+    # less than that), so its error is below this slack.
     slack = 2.0**-23 + 2.0**-48 * (abs(bar) + 28.0)
     return np.flatnonzero((keys >= bar - slack) | is_loose(words))
 
@@ -183,7 +211,11 @@ def _contenders(
 def _overlaps(
     lower: NDArray[np.float64], upper: NDArray[np.float64], k: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the maximal runs [start, end) of a ranking whose order is in doubt and matters for the first k."""
+    """Return the ranges [start, end) of a provisional ranking within which the order is still uncertain.
+
+    Only ranges that matter for the first `k` places are returned. `lower` and `upper` bound the noisy scores, in the
+    order of the ranking.
+    """
     lowest_so_far = np.minimum.accumulate(lower)
     highest_to_come = np.maximum.accumulate(upper[::-1])[::-1]
     breaks = np.flatnonzero(lowest_so_far[:-1] > highest_to_come[1:]) + 1
@@ -201,6 +233,11 @@ def _exact(
     width: int,
     runs: Runs | None,
 ) -> list[ExactKey]:
+    """Return the exact noisy scores (keys) of the candidates with the indices `group`.
+
+    `behind` are all candidates' scores minus the highest score, `words` the first `width` random bits of each, and
+    `rate` the inverse of the noise scale. `runs` is not None if each candidate stands for a run of scores.
+    """
     keys = [ExactKey(index, rate * int(behind[index]), int(words[index]), width) for index in group.tolist()]
     if runs is not None:
         for key in keys:
@@ -208,11 +245,15 @@ def _exact(
     return keys
 
 
-def _resolved(keys: list[ExactKey], k: int, randomness: Randomness, width: int) -> NDArray[np.intp]:
-    """Return the positions of the k highest keys in order, appending words wherever two cannot be told apart."""
+def _resolve(keys: list[ExactKey], k: int, randomness: Randomness, width: int) -> NDArray[np.intp]:
+    """Return the indices of the candidates with the k highest noisy scores, highest first.
+
+    `keys` are the exact noisy scores. Further random words of `width` bits are drawn for candidates whose scores cannot
+    be told apart yet.
+    """
     bounds = {key.index: key.bounds() for key in keys}
     while True:
-        # Unbounded intervals sort to their open end and overlap whatever they must.
+        # A key without an upper bound sorts first, so that it is compared with every key that it may exceed.
         keys.sort(key=lambda key: (bounds[key.index][1] is None, bounds[key.index][1] or 0), reverse=True)
         doubtful = _doubtful(keys, bounds, k)
         if not doubtful:
@@ -225,14 +266,18 @@ def _resolved(keys: list[ExactKey], k: int, randomness: Randomness, width: int) 
 def _doubtful(
     keys: list[ExactKey], bounds: dict[int, tuple[Fraction | None, Fraction | None]], k: int
 ) -> list[ExactKey]:
-    """Return the keys whose interval meets that of a neighbour within the first k; `keys` fall by upper end."""
+    """Return the candidates for the first `k` places whose noisy scores cannot be told apart yet, and their rivals.
+
+    `keys` are sorted by upper bound, highest first; `bounds` has the (lower, upper) bounds by the candidates' index.
+    Two candidates cannot be told apart if their bounds overlap.
+    """
     doubtful: dict[int, ExactKey] = {}
     for place, key in enumerate(keys[:k]):
         lower = bounds[key.index][0]
         for other in keys[place + 1 :]:
             upper = bounds[other.index][1]
             if lower is not None and upper is not None and upper < lower:
-                break  # all later ones end lower still
+                break  # all later keys have even smaller upper ends
             doubtful[key.index] = key
             doubtful[other.index] = other
     return list(doubtful.values())

@@ -1,8 +1,8 @@
-"""Exact draws from laws on the integers by inversion, from certified tables of cut points.
+"""Exact draws from distributions on the integers by inversion, with certified tables of cut points.
 
-To draw from a law on the integers by inversion one needs the cut points F(x) of its distribution function. A
-word of w bits says that a uniform U lies in [word, word + 1) / 2^w; it decides the draw unless the word equals
-floor(F(x) 2^w) for some x. The table holds those floors, each certified.
+A draw by inversion is the smallest x with U < F(x), where U is uniform in [0, 1] and F is the distribution function;
+the values F(x) are its cut points. A random word of w bits says that U lies in [word, word + 1) / 2^w. This decides the
+draw unless the word equals floor(F(x) 2^w) for some x. The tables hold these floors, each certified.
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,16 +20,22 @@ from setwise.mechanisms.sampling.fixed_point import NONE, FixedInterval, ceil_di
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundedGaussian:
-    """The law of round(X), X Gaussian of mean 0 and the given variance."""
+    """The distribution of round(X), where X is Gaussian with mean 0 and this `variance`.
+
+    It has no largest value, so `bound` is always None.
+    """
 
     variance: Fraction
     bound: None = None
 
 
 def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
-    """Return bounds on W(0), W(1), ... at `precision` bits, and on the sum of all that follow.
+    """Return bounds on the weights W(0), W(1), ... at `precision` bits, and on the sum of all later weights.
 
-    Ensures: what follows is below `negligible` units.
+    W(z) is the weight (unscaled probability) that the rounded Gaussian `law` gives to z: the integral of exp(-x^2 / (2
+    variance)) from z - 1/2 to z + 1/2.
+
+    Ensures: the sum of the later weights is below `negligible` units.
     """
     v = law.variance
     density = FixedInterval.of(Fraction(1), precision)
@@ -48,18 +54,29 @@ def rounded_weights(law: RoundedGaussian, precision: int, negligible: int) -> tu
 
 
 def _integral_beyond(x: Fraction, variance: Fraction, precision: int) -> int:
-    """Return an upper bound on the integral from x > 0 on, which is at most exp(-x^2 / (2v)) v / x."""
+    """Return an upper bound on the integral of exp(-t^2 / (2v)) from x > 0 on, at `precision` bits.
+
+    The integral is at most exp(-x^2 / (2v)) v / x, with v the variance.
+    """
     return exp_minus(x * x / (2 * variance), precision).over(x / variance).high
 
 
 class _Series:
-    """Bounds on sum_m J_m A^m / (2m)! for any z; the J_m are computed once."""
+    """Bounds on the series sum_m J_m A^m / (2m)! with A = z^2 / (4 v^2), for any integer z.
+
+    W(z), the weight of z under a rounded Gaussian of variance v, is exp(-z^2 / (2v)) times this sum. The integrals J_m
+    (see `_integral`) do not depend on z and are computed once.
+    """
 
     def __init__(self, variance: Fraction, precision: int) -> None:
         self._variance, self._precision = variance, precision
         self._factors: list[FixedInterval] = []
 
     def at(self, z: int) -> FixedInterval:
+        """Return bounds on the sum over m of J_m A^m / (2m)!, where A = z^2 / (4 variance^2), for the integer `z`.
+
+        J_m is the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1. The bounds have the precision of the series.
+        """
         precision = self._precision
         a = FixedInterval.of(Fraction(z * z) / (4 * self._variance * self._variance), precision)
         power = FixedInterval.of(Fraction(1), precision)
@@ -68,20 +85,25 @@ class _Series:
         while True:
             total = total.plus(power.times(self._factor(m), precision))
             grow = (2 * m + 1) * (2 * m + 2)
-            # The J_m fall and are below 1, so once A is half of `grow` all later terms sum to at most this power.
+            # The J_m fall and are at most 1, so once A is at most half of `grow`, all later terms sum to at most this
+            # power.
             if 2 * a.high <= grow << precision and power.high <= 1:
                 return total.raised(1)
             power = power.times(a, precision).over(grow)
             m += 1
 
     def _factor(self, m: int) -> FixedInterval:
+        """Return bounds on J_m, the integral of w^(2m) exp(-w^2 / (8 variance)) from 0 to 1; cached."""
         while len(self._factors) <= m:
             self._factors.append(_integral(len(self._factors), self._variance, self._precision))
         return self._factors[m]
 
 
 def _integral(m: int, variance: Fraction, precision: int) -> FixedInterval:
-    """Return bounds on J_m = exp(-q) sum_j (2q)^j / ((2m + 1)(2m + 3) ... (2m + 1 + 2j)), where q = 1 / (8v)."""
+    """Return bounds, at `precision` bits, on J_m: the integral of w^(2m) exp(-q w^2) from 0 to 1, with q = 1 / (8v).
+
+    v is the variance. J_m is exp(-q) sum_j (2q)^j / ((2m + 1)(2m + 3) ... (2m + 1 + 2j)).
+    """
     step = 1 / (4 * variance)
     term = FixedInterval.of(Fraction(1, 2 * m + 1), precision)
     total = NONE
@@ -90,7 +112,7 @@ def _integral(m: int, variance: Fraction, precision: int) -> FixedInterval:
         total = total.plus(term)
         j += 1
         grow = (2 * m + 1 + 2 * j) / step
-        # Once a term is at most half the one before it, all later terms sum to at most the last.
+        # Once each term is at most half the one before it, all later terms sum to at most the last one.
         if grow >= 2 and term.high <= 1:
             break
         term = term.over(grow)
@@ -99,9 +121,10 @@ def _integral(m: int, variance: Fraction, precision: int) -> FixedInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoSided:
-    """The law P[z] proportional to exp(-(first |z| + second |z|(|z|-1)/2)) on the integers, or on {-bound..bound}.
+    """The law P[z] proportional to exp(-(first |z| + second |z|(|z|-1)/2)) on the integers, or on {-bound, ..., bound}.
 
-    Laplace noise of scale b is first = 1/b, second = 0; Gaussian noise of variance v is first = 1/(2v), second = 1/v.
+    Laplace noise of scale b is first = 1/b, second = 0; Gaussian noise of variance v is first = 1/(2v), second = 1/v. A
+    `bound` of None means all integers.
     """
 
     first: Fraction
@@ -111,7 +134,10 @@ class TwoSided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneSided:
-    """The law P[z] proportional to exp(-first z) on {0, 1, ..., bound}, or on all non-negative integers."""
+    """The law P[z] proportional to exp(-first z) on {0, 1, ..., bound}, or on all non-negative integers.
+
+    A `bound` of None means all non-negative integers.
+    """
 
     first: Fraction
     bound: int | None = None
@@ -122,9 +148,13 @@ Law: TypeAlias = TwoSided | OneSided | RoundedGaussian
 
 @dataclass(frozen=True, slots=True)
 class CutPoints:
-    """`floors[i]` is floor(F(smallest + i) 2^width), certified and non-decreasing.
+    """The distribution function F of an integer law as a table: `floors[i]` is floor(F(smallest + i) 2^width).
 
-    Ensures: every cut point not in the table shares its floor, 0 or 2^width - 1, with one that is.
+    `width` is the number of bits of the random words that are looked up in it. Every entry is certified, and entries do
+    not decrease.
+
+    Ensures: for every x outside the table with 0 < F(x) < 1, floor(F(x) 2^width) is 0 or 2^width - 1, and an entry of
+    the table has the same value.
     """
 
     smallest: int
@@ -134,9 +164,9 @@ class CutPoints:
 
 @lru_cache(maxsize=32)
 def cut_points(law: Law, width: int) -> CutPoints:
-    """Return the certified table of `law` for words of `width` bits.
+    """Return the certified table of the distribution function of `law`, for random words of `width` bits.
 
-    The precision doubles until every floor is certain; a cut point is irrational, so that happens.
+    The precision doubles until every floor(F(x) 2^width) is certain. That ends, because F(x) is irrational.
 
     >>> cut_points(OneSided(first=Fraction(1), bound=1), 8)  # 256 / (1 + 1/e) = 187.15
     CutPoints(smallest=0, width=8, floors=(187,))
@@ -150,7 +180,11 @@ def cut_points(law: Law, width: int) -> CutPoints:
 
 
 def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
-    """Return the table computed with `guard` extra bits, or None where they leave some floor in doubt."""
+    """Return the table of the distribution function F of `law` for words of `width` bits, or None.
+
+    It is computed with `guard` extra bits. None means that floor(F(x) 2^width) is still uncertain for some integer x,
+    so that more bits are needed.
+    """
     sizes, beyond = _weights(law, width + guard, negligible=1 << (guard // 2))
     tails = [FixedInterval(0, beyond)]  # in the end, tails[x] bounds the weight of {x, x+1, ...}
     for size in reversed(sizes):
@@ -170,29 +204,46 @@ def _attempt(law: Law, width: int, guard: int) -> CutPoints | None:
     floors += [_floor_of_rest(tails[x], total, width) for x in range(1, reach + 1)]
     if any(low != high for low, high in floors):
         return None
-    return _trimmed(smallest, width, [low for low, _ in floors])
+    return _trim_tails(smallest, width, [low for low, _ in floors])
 
 
-def _trimmed(smallest: int, width: int, floors: list[int]) -> CutPoints:
-    """Return the table without the far tails: words 0 and 2^width - 1 are looked up in a wider table anyway."""
+def _trim_tails(smallest: int, width: int, floors: list[int]) -> CutPoints:
+    """Return the table of a distribution function without its far tails; its entries are `floors`, from `smallest` on.
+
+    In the tails all entries are 0 or 2^width - 1. One entry of each value is kept, and a random word equal to it is
+    looked up in the table for longer words.
+    """
     start = max(0, bisect_right(floors, 0) - 1)
     end = min(len(floors), bisect_left(floors, (1 << width) - 1) + 1)
     return CutPoints(smallest + start, width, tuple(floors[start:end]))
 
 
 def _floor(tail: FixedInterval, total: FixedInterval, width: int) -> FixedInterval:
-    """Return the least and the largest value of floor(tail/total 2^width)."""
+    """Return the smallest and the largest possible value of floor(2^width * tail / total).
+
+    `tail`, the weight of a distribution beyond some point, and `total`, the weight of all of it, are known only within
+    their intervals.
+    """
     return FixedInterval((tail.low << width) // total.high, (tail.high << width) // total.low)
 
 
 def _floor_of_rest(tail: FixedInterval, total: FixedInterval, width: int) -> FixedInterval:
-    """Return the least and the largest value of floor((1 - tail/total) 2^width); the tail is never quite 0."""
+    """Return the smallest and the largest possible value of floor(2^width * (1 - tail / total)).
+
+    `tail`, the weight of a distribution beyond some point, and `total`, the weight of all of it, are known only within
+    their intervals. The tail is positive, even if its lower bound is 0.
+    """
     most = ceil_divide(tail.high << width, total.low)
     least = max(1, ceil_divide(tail.low << width, total.high))
     return FixedInterval((1 << width) - most, (1 << width) - least)
 
 
 def _weights(law: Law, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
+    """Return bounds on the weights (unscaled probabilities) that `law` gives to 0, 1, ..., and on all later ones.
+
+    The second result bounds the sum of the later weights. Bounds are at `precision` bits, and for an unbounded law that
+    sum is below `negligible` units.
+    """
     match law:
         case TwoSided() | OneSided():
             return weights(law, precision, negligible)
@@ -203,9 +254,11 @@ def _weights(law: Law, precision: int, negligible: int) -> tuple[list[FixedInter
 
 
 def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[list[FixedInterval], int]:
-    """Return bounds on the weights of 0, 1, ... (weight 1 at 0), and on the sum of all that follow.
+    """Return bounds on the weights (unscaled probabilities) that `law` gives to 0, 1, ..., and on all later ones.
 
-    Ensures: an unbounded law is carried on until what follows is below `negligible` units.
+    The second result bounds the sum of the later weights. Bounds are at `precision` bits, and the weight of 0 is 1.
+
+    Ensures: for an unbounded law, the sum of the later weights is below `negligible` units.
     """
     second = law.second if isinstance(law, TwoSided) else Fraction(0)
     size = FixedInterval.of(Fraction(1), precision)
@@ -213,7 +266,7 @@ def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[
     sizes = [size]
     while law.bound is None or len(sizes) <= law.bound:
         size, ratio = size.times(ratio, precision), ratio.times(fall, precision)
-        # Ratios only fall, so this weight and all that follow are at most a geometric series.
+        # Ratios only fall, so this weight and all later ones sum to at most a geometric series.
         following = ceil_divide(size.high << precision, (1 << precision) - ratio.high)
         if law.bound is None and following < negligible:
             return sizes, following
@@ -222,21 +275,23 @@ def weights(law: TwoSided | OneSided, precision: int, negligible: int) -> tuple[
 
 
 _CHUNK = 1 << 15
-"""Draws handled at a time, so that words and results stay in the processor's cache."""
+"""Number of draws handled at a time, so that words and results stay in the processor's cache."""
 
 _SCAN = 1 << 18
-"""Up to this many comparisons, every word is compared with every floor, so that no draw differs in its steps."""
+"""Up to this many comparisons, every word is compared with every floor, so that the time of a draw does not depend
+on it."""
 
 _FEWEST_GUIDE_BITS = 14
 _MOST_GUIDE_BITS = 18
-"""Leading bits of a word that index the guide: enough that few buckets hold a floor, few enough to stay in cache."""
+"""Largest number of leading bits of a word that index the guide (`_FEWEST_GUIDE_BITS` is the smallest): enough that
+few buckets contain a floor, and few enough that the guide stays in the cache."""
 
 
 def draw(law: Law, count: int, randomness: Randomness, width: int = WORD) -> NDArray[np.int64]:
-    """Return `count` independent exact draws from `law`.
+    """Return `count` independent exact draws from `law`, each starting from `width` random bits.
 
-    Ensures: the law of each draw is `law` itself, whatever the `width` of the words it starts from; a narrow
-    word only sends more draws to the refinement.
+    Ensures: each draw has exactly the distribution `law`, whatever `width` is; with fewer bits, more draws have to
+    append further random words.
     """
     lookup = _lookup(law, width)
     values = np.empty(count, dtype=np.int64)
@@ -245,12 +300,16 @@ def draw(law: Law, count: int, randomness: Randomness, width: int = WORD) -> NDA
         chunk = values[start : start + len(words)]
         undecided = lookup.invert(words, chunk)
         for index in undecided:
-            chunk[index] = _refined(law, int(words[index]), width, randomness)
+            chunk[index] = _refine_draw(law, int(words[index]), width, randomness)
     return values
 
 
-def _refined(law: Law, word: int, width: int, randomness: Randomness) -> int:
-    """Return the draw a word that equals a cut point leads to, appending words until it equals none."""
+def _refine_draw(law: Law, word: int, width: int, randomness: Randomness) -> int:
+    """Return a draw from `law` for a random `word` that equals an entry of the table of its distribution function.
+
+    Such a word of `width` bits does not decide the draw. Random words are appended until the longer word equals no
+    entry of the table for its length.
+    """
     bits = width
     while True:
         word = (word << width) | int(randomness.words(1, width)[0])
@@ -263,9 +322,11 @@ def _refined(law: Law, word: int, width: int, randomness: Randomness) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Lookup:
-    """A table ready for vectorised inversion.
+    """A table of a distribution function, prepared to turn many random words into draws at once.
 
-    `guide` gives the number of floors at or below a word by its leading bits, or -1 where they do not tell.
+    `floors` are the entries of the table, and `smallest` is the draw of a word below all of them. `guide` maps the
+    leading bits of a word (without its last `shift` bits) to the number of entries at or below the word, or to -1 if
+    the leading bits do not determine that number.
     """
 
     smallest: int
@@ -274,10 +335,11 @@ class _Lookup:
     shift: np.uint64
 
     def invert(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Write the draws that `words` decide into `values` and return where a word equals a floor.
+        """Write the draw that each random word decides into `values`; return the indices of words that decide none.
 
-        A few draws could be timed one by one, so their steps and the memory they touch are the same whatever the
-        words are. Among many, only sums of times show, and the guide is faster.
+        A word decides no draw if it equals an entry of the table. An observer could time a few draws one by one, so for
+        few words the steps and memory accesses do not depend on the words. Of many draws only the sum of times is
+        observable; they are looked up by the leading bits of the words, which is faster.
         """
         if len(words) * len(self.floors) <= _SCAN:
             return self._scan(words, values)
@@ -290,6 +352,10 @@ class _Lookup:
         return np.asarray(unclear[equal], dtype=np.intp)
 
     def _scan(self, words: NDArray[np.uint64], values: NDArray[np.int64]) -> NDArray[np.intp]:
+        """Write the draw that each random word decides into `values`; return the indices of words that decide none.
+
+        Every word is compared with every entry of the table, so steps and memory accesses do not depend on the words.
+        """
         column = words[:, np.newaxis]
         np.add(np.count_nonzero(self.floors <= column, axis=1), self.smallest, out=values)
         return np.flatnonzero(np.count_nonzero(self.floors == column, axis=1))
@@ -297,6 +363,7 @@ class _Lookup:
 
 @lru_cache(maxsize=32)
 def _lookup(law: Law, width: int) -> _Lookup:
+    """Return the distribution function of `law` as a table that turns words of `width` bits into draws; cached."""
     table = cut_points(law, width)
     floors = np.array(table.floors, dtype=np.uint64)
     bits = min(width, max(_FEWEST_GUIDE_BITS, min(_MOST_GUIDE_BITS, len(floors).bit_length() + 4)))

@@ -1,0 +1,337 @@
+"""Private search for a contribution bound: how many groups, or rows in a group, of one user a query should count.
+
+Users are counted, with noise, in bins by their number of groups (or rows). The ends of the bins double. The same noisy
+numbers also say which share of the (user, group) pairs, or of the rows, a bound leaves out.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.brackets import float_above
+from setwise.accounting.guarantees import PureDP
+from setwise.mechanisms.noise.discrete import LaplaceNoise
+from setwise.mechanisms.parameters import binary, positive_integer
+from setwise.mechanisms.randomness import Randomness
+
+LARGEST_BOUND = 256
+"""The largest contribution bound that can be found."""
+
+MOST_GROUPS = 1024
+"""A user with more groups than this counts as one with this many."""
+
+MOST_ROWS = 2**15
+"""A user with more rows than this in a group counts as one with this many; no larger bound on rows can be found."""
+
+UNITS = 1024
+"""Parts into which a user's 1 is divided between two bins. Every gap between powers of two up to `MOST_GROUPS` divides
+this number, so that no rounding is needed there. Numbers of rows beyond are rounded by at most 0.05% of their size."""
+
+CONFIDENCE = Fraction(95, 100)
+"""With this probability the share that is left out lies in its interval, whichever bound was chosen."""
+
+_MISTAKEN = Fraction(1, 10_000)
+"""The probability that some bin without users, anywhere, is taken for one that has some."""
+
+_MISTAKEN_NEIGHBOUR = Fraction(1, 1000)
+"""The probability that the bin after the last occupied one is taken for occupied without users. Such a mistake at most
+doubles the contribution bound; a mistake anywhere else can raise it from 1 to 256."""
+
+_MISTAKEN_ROWS = Fraction(1, 50)
+"""The probability that the bin of rows after the last occupied one is taken for occupied without users; for the bin
+d doublings after it the probability is 2^-(d - 1) of this. A mistake there multiplies the noise of the count by 2^d, so
+all distances add the same to the expected noise. A bin that is missed leaves out most rows of its users, in a skewed
+table most rows of all."""
+
+_MISTAKEN_CHEAP, _CHEAP = Fraction(1, 4), 0.01
+"""The same probability for a bin of rows whose end, as a bound, has noise of at most the share `_CHEAP` of the rows
+that were seen: there a mistake costs little, and a bin that is missed may hold much of the table."""
+
+_SHARES = np.linspace(0.0, 1.0, 501)
+"""The shares that are tested for the interval. An interval reaches one step of 0.2% further than the shares that pass,
+which also covers the rounding of users to `UNITS`: that changes no number of pairs by more than 0.05%."""
+
+
+_NARROW = 0.05
+"""Width up to which the interval of the share also counts the groups of users who have more than most users."""
+
+_MOST_OF_FEW = 8
+"""The most groups in the bin that is taken for the last one with users if none stands out from noise, as in a small
+table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutShare:
+    """The share of the (user, group) pairs, or of the rows, that a contribution bound leaves out, with its interval.
+
+    `share` is the estimate, and `lower` and `upper` are the ends of its interval; all are between 0 and 1. Only the
+    first `of_first` groups of each user count, or only the first `of_first` rows of each user in the group where the
+    user has most rows.
+    """
+
+    share: float
+    lower: float
+    upper: float
+    of_first: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Return a JSON object: the estimated share left out, its interval, and how many groups or rows count.
+
+        The number of groups or of rows per user is under "of_first".
+        """
+        return {"share": self.share, "interval": [self.lower, self.upper], "of_first": self.of_first}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundContributions:
+    """A contribution bound that a private search chose: `bound` is the most groups, or rows in a group, of one user.
+
+    `left_out` is the share of the (user, group) pairs, or of the rows, that the bound leaves out.
+    """
+
+    bound: int
+    left_out: LeftOutShare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContributionSearch:
+    """A private search for a contribution bound, from noisy numbers of users in bins by their number of groups.
+
+    The bins have their ends at 1, 2, 4, 8, ... groups. A user whose number of groups g lies between two ends is divided
+    between both bins, so that the average of the two ends is g. The number of (user, group) pairs, and of pairs beyond
+    a bound that is an end, are then exact sums over the bins, and only noise makes them uncertain. `most` is the
+    largest bound that may be chosen; the ends from there on are `most`, 2 `most`, 4 `most`, ..., so that `most` is an
+    end too. `least` is the smallest bound that may be chosen, and a user with more than `counted` groups counts as one
+    with `counted` groups.
+
+    A user adds 1 to all bins together. Every bin gets Laplace noise of `scale` users, so the search is one pure DP use
+    of epsilon 1 / scale.
+
+    `row_search` makes the same search for a bound on a user's rows in a group; it counts a user's rows in the group
+    where the user has most rows, instead of the user's groups.
+
+    >>> ContributionSearch(scale=Fraction(10), most=5).ends
+    (1, 2, 4, 5, 10, 20, 40, 80, 160, 320, 640, 1280)
+    """
+
+    scale: Fraction
+    most: int = LARGEST_BOUND
+    least: int = 1
+    counted: int = MOST_GROUPS
+
+    def __post_init__(self) -> None:
+        positive_integer("most", self.most, self.counted)
+        _ = self._noise  # raises InvalidParameter for a scale that cannot be drawn, before anything is charged
+
+    @property
+    def guarantee(self) -> PureDP:
+        """The privacy guarantee of releasing all noisy numbers of users: (1 / scale)-DP.
+
+        One user changes all numbers together by 1.
+        """
+        return PureDP(epsilon=float_above(UNITS / self._noise.scale))
+
+    @property
+    def ends(self) -> tuple[int, ...]:
+        """The numbers of groups per user at which the bins of the histogram end, smallest first."""
+        below = [2**power for power in range(self.most.bit_length()) if 2**power < self.most]
+        above = [self.most]
+        while above[-1] < self.counted:
+            above.append(2 * above[-1])
+        return (*below, *above)
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """The bounds (groups per user, or rows per user and group) from which the search chooses, smallest first."""
+        return tuple(end for end in self.ends if self.least <= end <= self.most)
+
+    @property
+    def _noise(self) -> LaplaceNoise:
+        return LaplaceNoise(scale=binary(UNITS * self.scale))
+
+    def release(
+        self, users: NDArray[np.int64], noise_at: Callable[[int], float], randomness: Randomness
+    ) -> FoundContributions:
+        """Return a contribution bound and the share of (user, group) pairs that it leaves out, found with noise.
+
+        `users` says how many users have 1, 2, 3, ... groups; it is private. The bound minimises the estimated number of
+        pairs left out plus `noise_at(bound)`, the error, in pairs, that noise adds to the answer with that bound.
+        """
+        bins = divided(users, self.ends)
+        noisy = (bins + self._noise.draw(len(bins), randomness)) / UNITS
+        return self.choose(noisy, noise_at)
+
+    def choose(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> FoundContributions:
+        """Return the contribution bound, and the share of pairs that it leaves out, from noisy numbers of users.
+
+        A pair is a user with one of their groups. The bound minimises the estimated number of pairs left out plus
+        `noise_at(bound)`, the error, in pairs, that noise adds to an answer with that bound. `noisy` has the noisy
+        number of users in each bin; nothing private is read.
+        """
+        ends = np.array(self.ends)
+        last = self._last_occupied(noisy, noise_at)
+        likely = np.where(np.arange(len(ends)) <= last, np.maximum(noisy, 0.0), 0.0)
+        beyond = ((np.maximum(ends - bound, 0) * likely).sum() for bound in self.bounds)
+        errors = [float(left) + noise_at(bound) for left, bound in zip(beyond, self.bounds, strict=True)]
+        bound = self.bounds[int(np.argmin(errors))]
+        nearest = min(max(last, self.ends.index(bound)) + 1, len(ends) - 1)
+        shares = (self._share(noisy, bound, int(end)) for end in reversed(ends[nearest:]))
+        left_out = next(
+            share for share in shares if share.upper - share.lower <= _NARROW or share.of_first == ends[nearest]
+        )
+        return FoundContributions(bound=bound, left_out=left_out)
+
+    def _last_occupied(self, noisy: NDArray[np.float64], noise_at: Callable[[int], float]) -> int:
+        """Return the index of the last bin that is taken to have users; `noisy` has the noisy number of users per bin.
+
+        The search starts at the last bin that stands out from noise. If none does, it starts at the bin with the
+        highest noisy number: among bins of at most 8 groups, or among all bins that may be chosen if rows are counted.
+        It then goes on to later bins, the farthest first, that stand out under a lower threshold, alone or together
+        with the next bin: users who all have 400 rows are divided between the bins that end at 256 and 512. `noise_at`
+        maps a bound to the error that noise adds to the answer.
+        """
+        threshold = self._noise.radius(1 - _MISTAKEN / len(self.ends)) / UNITS
+        standing = np.flatnonzero(noisy > threshold)
+        few = _MOST_OF_FEW if self.counted == MOST_GROUPS else self.most
+        last = int(standing[-1]) if len(standing) else int(np.argmax(noisy[np.array(self.ends) <= few]))
+        while (later := self._next_occupied(noisy, last, noise_at)) is not None:
+            last = later
+        return last
+
+    def _next_occupied(self, noisy: NDArray[np.float64], last: int, noise_at: Callable[[int], float]) -> int | None:
+        """Return the index of the farthest bin after the bin `last` that is taken to have users; None if there is none.
+
+        `noisy` has the noisy number of users in each bin, and `noise_at` maps a bound to the error that noise adds to
+        the answer. A bin is taken to have users if its number exceeds a radius of the noise, or if it does together
+        with the next bin; of the two, the fuller one is then returned. Each of the two tests gets half of the allowed
+        probability of a mistake.
+        """
+        seen = float(np.maximum(noisy[: last + 1], 0.0) @ np.array(self.ends[: last + 1]))
+        scale = self._noise.scale
+        for place in range(len(noisy) - 1, last, -1):
+            alone, together = _radii(scale, self._mistaken(place - last, noise_at(self.ends[place]) <= _CHEAP * seen))
+            if noisy[place] > alone:
+                return place
+            pair = noisy[place : place + 2]
+            if len(pair) == 2 and pair.sum() > together:
+                return place + int(np.argmax(pair))
+        return None
+
+    def _mistaken(self, distance: int, cheap: bool) -> Fraction:
+        """Return the probability with which a bin without users may be taken to have some.
+
+        The bin comes `distance` bins after the last bin that has users. `cheap` says whether noise, with the end of
+        that bin as the contribution bound, is small compared with the rows that were seen; a mistake then does little
+        harm.
+        """
+        if self.counted == MOST_GROUPS:
+            return _MISTAKEN_NEIGHBOUR if distance == 1 else _MISTAKEN / len(self.ends)
+        return (_MISTAKEN_CHEAP if cheap else _MISTAKEN_ROWS) * Fraction(1, 2 ** (distance - 1))
+
+    def _share(self, noisy: NDArray[np.float64], bound: int, of_first: int) -> LeftOutShare:
+        """Return the estimated share of the pairs beyond `bound`, counting the first `of_first` groups of each user.
+
+        A pair is a user with one of their groups, and `noisy` has the noisy number of users in each bin. The interval
+        holds every share p that the noise can explain. For the true p, (left-out pairs) - p * (all pairs) is 0 in the
+        exact numbers, so in the noisy ones it is a sum of noise alone; p is kept if that sum stays within its radius.
+        The chance of missing is divided among all combinations of `bound` and `of_first`, because both are chosen by
+        the same noise.
+
+        Theorem: docs/statistics.md, "Contribution bounds that are found".
+        """
+        capped = np.minimum(np.array(self.ends), of_first)
+        beyond = np.maximum(capped - bound, 0)
+        weights = beyond - np.outer(_SHARES, capped)
+        choices = sum(end > each for each in self.bounds for end in self.ends) + 1
+        chance = float(1 - CONFIDENCE) / choices
+        # Discrete noise is at most half a unit larger than continuous noise of the same scale.
+        rounding = np.abs(weights).sum(axis=1) / (2 * UNITS)
+        radius = laplace_sum_radius(np.abs(weights) * float(self._noise.scale) / UNITS, chance) + rounding
+        passing = np.flatnonzero(np.abs(weights @ noisy) <= radius)
+        lower, upper = 0.0, 1.0
+        if len(passing):
+            step = float(_SHARES[1])
+            lower = max(0.0, round(float(_SHARES[passing[0]]) - step, 4))
+            upper = min(1.0, round(float(_SHARES[passing[-1]]) + step, 4))
+        pairs = float(capped @ noisy)
+        share = float(beyond @ noisy) / pairs if pairs > 0 else 0.0
+        return LeftOutShare(share=min(max(share, lower), upper), lower=lower, upper=upper, of_first=of_first)
+
+
+@lru_cache(maxsize=1024)
+def _radii(scale: Fraction, chance: Fraction) -> tuple[float, float]:
+    """Return the numbers of users that the noise of one bin, and of two bins together, exceeds by half of `chance`.
+
+    Each of the two is left, in either direction, with probability at most `chance` / 2. `scale` is the noise scale of
+    one bin in units of 1 / `UNITS` users.
+    """
+    alone = LaplaceNoise(scale=scale).radius(1 - chance / 2)
+    # Discrete noise is at most half a unit larger than continuous noise of the same scale.
+    together = float(laplace_sum_radius(np.array([[float(scale)] * 2]), float(chance) / 2)[0]) + 1
+    return alone / UNITS, together / UNITS
+
+
+def row_search(scale: Fraction, most: int = MOST_ROWS) -> ContributionSearch:
+    """Return the search for a bound on a user's rows in a group; it chooses at least 2 and at most `most` rows.
+
+    A bound of 1 row is never chosen, because it would count users, which is another statistic. The search adds Laplace
+    noise of `scale` users to each number, so it is one pure DP use of epsilon 1 / `scale`.
+    """
+    return ContributionSearch(scale=scale, most=min(most, MOST_ROWS), least=2, counted=MOST_ROWS)
+
+
+def divided(users: NDArray[np.int64], ends: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the number of users in each bin, in units of 1 / `UNITS` users.
+
+    `users` says how many users have 1, 2, 3, ... groups, and `ends` at which numbers of groups bins end. A user whose
+    number of groups lies between two ends is divided between their bins, in proportion to the distances.
+
+    >>> divided(np.array([0, 0, 3]), (1, 2, 4)).tolist()  # three users of 3 groups: half of each at 2, half at 4
+    [0, 1536, 1536]
+    """
+    groups = np.minimum(np.arange(1, len(users) + 1), ends[-1])
+    upper = np.searchsorted(ends, groups)
+    lower = np.maximum(upper - 1, 0)
+    edges = np.array(ends)
+    gaps = np.maximum(edges[upper] - edges[lower], 1)
+    above = (UNITS * (groups - edges[lower]) + gaps // 2) // gaps
+    above = np.where(upper == lower, UNITS, above)
+    bins = np.zeros(len(ends), dtype=np.int64)
+    np.add.at(bins, upper, users * above)
+    np.add.at(bins, lower, users * (UNITS - above))
+    return bins
+
+
+_APART = 1.02
+"""Factor by which noise scales are kept apart, so that the tail of their sum is a sum of plain exponentials."""
+
+
+def laplace_sum_radius(scales: NDArray[np.float64], chance: float) -> NDArray[np.float64]:
+    """Return for each row of `scales` a radius r with P[|sum of Laplace noises of these scales| > r] <= `chance`.
+
+    Nearly equal scales are raised until they differ by 2%, which only raises the result. For different scales s_i the
+    probability of exceeding t is the sum over i of exp(-t / s_i) * product over j of s_i^2 / (s_i^2 - s_j^2).
+
+    >>> laplace_sum_radius(np.array([[10.0]]), 0.05).round(2).tolist()
+    [29.96]
+    """
+    apart = np.sort(np.maximum(scales, 1e-9), axis=1)
+    for place in range(1, apart.shape[1]):
+        apart[:, place] = np.maximum(apart[:, place], _APART * apart[:, place - 1])
+    squares = apart**2
+    differences = squares[:, :, None] - squares[:, None, :]
+    places = np.arange(apart.shape[1])
+    differences[:, places, places] = squares
+    terms = np.prod(squares[:, :, None] / differences, axis=2)
+    low = np.zeros(len(apart))
+    high = apart.sum(axis=1) * math.log(apart.shape[1] / chance)  # there each noise is exceeded with an equal part
+    for _ in range(60):
+        middle = (low + high) / 2
+        tail = (terms * np.exp(-middle[:, None] / apart)).sum(axis=1)
+        low, high = np.where(tail > chance, middle, low), np.where(tail > chance, high, middle)
+    return np.asarray(high)

@@ -1,0 +1,94 @@
+"""Confidence intervals for exact counts that hold although noisy counts chose which items are listed.
+
+`Release.intervals` in release.py makes the interval of each item of an answer from the lower ends that are found here.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.errors import InvalidParameter
+from setwise.mechanisms.noise.discrete import LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
+
+CONFIDENCE = Fraction(95, 100)
+
+Noise: TypeAlias = LaplaceNoise | RoundedGaussianNoise | SharedGaussianNoise | TruncatedGaussianNoise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """The whole numbers from `lower` to `upper`, both included.
+
+    Raises: `InvalidParameter` unless 0 <= lower <= upper.
+    """
+
+    lower: int
+    upper: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.lower <= self.upper:
+            raise InvalidParameter(f"an interval needs 0 <= lower <= upper, not [{self.lower}, {self.upper}]")
+
+    def __contains__(self, count: float) -> bool:
+        return self.lower <= count <= self.upper
+
+
+_TAIL_ERROR = 1e-3
+"""Relative error assumed for a ratio of two tail probabilities; the interval is widened for it."""
+
+
+def lower_ends(
+    noisy: NDArray[np.int64], noise: Noise, miss: Fraction, *, threshold: int | None, least: int
+) -> NDArray[np.int64]:
+    """Return the lower ends, at least `least`, of one-sided confidence intervals of the counts behind `noisy` counts.
+
+    Let Z be the `noise`. Only noisy counts above `threshold` were released (None: all of them). For a noisy count x,
+    the end is the smallest c >= least with P[Z >= x - c | Z > threshold - c] > miss. If the exact count were lower than
+    c, a released noisy count would be x or higher with probability at most `miss`. Without a threshold the end is x -
+    r, where r is the smallest number with P[Z > r] <= miss. With a threshold, that probability rises with c because the
+    noise laws are log-concave, so the end is found by bisection.
+
+    Theorem: docs/intervals.md, Lemma 2.
+    Ensures: for a count c fixed beforehand, P[lower end > c | x > threshold] <= miss.
+    Raises: `InvalidParameter` if there is a threshold and the counts share a part of their noise.
+    """
+    ends = np.maximum(noisy - noise.radius(1 - 2 * miss), least)
+    if threshold is None:
+        return ends
+    if isinstance(noise, SharedGaussianNoise):
+        raise InvalidParameter(
+            "intervals above a threshold need independent noise, but these counts share a part of it"
+        )
+    log_miss = math.log(miss) - _TAIL_ERROR
+
+    def passes(x: NDArray[np.int64], c: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether the exact count `c` can explain the noisy count `x`, for each pair of the two arrays.
+
+        It can if the noise Z satisfies P[Z >= x - c | Z > threshold - c] > miss.
+        """
+        # Compare instead of subtracting logarithms: both tails are 0 if bounded noise cannot lift c over the threshold.
+        released = noise.log_tail(threshold + 1 - c)
+        return noise.log_tail(x - c) > released + log_miss - _ROUNDING * np.abs(released)
+
+    # Far above the threshold the condition makes no difference, and no c below the end without threshold passes.
+    affected = np.flatnonzero((ends > least) & passes(noisy, ends - 1))
+    x, passing = noisy[affected], ends[affected] - 1
+    failing = np.full(len(affected), least - 1)
+    while (open_ := passing - failing > 1).any():
+        middle = failing + (passing - failing) // 2
+        right = passes(x, middle)
+        passing = np.where(open_ & right, middle, passing)
+        failing = np.where(open_ & ~right, middle, failing)
+    ends[affected] = passing
+    return ends
+
+
+_ROUNDING = 1e-14
+"""Relative rounding error of the logarithm of a tail."""

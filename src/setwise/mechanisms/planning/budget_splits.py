@@ -1,0 +1,331 @@
+"""Search, with closed forms, for the best split of a budget between finding labels and counting them.
+
+The search compares splits by rough costs (sums of zCDP, or sums of epsilons if they are smaller) and by the continuous
+laws of the noise. Its result is only a suggestion: the planner then chooses the noise by the certified composition.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeVar, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from setwise.mechanisms.intervals import Noise
+from setwise.mechanisms.noise.discrete import GaussianNoise, LaplaceNoise
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import SharedGaussianNoise, relative_deviations
+from setwise.mechanisms.noise.truncated_gaussian import TruncatedGaussianNoise
+from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
+
+Floats = NDArray[np.float64]
+_Number = TypeVar("_Number", float, Floats)
+
+
+def ranking_shortfall(noise: Noise, contests: int, confidence: Fraction) -> int:
+    """Return by how much, in units of a count, one label's count must exceed another's to be ranked above it.
+
+    With probability `confidence` that lead is enough in each of `contests` comparisons of two labels with `noise` on
+    their counts. For the noises Z1 and Z2 of two labels, a lead of s fails with probability P[Z1 - Z2 > s], and a union
+    bound adds up these probabilities. The continuous laws are used; the integer ones are within one unit of them.
+    """
+    miss = float(1 - confidence)
+    match noise:
+        case LaplaceNoise(scale=scale):
+            return math.ceil(float(scale) * laplace_lead(contests, miss))
+        case GaussianNoise() | RoundedGaussianNoise() | TruncatedGaussianNoise():
+            return math.ceil(-math.sqrt(2.0) * float(noise.sigma) * float(ndtri(miss / contests)))
+        case SharedGaussianNoise(own_sigma=sigma):
+            return math.ceil(-math.sqrt(2.0) * float(sigma) * float(ndtri(miss / contests)))
+        case _:
+            assert_never(noise)
+
+
+def laplace_lead(contests: int, miss: float) -> float:
+    """Return the lead t by which a label's count must exceed a rival's to win all comparisons under Laplace noise.
+
+    The noise has scale 1. In `contests` comparisons of two noisy counts, no difference of noises exceeds t except with
+    probability `miss`; t solves contests * exp(-t) (2 + t) / 4 = miss. The lead is 0 if there are no contests.
+
+    >>> round(laplace_lead(1, 0.5), 9)
+    0.0
+    """
+    if not contests:
+        return 0.0
+    goal = math.log(contests / (4.0 * miss))
+    lead = max(0.0, goal)
+    for _ in range(60):  # the iteration t = goal + ln(2 + t) converges, because its slope is at most a half
+        lead = max(0.0, goal + math.log(2.0 + lead))
+    return lead
+
+
+_MISS = 0.05
+"""Probability of a miss that expected errors allow: one minus their default confidence."""
+
+_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+"""Shares of delta that a threshold may take."""
+
+_RATIOS = tuple(10.0 ** (step / 12) for step in range(-12, 17))
+"""Candidates for the noise scale of counts divided by the noise scale of picks."""
+
+_AS_GOOD = 1.01
+"""Splits whose merit is within this factor of the best count as equally good."""
+
+_LAPLACE_RADIUS = -math.log(_MISS)
+_GAUSSIAN_RADIUS = -float(ndtri(_MISS / 2))
+_GAUSSIAN_ERROR = math.sqrt(2.0 / math.pi)
+
+_WORTH_OF_ERROR = 10.0
+"""Units of lead that one unit of a count's mean error is worth."""
+
+
+def plan_merit(reach: _Number, error: _Number) -> _Number:
+    """Return the error of a plan as one number in units of a count, called its merit: smaller is better.
+
+    It is `reach`, by how much a label's count must exceed its rivals for the label to be released, plus ten times
+    `error`, the mean error of a released count. With the factor ten, the two terms are equal if the smallest count that
+    is found has a relative error of a tenth.
+    """
+    return reach + _WORTH_OF_ERROR * error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """A way to divide the budget of a query between finding labels and counting them, with estimated errors.
+
+    `name` is the mechanism. Of the budget's delta, the share `share` pays for the threshold that hides labels of one
+    user alone. A mechanism that first picks labels then counts them with noise of the kind `counts`; the noise scale of
+    these counts is `ratio` times that of the picks. `scale` is the noise scale that fits the budget, in units of
+    per_item, the most that one user adds to a count. `error` is the mean error of a count (0 if no counts are wanted),
+    and `merit` the error of the whole plan, both of finding labels and of counting them (see `plan_merit`; smaller is
+    better).
+    """
+
+    name: MechanismName
+    counts: CountNoise
+    share: float
+    ratio: float
+    scale: float
+    error: float
+    merit: float
+
+
+def splits(bounds: Bounds, total: Total) -> tuple[Split, ...]:
+    """Return, for every mechanism that can answer the query, how it best divides the budget `total`; best first.
+
+    A `Split` divides the budget between finding labels and counting them. `bounds` are the query's bounds on what one
+    user contributes. The splits are ordered by the estimated error of the whole plan.
+    """
+    best_splits = [_best_split(bounds, total, name, counts) for name, counts in _cells(bounds, total)]
+    return tuple(sorted(best_splits, key=lambda split: split.merit))
+
+
+def _cells(bounds: Bounds, total: Total) -> Iterator[tuple[MechanismName, CountNoise]]:
+    """Yield pairs (mechanism, noise of the counts) for every mechanism that can answer the query within `total`.
+
+    `bounds` describe the query. The second member is the noise of counts that are drawn in a second step, after labels
+    were picked. It is `NONE` if the mechanism counts in the same step, or if no counts are wanted. Mechanisms with
+    noise on every count need bounded contributions; mechanisms that pick labels need a k.
+    """
+    known = bounds.domain is not None
+    laplace = MechanismName.KNOWN_LAPLACE if known else MechanismName.UNKNOWN_LAPLACE
+    gaussian = MechanismName.KNOWN_GAUSSIAN if known else MechanismName.TRUNCATED_GAUSSIAN
+    gumbel = MechanismName.KNOWN_GUMBEL if known else MechanismName.UNKNOWN_GUMBEL
+    without_delta = total.delta == 0  # Gaussian noise always needs a delta above 0
+    wants = {
+        CountNoise.NONE: (CountNoise.LAPLACE, CountNoise.GAUSSIAN),
+        CountNoise.BEST: (CountNoise.LAPLACE, CountNoise.GAUSSIAN),
+    }.get(total.counts, (total.counts,))
+    noises = [noise for noise in wants if not (noise is CountNoise.GAUSSIAN and without_delta)]
+    cells: list[tuple[MechanismName, CountNoise]] = []
+    if bounds.changeable is not None:
+        cells += [(laplace if noise is CountNoise.LAPLACE else gaussian, CountNoise.NONE) for noise in noises]
+    if bounds.k is not None:
+        phases = [CountNoise.NONE] if total.counts is CountNoise.NONE else noises
+        cells += [(gumbel, noise) for noise in phases]
+    return (cell for cell in cells if total.mechanism in (None, cell[0]))
+
+
+def _shares(name: MechanismName, bounds: Bounds) -> tuple[float, ...]:
+    """Return the shares of the budget's delta that the planner tries for the threshold of mechanism `name`.
+
+    The threshold hides labels of one user alone. The result is (0.0,) if the mechanism has no threshold. It depends on
+    the query's `bounds` only by whether they limit the number of labels.
+    """
+    match name:
+        case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
+            return (0.999,)  # its epsilon is a plain sum, so composition needs hardly any delta
+        case MechanismName.UNKNOWN_LAPLACE | MechanismName.TRUNCATED_GAUSSIAN | MechanismName.UNKNOWN_GUMBEL:
+            return _SHARES
+        case _:
+            return (0.0,)
+
+
+def _ratios(counts: CountNoise) -> tuple[float, ...]:
+    """Return the ratios that the planner tries: noise scale of the counts divided by noise scale of the picks.
+
+    `counts` is the kind of noise on the counts of picked labels. If it is `NONE`, no counts follow the picks, and the
+    result is (1.0,).
+    """
+    return (1.0,) if counts is CountNoise.NONE else _RATIOS
+
+
+def _best_split(bounds: Bounds, total: Total, name: MechanismName, counts: CountNoise) -> Split:
+    """Return how the mechanism `name` best divides the budget `total` between finding labels and counting them.
+
+    `bounds` describe the query. `counts` is the kind of noise on counts that follow picked labels, or `NONE`. The
+    planner tries several shares of delta for the threshold (rows of the arrays) with several ratios between the noise
+    scales of counts and picks (columns). Of the splits whose `plan_merit` is nearly the smallest, the one with the
+    smallest error of a count is taken. Noise scales are in units of per_item, the most that one user adds to a count.
+    """
+    shares, ratios = _shares(name, bounds), _ratios(counts)
+    share, ratio = np.array(shares)[:, None], np.array(ratios)
+    epsilon, delta = float(total.epsilon), float(total.delta)
+    changed, k = bounds.changeable or 0, bounds.k or 0
+    counted = min(k, changed) if changed else k
+    rho, pure = _cost_of_unit_noise(name, counts, changed, k, counted, ratio)
+    scale = rough_noise_scale(rho, pure, epsilon, delta * (1.0 - share))
+    if name in (MechanismName.KNOWN_GUMBEL, MechanismName.UNKNOWN_GUMBEL) and counts is not CountNoise.NONE:
+        apart = _scale_with_plain_picks(float(k), rho - k / 8, epsilon, delta * (1.0 - share))
+        scale = np.minimum(scale, apart)
+    if name is MechanismName.UNKNOWN_LAPLACE and bounds.limit is not None:
+        scale = np.full_like(scale, changed / epsilon)
+    reach = _rough_reach(bounds, name, scale, share * delta, changed)
+    error = 0.0 * scale if total.counts is CountNoise.NONE else _rough_error(bounds, name, counts, scale, ratio)
+    merit = plan_merit(reach, error)
+    row, column = np.unravel_index(np.argmin(np.where(merit <= _AS_GOOD * merit.min(), error, math.inf)), merit.shape)
+    return Split(
+        name=name,
+        counts=counts,
+        share=shares[row],
+        ratio=ratios[column],
+        scale=float(scale[row, column]),
+        error=float(error[row, column]),
+        merit=float(merit[row, column]),
+    )
+
+
+def _cost_of_unit_noise(
+    name: MechanismName, counts: CountNoise, changed: int, k: int, counted: int, ratio: Floats
+) -> tuple[Floats, Floats]:
+    """Return the cost of a release of mechanism `name` at noise scale 1: (zCDP parameter rho, sum of epsilons).
+
+    At noise scale s, rho is divided by s^2 and the sum by s. `changed` is the number of counts that one user can
+    change. A mechanism that picks labels makes `k` picks, and may then count the picked labels with the noise `counts`:
+    one user can change `counted` of these counts, and their noise scale is `ratio` times that of the picks.
+    """
+    one = np.ones_like(ratio)
+    match name:
+        case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
+            return one * changed / 2, one * changed
+        case MechanismName.KNOWN_GAUSSIAN | MechanismName.TRUNCATED_GAUSSIAN:
+            return one * changed / 2, one * math.inf
+        case MechanismName.WEIGHTED_ROUNDS:
+            raise _planned_elsewhere()
+        case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
+            if counts is CountNoise.NONE:
+                return one * k / 8, one * k
+            plain = k + counted / ratio if counts is CountNoise.LAPLACE else one * math.inf
+            return k / 8 + counted / (2 * ratio**2), plain
+
+
+def rough_noise_scale(rho: Floats, pure: Floats, epsilon: float, delta: Floats) -> Floats:
+    """Return approximately the noise scale at which a release costs (epsilon, delta).
+
+    `rho` and `pure` are the zCDP parameter and the sum of epsilons that the release costs at noise scale 1.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):  # delta may be 0
+        tail = -np.log(delta)
+        concentrated = np.sqrt(rho) / (np.sqrt(tail + epsilon) - np.sqrt(tail))
+    return np.where(delta > 0.0, np.minimum(pure / epsilon, concentrated), pure / epsilon)
+
+
+def _scale_with_plain_picks(picks: float, rho: Floats, epsilon: float, delta: Floats) -> Floats:
+    """Return approximately the noise scale of picks and counts, with the epsilons of the picks simply added up.
+
+    For one or two picks at a small delta, the sum of their epsilons is below the epsilon that their zCDP implies; so
+    only the counts are composed by zCDP. `picks` is the number of picks, and `rho` the zCDP parameter of the counts at
+    noise scale 1. With y = 1 / scale, the scale is such that picks y + rho y^2 + 2 y sqrt(rho log(1 / delta)) =
+    epsilon.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):  # delta may be 0
+        slope = picks + 2.0 * np.sqrt(rho * -np.log(delta))
+        scale = (slope + np.sqrt(slope**2 + 4.0 * rho * epsilon)) / (2.0 * epsilon)
+    return np.where(delta > 0.0, scale, math.inf)
+
+
+def _rough_reach(bounds: Bounds, name: MechanismName, scale: Floats, failure: Floats, changed: int) -> Floats:
+    """Return about how far a label's count must be above its rivals, or above 0, for the label to be released reliably.
+
+    Reliably means with probability 95%. The result is in units of per_item, the most that one user adds to a count. The
+    mechanism is `name` with the noise scale `scale`, for a query with these `bounds`. `failure` is the delta of the
+    threshold, if the mechanism has one, and `changed` the number of counts that one user can change.
+    """
+    contests = (bounds.k or 0) * bounds.rivals
+    match name:
+        case MechanismName.KNOWN_LAPLACE:
+            return scale * laplace_lead(contests, _MISS)
+        case MechanismName.KNOWN_GAUSSIAN:
+            return scale * relative_deviations(bounds.rivals, changed)[1] * _gaussian_lead(contests)
+        case MechanismName.UNKNOWN_LAPLACE if bounds.limit is not None:
+            hidden = laplace_lead(min(changed, bounds.limit), float(failure[0, 0]))
+            seen = 1 + scale * (hidden + 2 * (_LAPLACE_RADIUS + math.log(2)))
+            return np.maximum(seen, scale * laplace_lead(contests, _MISS))
+        case MechanismName.UNKNOWN_LAPLACE:
+            seen = 1 + scale * (np.maximum(0.0, np.log(changed / (2 * failure))) + _LAPLACE_RADIUS)
+            return np.maximum(seen, scale * laplace_lead(contests, _MISS))
+        case MechanismName.TRUNCATED_GAUSSIAN:
+            level: Floats = np.sqrt(np.maximum(1.0, 2 * np.log(np.maximum(2.0, changed / (failure * scale * 2.5066)))))
+            return np.maximum(scale * (level + _GAUSSIAN_RADIUS), scale * _gaussian_lead(contests))
+        case MechanismName.KNOWN_GUMBEL:
+            return scale * math.log(contests / _MISS)
+        case MechanismName.WEIGHTED_ROUNDS:
+            raise _planned_elsewhere()
+        case MechanismName.UNKNOWN_GUMBEL:
+            limit = bounds.search_limit
+            hidden = min(changed, limit) if changed else limit
+            seen = 1 + scale * (np.log(hidden / failure) + math.log(1 / _MISS - 1))
+            return np.maximum(seen, scale * math.log(contests / _MISS))
+
+
+def _gaussian_lead(contests: int) -> float:
+    """Return the lead, in standard deviations of the noise, that wins all of `contests` comparisons of noisy counts.
+
+    It holds with probability 95%, and is 0 if there are no contests.
+    """
+    return -math.sqrt(2.0) * float(ndtri(_MISS / contests)) if contests else 0.0
+
+
+def _rough_error(bounds: Bounds, name: MechanismName, counts: CountNoise, scale: Floats, ratio: Floats) -> Floats:
+    """Return the estimated mean absolute error of a count, in units of per_item (the most that one user adds to it).
+
+    It is the scale of Laplace noise, or about 0.8 standard deviations of Gaussian noise. `bounds` describe the query,
+    `name` is the mechanism, and `scale` its noise scale. If the mechanism picks labels and then counts them with the
+    noise `counts`, the noise scale of the counts is `ratio` times `scale`.
+    """
+    match name:
+        case MechanismName.KNOWN_LAPLACE | MechanismName.UNKNOWN_LAPLACE:
+            return scale
+        case MechanismName.KNOWN_GAUSSIAN:
+            return scale * relative_deviations(bounds.rivals, bounds.changeable or bounds.rivals)[0] * _GAUSSIAN_ERROR
+        case MechanismName.TRUNCATED_GAUSSIAN:
+            return scale * _GAUSSIAN_ERROR
+        case MechanismName.WEIGHTED_ROUNDS:
+            raise _planned_elsewhere()
+        case MechanismName.KNOWN_GUMBEL | MechanismName.UNKNOWN_GUMBEL:
+            if counts is CountNoise.LAPLACE:
+                return scale * ratio
+            labels = min(bounds.k or 1, bounds.rivals)
+            narrower = relative_deviations(labels, min(labels, bounds.changeable or labels))[0]
+            return scale * ratio * narrower * _GAUSSIAN_ERROR
+
+
+def _planned_elsewhere() -> AssertionError:
+    """Return the exception for a call that asks for the budget split of discovery in rounds, which has none.
+
+    `planning/rounds.py` plans discovery in rounds.
+    """
+    return AssertionError("discovery in rounds has no split")

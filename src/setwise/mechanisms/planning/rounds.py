@@ -1,0 +1,133 @@
+"""Discovery of private groups in rounds: when it is preferred, and how it shares a budget with counting the groups."""
+
+import math
+from fractions import Fraction
+
+from setwise.accounting.brackets import float_below
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms.planning.cost import (
+    EstimatedScale,
+    decimal,
+    estimate_noise_scale,
+    estimated_price,
+    searched_price,
+    smallest_noise_scale,
+)
+from setwise.mechanisms.planning.request import Bounds, CountNoise, MechanismName, Total
+from setwise.mechanisms.weighted_rounds import DiscoveredCounts, WeightedRounds
+
+FINDING_SHARE = Fraction(3, 4)
+"""The largest share of the privacy cost (mu squared) of a histogram that finds its groups; the rest counts them.
+
+A smaller part of it is spent where the survey tells that users have few groups (`WeightedRounds`).
+"""
+
+CLOSE_FINDING_SHARE = Fraction(3, 5)
+"""The same, where an accuracy of the counts is asked for: with 3/4 it would take a quarter more epsilon."""
+
+FAILURE_SHARE = Fraction(1, 2)
+"""The share of delta for the thresholds of the rounds."""
+
+FEWEST_CONTRIBUTIONS = 5
+"""The least contribution bound at which counts are released in rounds without being asked for.
+
+Below it one pass with equal weights finds about as many groups, and its counts have less noise (docs/discovery.md).
+"""
+
+
+def can_find_in_rounds(bounds: Bounds, total: Total) -> bool:
+    """Return whether rounds of weighted votes can find the groups of the query `bounds` within the budget `total`.
+
+    Rounds need private groups, a contribution bound, a positive delta and a table that tells users apart. They cannot
+    answer a top k, or limit the number of groups, and their counts have Gaussian noise.
+    """
+    return (
+        bounds.weighable
+        and bounds.domain is None
+        and bounds.k is None
+        and bounds.limit is None
+        and bounds.contributions is not None
+        and total.counts in (CountNoise.BEST, CountNoise.GAUSSIAN)
+        and total.delta > 0
+    )
+
+
+def prefers_rounds(bounds: Bounds, total: Total, *, counts_users: bool) -> bool:
+    """Return whether groups are found in several rounds of weighted votes, instead of in one pass with equal weights.
+
+    If `total` forces a mechanism, that decides. Otherwise rounds must be possible for `bounds`, and pay off only if a
+    user may contribute to enough groups: 5 if `counts_users`, and else 2. `counts_users` says that numbers of users are
+    wanted, which one pass with equal weights releases at no further cost.
+    """
+    if total.mechanism is not None or not can_find_in_rounds(bounds, total):
+        return total.mechanism is MechanismName.WEIGHTED_ROUNDS
+    contributions = bounds.contributions or 1
+    return contributions >= (FEWEST_CONTRIBUTIONS if counts_users else 2)
+
+
+def plan_counts(bounds: Bounds, total: Total) -> tuple[DiscoveredCounts, float] | None:
+    """Return (mechanism, certified epsilon) for finding groups in rounds of weighted votes and counting them.
+
+    `bounds` are the query's bounds on what one user contributes, and `total` is its budget. None if no noise in range
+    is enough.
+
+    Ensures: the set-wise composition of the mechanism's guarantees is certified to be within (epsilon, delta).
+    Raises: `InvalidParameter` if rounds cannot answer.
+    """
+    if not can_find_in_rounds(bounds, total):
+        raise InvalidParameter(
+            "weighted_rounds finds groups that are private and counts them with Gaussian noise: give contributions and "
+            "a delta, leave k, limit and the domain out, and do not ask a prepared dataset"
+        )
+    target, delta = float_below(total.epsilon), float_below(total.delta)
+    first = EstimatedScale(math.sqrt(2.0 * (bounds.contributions or 1)) * 4.5 / target, 1.0)
+    scale = smallest_noise_scale(
+        lambda each: searched_price(_counts(bounds, total, each).guarantees(), delta), first, target
+    )
+    if scale is None:
+        return None
+    mechanism = _counts(bounds, total, scale)
+    return mechanism, searched_price(mechanism.guarantees(), delta)
+
+
+def _counts(bounds: Bounds, total: Total, scale: Fraction) -> DiscoveredCounts:
+    """Return the mechanism that finds groups in rounds and counts them with noise of `scale` times per_item.
+
+    `bounds` describe the query; per_item is the most that one user adds to a count. As mu squared, the counts cost
+    contributions / scale^2, and the rounds cost 1 / sigma^2. The sigma of the rounds is chosen so that the rounds have
+    the share `FINDING_SHARE` of the total cost, or `CLOSE_FINDING_SHARE` if the budget `total` was derived from a
+    wanted accuracy of the counts.
+    """
+    contributions = bounds.contributions or 1
+    finding = CLOSE_FINDING_SHARE if total.from_accuracy else FINDING_SHARE
+    ratio = math.sqrt((1 - finding) / (finding * contributions))
+    rounds = WeightedRounds(
+        sigma=Fraction(f"{float(scale) * ratio:.6g}"),
+        delta=total.delta * FAILURE_SHARE,
+        contributions=contributions,
+        finding=finding,
+    )
+    return DiscoveredCounts(rounds=rounds, contributions=contributions, per_item=bounds.per_item, sigma=scale)
+
+
+def rough_rounds(bounds: Bounds, total: Total) -> WeightedRounds | None:
+    """Return the mechanism that finds groups in rounds of weighted votes for about the budget `total`, or None.
+
+    `bounds` are the query's bounds on what one user contributes. The cost is only estimated here; it is certified later
+    together with the cost of the statistics. None means that no noise in range is enough.
+    """
+    delta = float_below(total.delta)
+
+    def rounds(scale: Fraction) -> WeightedRounds:
+        contributions = bounds.contributions or 1
+        return WeightedRounds(sigma=scale, delta=total.delta * FAILURE_SHARE, contributions=contributions)
+
+    scale = estimate_noise_scale(
+        lambda each: estimated_price(rounds(each).guarantees(), delta),
+        4.5 / float(total.epsilon),
+        float_below(total.epsilon),
+    )
+    try:
+        return None if scale is None else rounds(decimal(scale.scale))
+    except (InvalidParameter, Unattainable):
+        return None

@@ -1,0 +1,163 @@
+"""The base class of releases of group statistics, and their input: exact numbers of groups, and the noise source."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.accounting.guarantees import Guarantee
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.labels import Label
+from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.release import ErrorEstimate, Estimate, Release
+from setwise.mechanisms.two_phase import Counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupTable:
+    """The exact numbers of every group: the private input of `GroupStatistics`, which is never released.
+
+    `users` has the number of users of each group. The other fields have one entry for each measure, which is a column
+    of whole numbers that users add to groups: `totals` holds the sum by group, `numbers` how many users (or rows) add
+    something, and `cells`, for quantiles, how many users add each whole number. All are looked up by label.
+    """
+
+    users: Histogram
+    totals: tuple[Mapping[Label, int], ...]
+    numbers: tuple[Mapping[Label, int], ...]
+    cells: tuple[Mapping[Label, NDArray[np.int64]], ...]
+
+    def cells_of(self, place: int, label: Label, length: int) -> NDArray[np.int64]:
+        """Return how many users add each whole number from 0 to `length` - 1 to the group `label`, for one measure.
+
+        A measure is a column of whole numbers that users add to groups; `place` is its index. All numbers are 0 if the
+        group has no value.
+        """
+        return self.cells[place].get(label, np.zeros(length, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupReading:
+    """The input for releasing statistics of groups: the exact numbers, the groups, and the source of noise.
+
+    `table` has the exact numbers, and `labels` are the groups whose statistics are released. The measures (columns) of
+    all statistics stand side by side in the table: `offsets` has the index of each statistic's first one. `found` is
+    the release that found the groups, or None if they are public. `confidence` is the probability with which an
+    interval holds, and `randomness` the source of the noise. `picked` keeps the cells of quantiles that were picked
+    together, keyed by the index of the first of these statistics.
+    """
+
+    table: GroupTable
+    labels: tuple[Label, ...]
+    offsets: tuple[int, ...]
+    found: Release | None
+    confidence: Fraction
+    randomness: Randomness
+    picked: dict[int, list[tuple[int, ...]]] = field(default_factory=dict)
+
+    def totals(self, place: int, measure: int = 0) -> NDArray[np.int64]:
+        """Return the exact sums of all groups in one measure (column) that a statistic reads.
+
+        `place` is the index of the statistic. A statistic may read several columns, of which `measure` is the index.
+        """
+        return _values_of(self.table.totals[self.offsets[place] + measure], self.labels)
+
+    def numbers(self, place: int, measure: int = 0) -> NDArray[np.int64]:
+        """Return how many users, or rows, of every group add something to one measure (column) of a statistic.
+
+        `place` is the index of the statistic. A statistic may read several columns, of which `measure` is the index.
+        """
+        return _values_of(self.table.numbers[self.offsets[place] + measure], self.labels)
+
+    def cells(self, place: int, length: int) -> list[NDArray[np.int64]]:
+        """Return an array per group: how many users add 0, 1, ..., `length` - 1 to the group's measure of a statistic.
+
+        `place` is the index of the statistic.
+        """
+        return [self.table.cells_of(self.offsets[place], label, length) for label in self.labels]
+
+
+NoiseOfScale: TypeAlias = Callable[[Fraction], Counts]
+"""A function that returns Laplace or Gaussian count noise of a given noise scale."""
+
+
+class StatisticRelease(ABC):
+    """How one statistic is released for all groups: its noise, its cost for one group, and its estimates.
+
+    A statistic reads `measures` columns of the table of exact sums. If `by_picks` is True, it is released by picks of
+    the exponential mechanism, and otherwise with noise on its sums. Its noise scale is chosen by the planner, or given
+    by the mechanism uses that an account registered.
+    """
+
+    __slots__ = ()
+
+    measures: ClassVar[int] = 1
+    by_picks: ClassVar[bool] = False
+
+    @abstractmethod
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Return the privacy cost of releasing this statistic for one group, as guarantees of one use each."""
+
+    def guarantees_at(self, place: int) -> tuple[Guarantee, ...]:
+        """Return the guarantees that this statistic, at index `place` among all, adds to the cost of one group.
+
+        Empty if the cost of another statistic already includes them, as for quantiles that are picked together.
+        """
+        del place
+        return self.guarantees()
+
+    @abstractmethod
+    def estimates(self, place: int, reading: GroupReading) -> list[Estimate]:
+        """Draw noise and return the estimate of this statistic for every group in `reading`.
+
+        `place` is the index of this statistic among all. The engine has rounded the values that users add to whole
+        units; estimates are in these units.
+        """
+
+    @abstractmethod
+    def with_noise(self, noise_of_scale: NoiseOfScale, scale: Fraction) -> "StatisticRelease":
+        """Return this statistic with noise such that it costs about as much privacy as one noisy sum.
+
+        `scale` is the noise scale of that sum, in units of what one user adds at most, and `noise_of_scale` maps a
+        noise scale to Laplace or Gaussian noise of that scale.
+        """
+
+    @abstractmethod
+    def with_draws(self, counts: Counts | None, pick: Fraction | None) -> "StatisticRelease":
+        """Return this statistic with the noise `counts` on its sums, or with exponential picks of epsilon `pick`.
+
+        Raises: `InvalidParameter` if the one that the statistic needs is None.
+        """
+
+    def check_among(self, statistics: "Sequence[StatisticRelease]") -> None:
+        """Raise `InvalidParameter` if this statistic needs another statistic that is not in `statistics`."""
+        del statistics
+
+    def error(self, discovery: ErrorEstimate | None, confidence: Fraction) -> tuple[int | None, float | None]:
+        """Return the expected error of this statistic: the radius of its interval, and the mean absolute error.
+
+        Both are in the whole units to which values are rounded; a number that is not known is None. `discovery` is the
+        expected error of the release that finds the groups (None if they are public), and `confidence` the probability
+        with which an interval holds.
+        """
+        del discovery, confidence
+        return None, None
+
+    def planning_error(self, scale: float, factor: float, discovery: ErrorEstimate | None) -> float:
+        """Return the error of this statistic by which the planner compares kinds of noise; smaller is better.
+
+        A constant factor that is the same for all kinds may be left out. `scale` is the noise scale, `factor` the
+        typical error of the kind of noise at noise scale 1, and `discovery` the expected error of the release that
+        finds the groups (None if they are public).
+        """
+        del discovery
+        return scale * factor
+
+
+def _values_of(values: Mapping[Label, int], labels: tuple[Label, ...]) -> NDArray[np.int64]:
+    """Return the exact `values` of the groups `labels`, in that order; 0 for a group without a value."""
+    return np.array([values.get(label, 0) for label in labels], dtype=np.int64)

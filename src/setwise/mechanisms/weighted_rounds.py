@@ -1,0 +1,456 @@
+"""Discovery of private groups in one to three rounds: every user divides a weight of norm 1 among their groups.
+
+In a round each user gives weight 1/sqrt(n) to each of their n groups that are not found yet. A group is found when its
+sum of weights, plus Gaussian noise, exceeds a threshold. Groups that are found are public from then on and take no part
+in later rounds, so that their users give more weight to the groups that remain.
+
+The statement and the proof are in docs/discovery.md. All sums are whole numbers: weights are in units of 2^-20.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+from setwise.accounting.brackets import float_above
+from setwise.accounting.guarantees import ApproxDP, Gaussian, Use
+from setwise.errors import InvalidParameter, Unattainable
+from setwise.mechanisms.histogram import Histogram
+from setwise.mechanisms.intervals import CONFIDENCE
+from setwise.mechanisms.known_domain import KnownGaussian
+from setwise.mechanisms.labels import Label
+from setwise.mechanisms.noise.discrete import LARGEST_NOISE, SMALLEST_NOISE
+from setwise.mechanisms.noise.rounded_gaussian import RoundedGaussianNoise
+from setwise.mechanisms.noise.shared_gaussian import float_root_above
+from setwise.mechanisms.parameters import binary, positive_integer, probability, rational
+from setwise.mechanisms.randomness import Randomness
+from setwise.mechanisms.release import ErrorEstimate, with_noise
+from setwise.mechanisms.unknown_domain import SMALLEST_SHARE, gaussian_margin
+
+WEIGHT_UNIT = 2**20
+"""The weight of a user with one group; all weights are whole multiples of 1 / WEIGHT_UNIT of it."""
+
+USER_UNIT = 2**14
+"""A user is counted as USER_UNIT divided among their groups, rounded down, so that groups can be added up."""
+
+MOST_GROUPS = 200
+"""The contribution bound of discovery: every user takes part with at most so many of their groups, drawn at random.
+
+Weights make a large bound cheap: the threshold grows by a fifth between a bound of 1 and of 200. A smaller bound would
+leave out groups of users who have many.
+"""
+
+_SHAPES = (Fraction(1), Fraction(4), Fraction(16))
+"""How the privacy cost (mu squared) of discovery is divided among three rounds."""
+
+_SURVEY = Fraction(1, 100)
+"""The share of the privacy cost of discovery that counts users and their weights, to choose the number of rounds."""
+
+_POPULAR = 0.1
+"""A first round is run by itself if it finds groups that this share of the users have, or less.
+
+Where only more popular groups could be found, a first round would free little weight and cost a part of the budget.
+"""
+
+_FREED = 0.6
+"""A further round is run before the last if the groups found so far held this share of all weight, or more."""
+
+_ENOUGH = 2
+"""Counts keep at most this many times the groups that users have on average, where the contribution bound is larger.
+
+A larger bound would widen the noise for the sake of few users.
+"""
+
+LEAST_FINDING = Fraction(2, 5)
+"""The least share of the privacy cost (mu squared) of a histogram that finds its groups; the rest counts them."""
+
+_FINDING_RATIO = Fraction(5, 2)
+"""Finding and counting get shares in the proportion of this number times a user's groups to the contribution bound.
+
+The smallest group that is found has about sqrt(groups per user) / sqrt(cost of finding) users, and the noise of a count
+is about sqrt(contribution bound) / sqrt(cost of counting). So this proportion keeps the noise of a count at about a
+third of the smallest group. Where users have more groups than are counted, more groups are found; where the bound
+exceeds what users have, counts get less noise.
+"""
+
+_MOST_DOUBT = 0.5
+"""The survey's number of users decides nothing if three deviations of its noise are this share of it, or more."""
+
+_ROOT = Fraction(14143, 10000)
+"""A little more than the square root of 2, by which the noise of each of two released numbers is wider."""
+
+
+def user_weight(groups: int) -> int:
+    """Return the weight that a user with so many groups gives to each of them: floor(2^20 / sqrt(groups)).
+
+    The integer square root of floor(2^40 / groups) is exactly that floor, because taking the floor before the integer
+    square root changes nothing.
+
+    >>> user_weight(1), user_weight(2), user_weight(4)
+    (1048576, 741455, 524288)
+    """
+    return math.isqrt(WEIGHT_UNIT**2 // positive_integer("groups", groups))
+
+
+def user_share(groups: int) -> int:
+    """Return floor(2^14 / groups): the number that a user with so many groups adds to a survey for each of the groups.
+
+    The sum over all users and their groups, divided by 2^14, is about the number of users.
+    """
+    return USER_UNIT // positive_integer("groups", groups)
+
+
+def user_root(groups: int) -> int:
+    """Return floor(2^14 / sqrt(groups)): a coarser `user_weight`, for a user with so many groups.
+
+    Before the rounds that find groups, a survey releases the noisy sum of these numbers over all pairs of a user and a
+    group. They are coarser than weights because the noise of the survey is wider, and noise can be drawn only up to a
+    largest width.
+    """
+    return user_weight(groups) * USER_UNIT // WEIGHT_UNIT
+
+
+_MOST_ROOTS = math.isqrt(USER_UNIT**2 * MOST_GROUPS) + 1
+"""The most that one user adds to the sum of `user_root`: sqrt(n) times `USER_UNIT` for n groups, rounded up."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupWeights:
+    """The exact sums of one round of discovery: the private input of `WeightedRounds`, never shown to anybody.
+
+    `weights` has the sum of `user_weight` over the users of each group. `roots` is the sum of `user_root` and `shares`
+    the sum of `user_share` over all pairs of a user and a group.
+    """
+
+    weights: Histogram
+    roots: int
+    shares: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Discovery:
+    """The numbers and groups that the rounds of discovery have released so far; everything here is public.
+
+    `labels` are the groups found, `found` has the number of groups that each round found, and `uses` the number of
+    planned mechanism uses that each round spent. `users` and `groups_per_user` are noisy numbers from the survey before
+    the first round (None until then). `part` is the part of the planned uses' privacy cost that the rounds spend; it is
+    decided after the survey, and the other part is left to counts. `freed` estimates which share of the weight of all
+    users was on the groups that the last round found. In the next round users can give this weight to their other
+    groups.
+    """
+
+    labels: tuple[Label, ...] = ()
+    found: tuple[int, ...] = ()
+    uses: tuple[int, ...] = ()
+    users: int | None = None
+    groups_per_user: float | None = None
+    part: Fraction = Fraction(1)
+    freed: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the rounds of discovery have spent all planned uses, so that no round is left."""
+        return sum(self.uses) == len(_SHAPES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightedRounds:
+    """Finds private groups in one to three rounds, whose privacy cost is fixed before the first round.
+
+    In a round every user divides a weight of l2 norm 1 among their groups that are not found yet. A group is found if
+    its sum of weights, plus Gaussian noise, exceeds a threshold (`round_threshold`).
+
+    All rounds together cost at most as much as one Gaussian release whose noise scale is `sigma` times the l2 norm of
+    one user's weights, and outright failures (events in which a group of one user alone is shown) of probability
+    `delta` together. `contributions` is the contribution bound of the numbers that are released afterwards, and the
+    number of groups of a user that `preview` assumes. If counts with Gaussian noise follow, the rounds may leave a part
+    of their cost to these counts (`_part`); `finding` is then the planned cost of the rounds as a share of the cost of
+    rounds and counts. It is None if the rounds spend their whole cost.
+
+    Before the first round a survey releases a noisy number of users and of their weights, for a hundredth of the cost.
+    The other part of the cost is planned as three Gaussian uses with costs in the ratio 1 : 4 : 16. A round spends
+    either the next of these uses alone, or all that remain at once, with the noise scale and the failure probability
+    that they add up to. The numbers released so far decide between the two (`_uses_of_next_round`).
+
+    Theorem: docs/discovery.md, Theorem 1.
+    Ensures: Gaussian uses with the sum of 1 / sigma^2 that `guarantees` states, and outright failures of `delta`.
+    """
+
+    sigma: Fraction
+    delta: Fraction
+    contributions: int = 1
+    finding: Fraction | None = None
+
+    def __post_init__(self) -> None:
+        positive_integer("contributions", self.contributions)
+        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        object.__setattr__(self, "delta", probability("delta", self.delta))
+        if self.finding is not None and not LEAST_FINDING <= self.finding < 1:
+            raise InvalidParameter(f"finding must be from {LEAST_FINDING} to 1, not {self.finding}")
+        least = Fraction(1) if self.finding is None else LEAST_FINDING / self.finding
+        widest = max(self.sigmas_for(least)) * WEIGHT_UNIT
+        if widest > LARGEST_NOISE or self.survey_sigma * _ROOT * _MOST_ROOTS > LARGEST_NOISE:
+            raise InvalidParameter(f"sigma must keep the noise of weights below 10^9 units, not {float(self.sigma):g}")
+        if self.delta / (len(_SHAPES) * MOST_GROUPS) < SMALLEST_SHARE:
+            raise Unattainable("delta / 600 must be at least 1e-300 for the thresholds of discovery")
+
+    @property
+    def survey_sigma(self) -> Fraction:
+        """Noise scale of the survey before the rounds, divided by the l2 norm of one user's share in its sums."""
+        return float_root_above(self.sigma**2 / _SURVEY)
+
+    @property
+    def sigmas(self) -> tuple[Fraction, ...]:
+        """The noise scales of the three planned uses of the rounds, divided by the l2 norm of one user's weights."""
+        whole = sum(_SHAPES) / (1 - _SURVEY)
+        return tuple(float_root_above(self.sigma**2 * whole / shape) for shape in _SHAPES)
+
+    def sigmas_for(self, part: Fraction) -> tuple[Fraction, ...]:
+        """Return the noise scales of the three planned uses if the rounds spend only `part` of their privacy cost.
+
+        `part` is between 0 and 1; the scales are divided by the l2 norm of one user's weights.
+        """
+        return self.sigmas if part == 1 else tuple(float_root_above(sigma * sigma / part) for sigma in self.sigmas)
+
+    def unspent(self, part: Fraction) -> Fraction:
+        """Return the privacy cost, as mu squared, that is left to counts if rounds spend only `part` of their cost.
+
+        It is the sum of 1 / sigma^2 over the planned noise scales, minus the same sum over the larger ones that are
+        drawn.
+        """
+        pairs = zip(self.sigmas, self.sigmas_for(part), strict=True)
+        return sum((1 / (planned * planned) - 1 / (drawn * drawn) for planned, drawn in pairs), Fraction(0))
+
+    @property
+    def failures(self) -> tuple[Fraction, ...]:
+        """The failure probabilities of the three uses that rounds spend: a third of delta each."""
+        return (binary(self.delta / len(_SHAPES)),) * len(_SHAPES)
+
+    def guarantees(self) -> tuple[Use, ...]:
+        """Return the privacy cost of the survey and all rounds together, as mechanism uses, whatever rounds find."""
+        gaussians = [Use(Gaussian(sigma=float(sigma))) for sigma in (self.survey_sigma, *self.sigmas)]
+        failure = Use(ApproxDP(epsilon=0.0, delta=float_above(self.failures[0])), len(_SHAPES))
+        return (*gaussians, failure)
+
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
+        """Return the expected error of the discovery: how many users a group needs to be found in a single round.
+
+        Users are assumed to have `contributions` groups each, and `confidence` is the probability of being found.
+        Smaller groups are found where users have fewer groups, and where earlier rounds find many of their groups.
+        """
+        confidence = probability("confidence", confidence)
+        sigma, delta = combined_sigma(self.sigmas), sum(self.failures, Fraction(0))
+        needed = round_threshold(sigma, delta) + 1 + _noise(sigma).radius(confidence)
+        weight = user_weight(min(self.contributions, MOST_GROUPS))
+        return ErrorEstimate(confidence=confidence, detectable=math.ceil(Fraction(needed, weight)))
+
+    def run_round(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
+        """Run the next round: draw noise, and return `before` with the groups that the round found added.
+
+        `before` is what earlier rounds released, and `exact` has the exact sums over the groups that are not found yet.
+
+        Raises: `InvalidParameter` if no round is left, or if `exact` holds a group that was found before.
+        """
+        if before.is_complete:
+            raise InvalidParameter("all rounds of the discovery have been run")
+        if not set(before.labels).isdisjoint(exact.weights.labels):
+            raise InvalidParameter("a group that was found before takes part in no further round")
+        state = before if before.users is not None else self._survey(before, exact, randomness)
+        first = sum(state.uses)
+        number = self._uses_of_next_round(state)
+        sigma = combined_sigma(self.sigmas_for(state.part)[first : first + number])
+        threshold = round_threshold(sigma, sum(self.failures[first : first + number], Fraction(0)))
+        present = exact.weights.positive()
+        noisy = with_noise(present.counts, _noise(sigma), randomness)
+        passed = np.flatnonzero(noisy > threshold)
+        ranked = sorted((-int(noisy[place]), present.labels[place]) for place in passed)
+        held = -sum(weight for weight, _ in ranked)
+        return replace(
+            state,
+            labels=(*state.labels, *(label for _, label in ranked)),
+            found=(*state.found, len(ranked)),
+            uses=(*state.uses, number),
+            freed=held / self._whole_weight(state),
+        )
+
+    def _survey(self, before: Discovery, exact: GroupWeights, randomness: Randomness) -> Discovery:
+        """Return `before` with a noisy number of users, and an estimate of a user's number of groups, from a survey.
+
+        `exact` has the exact sums. The survey releases the noisy sums of `user_share` and `user_root` over all pairs of
+        a user and a group. A user with n groups adds at most `USER_UNIT` to the first and sqrt(n) times that to the
+        second. The noise scale of each sum is sqrt(2) * `survey_sigma` times the most that one user adds to it, so that
+        both together cost one Gaussian use of parameter `survey_sigma`.
+        """
+        noise = self.survey_sigma * _ROOT
+        [shares] = with_noise(np.array([exact.shares]), RoundedGaussianNoise(sigma=noise * USER_UNIT), randomness)
+        [roots] = with_noise(np.array([exact.roots]), RoundedGaussianNoise(sigma=noise * _MOST_ROOTS), randomness)
+        users = max(1, round(int(shares) / USER_UNIT))
+        root = min(max(int(roots) / USER_UNIT / users, 1.0), math.sqrt(MOST_GROUPS))
+        surveyed = replace(before, users=users, groups_per_user=root**2)
+        return replace(surveyed, part=self._part(surveyed))
+
+    def _part(self, state: Discovery) -> Fraction:
+        """Return the part, from 0 to 1, of the rounds' planned privacy cost that they spend; counts get the rest.
+
+        The survey's numbers in `state` decide: the fewer groups users have on average, the less the rounds spend. The
+        part is 1 if no counts follow, or if there are so few users that noise hides their number.
+        """
+        if self.finding is None or state.groups_per_user is None or self._doubt(state) >= _MOST_DOUBT:
+            return Fraction(1)
+        ratio = _FINDING_RATIO * Fraction(state.groups_per_user) / self.contributions
+        share = min(max(ratio / (1 + ratio), LEAST_FINDING), self.finding)
+        return min(Fraction(math.ceil(1000 * share / self.finding), 1000), Fraction(1))
+
+    def _doubt(self, state: Discovery) -> float:
+        """Return the uncertainty of the survey's number of users: three deviations of its noise, divided by it.
+
+        `state` has the noisy number of users.
+        """
+        assert state.users is not None
+        return 3.0 * float(self.survey_sigma * _ROOT) / state.users
+
+    def kept_contributions(self, state: Discovery) -> int:
+        """Return the contribution bound for counting the groups that were found: `contributions`, or less.
+
+        It is less if users have few groups: about twice a user's average number of groups. That average is the one
+        which the survey in `state` estimates, raised by three standard deviations of the survey's noise. The result
+        depends on released numbers alone. It is `contributions` if there are so few users that noise hides their
+        number, or if there was no survey.
+        """
+        if state.users is None or state.groups_per_user is None or (doubt := self._doubt(state)) >= _MOST_DOUBT:
+            return self.contributions
+        root = (math.sqrt(state.groups_per_user) + doubt * math.sqrt(MOST_GROUPS)) / (1.0 - doubt)
+        return min(self.contributions, math.ceil(_ENOUGH * root**2))
+
+    def _whole_weight(self, state: Discovery) -> float:
+        """Return an estimate of the sum of `user_weight` over all pairs of a user and a group, in units of 2^-20.
+
+        It follows from the survey's noisy numbers in `state`, which are public.
+        """
+        assert state.users is not None
+        assert state.groups_per_user is not None
+        return WEIGHT_UNIT * state.users * math.sqrt(state.groups_per_user)
+
+    def _uses_of_next_round(self, state: Discovery) -> int:
+        """Return how many of the remaining planned uses the next round spends: one of them, or all.
+
+        A round that spends only one use leaves the others to a further round. That pays off if it finds so many groups
+        that their users have clearly more weight for their other groups in the further round. Whether it will is
+        guessed from the released numbers in `state`.
+        """
+        remaining = len(_SHAPES) - sum(state.uses)
+        if state.uses:
+            return 1 if state.freed >= _FREED and remaining > 1 else remaining
+        assert state.users is not None
+        assert state.groups_per_user is not None
+        threshold = round_threshold(self.sigmas_for(state.part)[0], self.failures[0]) / WEIGHT_UNIT
+        popular = threshold * math.sqrt(state.groups_per_user) / state.users
+        return 1 if popular <= _POPULAR else remaining
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveredCounts:
+    """A mechanism that finds groups with `rounds` and then counts the groups found with Gaussian noise.
+
+    Every user keeps at most `contributions` of the groups that were found, and adds at most `per_item` to each; groups
+    that were not found take no place among these. The noise has standard deviation at most per_item * `sigma`. If users
+    have few groups on average, a smaller bound than `contributions` is used, unless `keeps_bound` is True. A bound that
+    a private search found must stay: the search has weighed the noise of counts against the (user, group) pairs left
+    out, and the answer states which share of the pairs this bound leaves out.
+    """
+
+    rounds: WeightedRounds
+    contributions: int
+    per_item: int = 1
+    sigma: Fraction
+    keeps_bound: bool = False
+
+    def __post_init__(self) -> None:
+        positive_integer("contributions", self.contributions)
+        positive_integer("per_item", self.per_item)
+        object.__setattr__(self, "sigma", rational("sigma", self.sigma, SMALLEST_NOISE, LARGEST_NOISE))
+        RoundedGaussianNoise(sigma=self.sigma * self.per_item)  # refuses noise that is too wide to draw
+
+    def kept_contributions(self, discovery: Discovery) -> int:
+        """Return the contribution bound, in groups per user, for counting the groups in `discovery`.
+
+        It is `contributions` with `keeps_bound`, and else at most that, by `WeightedRounds.kept_contributions`.
+        """
+        if self.keeps_bound:
+            return self.contributions
+        return min(self.rounds.kept_contributions(discovery), self.contributions)
+
+    def over(self, discovery: Discovery) -> KnownGaussian:
+        """Return the mechanism that counts the groups in `discovery`, of which there must be at least one.
+
+        A user counts towards at most F groups: the number of groups found, or the bound of `kept_contributions` if that
+        is smaller. The F uses cost as much as was planned for counting (`contributions` uses of `sigma`), plus the part
+        of the rounds' cost that the rounds left. So the noise scale is below `sigma` if F is less than `contributions`,
+        or if the rounds left a part of their cost.
+        """
+        changed = min(self.kept_contributions(discovery), len(discovery.labels))
+        unspent = self.rounds.unspent(discovery.part)
+        sigma = self.sigma
+        if changed < self.contributions or unspent:
+            cost = self.contributions / binary(self.sigma) ** 2 + unspent
+            sigma = float_root_above(changed / cost)
+        return KnownGaussian(domain=discovery.labels, contributions=changed, per_item=self.per_item, sigma=sigma)
+
+    @property
+    def noise(self) -> RoundedGaussianNoise:
+        """The Gaussian noise on a count at its largest.
+
+        It is as large if at least `contributions` groups are found and the rounds spend their whole cost; otherwise the
+        noise is smaller.
+        """
+        return RoundedGaussianNoise(sigma=binary(self.sigma) * self.per_item)
+
+    def guarantees(self) -> tuple[Use, ...]:
+        """Return the privacy cost of a release at most: the uses of the rounds, and a Gaussian use per contribution."""
+        counts = Use(Gaussian(sigma=float(binary(self.sigma))), self.contributions)
+        return (*self.rounds.guarantees(), counts)
+
+    def preview(self, confidence: Fraction = CONFIDENCE) -> ErrorEstimate:
+        """Return the expected error of the counts, and how many users a group needs to be found.
+
+        They follow from the parameters alone. `confidence` is the probability with which an interval holds, and with
+        which such a group is found.
+        """
+        counted = ErrorEstimate.of(self.noise, confidence)
+        return replace(counted, detectable=self.rounds.preview(confidence).detectable)
+
+
+def combined_sigma(sigmas: Sequence[Fraction]) -> Fraction:
+    """Return a noise scale of one Gaussian release that costs at most as much as Gaussian uses of all `sigmas`.
+
+    The least such scale has 1 / scale^2 equal to the sum of 1 / sigma^2; it is rounded up. A single scale is returned
+    as it is.
+    """
+    if len(sigmas) == 1:
+        return sigmas[0]
+    cost = sum((1 / (sigma * sigma) for sigma in sigmas), Fraction(0))
+    return float_root_above(1 / cost)
+
+
+@lru_cache(maxsize=256)
+def round_threshold(sigma: Fraction, delta: Fraction) -> int:
+    """Return the number, in units of 2^-20, that the noisy weight of a group must exceed for the group to be found.
+
+    `sigma` is the noise scale divided by the l2 norm of one user's weights. With probability at least 1 - `delta`, no
+    group that only one user has is found. A user who alone has t groups gives each of them at most user_weight(t). So
+    the number is the maximum over t up to `MOST_GROUPS` of user_weight(t) + m(t), where m(t) is the least margin that
+    noise exceeds with probability at most delta / t.
+    """
+    wide = _noise(sigma).sigma
+    return max(user_weight(t) + gaussian_margin(wide, delta / t) for t in range(1, MOST_GROUPS + 1))
+
+
+def _noise(sigma: Fraction) -> RoundedGaussianNoise:
+    """Return the rounded Gaussian noise on sums of users' weights, in units of 2^-20.
+
+    `sigma` is the noise scale divided by the l2 norm of one user's weights.
+    """
+    return RoundedGaussianNoise(sigma=sigma * WEIGHT_UNIT)
